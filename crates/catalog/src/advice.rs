@@ -1,0 +1,112 @@
+//! Advice on a skill's body: what the specification recommends and does not demand.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::diagnostic::{Code, Findings};
+use crate::local::{self, Follow, OpenError};
+use crate::name::SkillName;
+use crate::tokens::estimate_tokens;
+
+/// The specification recommends fewer lines than this in a SKILL.md.
+const LONG_BODY_LINES: usize = 500;
+/// And fewer tokens than this.
+const LONG_BODY_TOKENS: usize = 5000;
+/// References beyond this many are not looked up.
+const MAX_REFERENCES: usize = 200;
+
+/// Looks at the body of a whole document; `directory` is the skill's.
+pub(crate) fn body(text: &str, body: Range<usize>, directory: &OwnedFd, findings: &mut Findings<'_>) {
+    let start = body.start;
+    let content = &text[body];
+    let lines = text.lines().count();
+    let tokens = estimate_tokens(content);
+    if content.trim().is_empty() {
+        findings.add(Code::BodyEmpty, None, "there are no instructions").hint("write below the frontmatter what to do");
+    } else if lines > LONG_BODY_LINES || tokens > LONG_BODY_TOKENS {
+        let message = format!("the file has {lines} lines and about {tokens} tokens of instructions");
+        findings
+            .add(Code::BodyTooLong, None, message)
+            .hint(format!("keep it under {LONG_BODY_LINES} lines and {LONG_BODY_TOKENS} tokens: move details to references/"));
+    }
+    if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        let message = format!("the control character U+{:04X}", u32::from(c));
+        findings.add(Code::ControlCharacter, Some(at..at + c.len_utf8()), message).hint("remove it");
+    }
+    let mut seen = std::collections::HashSet::new();
+    for range in references(content).take(MAX_REFERENCES) {
+        let path = &content[range.clone()];
+        if seen.insert(path) {
+            reference(path, start + range.start..start + range.end, directory, findings);
+        }
+    }
+}
+
+fn reference(path: &str, place: Range<usize>, directory: &OwnedFd, findings: &mut Findings<'_>) {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    if path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        let message = format!("`{path}` leads out of the skill");
+        findings.add(Code::BrokenReference, Some(place), message).hint("refer to files by their path in the skill");
+        return;
+    }
+    let missing = match local::open_file(directory.as_fd(), path.trim_end_matches('/'), Follow::Beneath) {
+        Err(OpenError::Absent | OpenError::Outside) => true,
+        Ok(_) | Err(_) => false,
+    };
+    if missing {
+        let message = format!("the skill has no file `{path}`");
+        findings.add(Code::BrokenReference, Some(place), message).hint("add the file, or mend the path");
+    }
+}
+
+/// Names of Anthropic's own that its products refuse in a skill's name.
+pub(crate) fn reserved_name(name: &SkillName, findings: &mut Findings<'_>) {
+    if let Some(word) = ["anthropic", "claude"].iter().find(|word| name.as_str().contains(*word)) {
+        findings.add(Code::NameReserved, None, format!("the name contains `{word}`, which is reserved")).hint("choose another name");
+    }
+}
+
+/// The places in `body` that name a file of the skill: link targets, and paths in code spans that
+/// begin with a standard directory.
+fn references(body: &str) -> impl Iterator<Item = Range<usize>> {
+    let links = body.match_indices("](").filter_map(|(at, _)| {
+        let start = at + 2;
+        let end = start + body[start..].find([')', '\n'])?;
+        let target = body[start..end].split(['#', '?', ' ']).next().unwrap_or_default();
+        Some(start..start + target.len()).filter(|_| body.as_bytes()[end] == b')' && is_relative(target))
+    });
+    let spans = body.match_indices('`').filter_map(|(at, _)| {
+        let start = at + 1;
+        let end = start + body[start..].find(['`', '\n'])?;
+        let path = &body[start..end];
+        let standard = ["scripts/", "references/", "assets/"].iter().any(|directory| path.starts_with(directory));
+        let named = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+        (standard && named && body.as_bytes()[end] == b'`' && is_literal(path)).then_some(start..end)
+    });
+    links.chain(spans)
+}
+
+fn is_relative(target: &str) -> bool {
+    !target.is_empty() && !target.contains(':') && is_literal(target)
+}
+
+/// Whether `path` is a path, and not a pattern or a placeholder.
+fn is_literal(path: &str) -> bool {
+    !path.contains(|c: char| matches!(c, '*' | '{' | '}' | '<' | '>' | '$' | '[' | ']' | ' ') || c.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(body: &str) -> Vec<&str> {
+        references(body).map(|range| &body[range]).collect()
+    }
+
+    #[test]
+    fn links_and_code_spans_are_references() {
+        assert_eq!(found("See [a](references/a.md#top) and [b](https://x.y/z) or [c](#here)."), ["references/a.md"]);
+        assert_eq!(found("Run `scripts/x.py` on `scripts/*.py` or `other.py`, `scripts/`."), ["scripts/x.py"]);
+        assert_eq!(found("[t](<x y>) [open](never closed\n) `scripts/a.py 10`"), Vec::<&str>::new());
+    }
+}

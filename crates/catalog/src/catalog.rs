@@ -1,0 +1,276 @@
+//! The catalog: every skill that was found, which of them counts, and what was met on the way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::root::{Root, Trust};
+use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
+use crate::skill::Skill;
+use crate::walk::scan_local;
+
+/// A skill with the root that it came from.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its metadata.
+    pub skill: Arc<Skill>,
+    /// Where it was found.
+    pub root: Arc<Root>,
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) directory: String,
+    pub(crate) link: String,
+    pub(crate) stamp: Option<Stamp>,
+}
+
+impl Entry {
+    /// What its document has wrong with it.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.manifest.diagnostics
+    }
+}
+
+/// A skill that another one of the same name takes precedence over.
+#[derive(Clone, Debug)]
+pub struct Shadowed {
+    /// The one that does not count.
+    pub entry: Arc<Entry>,
+    /// The one that does.
+    pub by: Arc<Entry>,
+}
+
+/// An immutable snapshot of all skills, shared cheaply.
+///
+/// ```
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+///
+/// let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
+/// for entry in catalog.entries() {
+///     println!("{}: {}", entry.skill.name, entry.skill.description);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Catalog(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    scans: Vec<Arc<RootScan>>,
+    /// Sorted by name.
+    entries: Vec<Arc<Entry>>,
+    shadowed: Vec<Shadowed>,
+    untrusted: Vec<Arc<Entry>>,
+    /// About skills in relation to each other; what a scan met is in the scan.
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// What changed between two catalogs, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct CatalogDiff {
+    /// Names that are new.
+    pub added: Vec<String>,
+    /// Names whose skill is another one, or whose document was written since.
+    pub changed: Vec<String>,
+    /// Names that are gone.
+    pub removed: Vec<String>,
+}
+
+impl CatalogDiff {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+}
+
+impl Catalog {
+    /// A catalog without skills.
+    pub fn empty() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Finds the skills in `roots`, given from least to most precedence.
+    pub fn discover(roots: &[Root], options: &ScanOptions) -> Self {
+        Self::empty().refreshed(roots, options)
+    }
+
+    /// The catalog of `roots` now. Documents in the version that this catalog knows are not read
+    /// again, and when nothing changed it is this very snapshot.
+    pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
+        let scans = roots
+            .iter()
+            .map(|root| {
+                let previous = self.scan_of(root);
+                let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
+                scan_local(&root, options, previous)
+            })
+            .collect();
+        self.assembled(scans)
+    }
+
+    /// The scan of `root` that this catalog was made of.
+    pub fn scan_of(&self, root: &Root) -> Option<&RootScan> {
+        self.0.scans.iter().find(|scan| *scan.root == *root).map(Arc::as_ref)
+    }
+
+    /// The catalog of `scans`, given from least to most precedence, whatever they scanned.
+    pub fn assembled(&self, scans: Vec<RootScan>) -> Self {
+        let unchanged = scans.len() == self.0.scans.len()
+            && scans.iter().zip(&self.0.scans).all(|(new, old)| new.is_same(old));
+        let catalog = if unchanged { self.clone() } else { Self(Arc::new(self.assemble(scans))) };
+        let sources = catalog.0.scans.iter().filter(|scan| scan.exists).count();
+        let skills = catalog.0.entries.len();
+        tracing::info!(
+            skills,
+            sources,
+            shadowed = catalog.0.shadowed.len(),
+            untrusted = catalog.0.untrusted.len(),
+            diagnostics = catalog.diagnostics().count(),
+            "Discovered {skills} skills from {sources} sources"
+        );
+        catalog
+    }
+
+    fn assemble(&self, scans: Vec<RootScan>) -> Inner {
+        // An entry is kept from the last snapshot when nothing about it changed, so that comparing
+        // two snapshots is comparing pointers.
+        let mut known: HashMap<(*const Root, &str), &Arc<Entry>> = HashMap::new();
+        let old = self.0.entries.iter().chain(&self.0.untrusted).chain(self.0.shadowed.iter().map(|shadowed| &shadowed.entry));
+        known.extend(old.map(|entry| ((Arc::as_ptr(&entry.root), entry.directory.as_str()), entry)));
+
+        let mut inner = Inner::default();
+        let mut winners: HashMap<String, Arc<Entry>> = HashMap::new();
+        for scan in scans {
+            // The first in path order wins inside a root; the later root wins between roots.
+            let mut names: HashMap<String, Arc<Entry>> = HashMap::new();
+            for found in &scan.found {
+                let known = known.get(&(Arc::as_ptr(&scan.root), found.directory.as_str())).copied();
+                let Some(entry) = entry_of(found, &scan.root, known) else { continue };
+                if scan.root.trust == Trust::Untrusted {
+                    inner.untrusted.push(entry);
+                    continue;
+                }
+                let key = entry.skill.name.collision_key();
+                match names.get(&key) {
+                    Some(first) => inner.shadowed.push(Shadowed { entry, by: Arc::clone(first) }),
+                    None => {
+                        names.insert(key, entry);
+                    }
+                }
+            }
+            let mut names: Vec<_> = names.into_iter().collect();
+            names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            for (key, entry) in names {
+                if let Some(earlier) = winners.insert(key, Arc::clone(&entry)) {
+                    inner.shadowed.push(Shadowed { entry: earlier, by: entry });
+                }
+            }
+            inner.scans.push(Arc::new(scan));
+        }
+        inner.settle(winners);
+        inner
+    }
+
+    /// The skills that count, by name.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.0.entries
+    }
+
+    /// The skill called `name`.
+    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        let at = self.0.entries.binary_search_by(|entry| entry.skill.name.as_str().cmp(name)).ok()?;
+        self.0.entries.get(at)
+    }
+
+    /// The skills that others take precedence over.
+    pub fn shadowed(&self) -> &[Shadowed] {
+        &self.0.shadowed
+    }
+
+    /// The skills of roots that are not trusted.
+    pub fn untrusted(&self) -> &[Arc<Entry>] {
+        &self.0.untrusted
+    }
+
+    /// Everything that was found wrong or was passed over.
+    pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.0.scans.iter().flat_map(|scan| scan.all_diagnostics()).chain(&self.0.diagnostics)
+    }
+
+    /// The roots, from least to most precedence, that exist.
+    pub fn roots(&self) -> impl Iterator<Item = &Arc<Root>> {
+        self.0.scans.iter().filter(|scan| scan.exists).map(|scan| &scan.root)
+    }
+
+    /// Whether both are the same snapshot.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What changed from this catalog to `newer`.
+    pub fn diff(&self, newer: &Self) -> CatalogDiff {
+        let mut diff = CatalogDiff::default();
+        if self.is_same(newer) {
+            return diff;
+        }
+        let (mut old, mut new) = (self.entries().iter().peekable(), newer.entries().iter().peekable());
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return diff,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some(a), Some(b)) => a.skill.name.cmp(&b.skill.name),
+            };
+            match order {
+                std::cmp::Ordering::Less => diff.removed.extend(old.next().map(|entry| entry.skill.name.to_string())),
+                std::cmp::Ordering::Greater => diff.added.extend(new.next().map(|entry| entry.skill.name.to_string())),
+                std::cmp::Ordering::Equal => {
+                    if let (Some(a), Some(b)) = (old.next(), new.next())
+                        && !Arc::ptr_eq(a, b)
+                    {
+                        diff.changed.push(b.skill.name.to_string());
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn settle(&mut self, winners: HashMap<String, Arc<Entry>>) {
+        self.entries = winners.into_values().collect();
+        self.entries.sort_unstable_by(|a, b| a.skill.name.cmp(&b.skill.name));
+        let by_name: HashMap<String, &Arc<Entry>> =
+            if self.shadowed.is_empty() { HashMap::new() } else { self.entries.iter().map(|entry| (entry.skill.name.collision_key(), entry)).collect() };
+        for shadowed in &mut self.shadowed {
+            // Whoever won in its own root may have lost to a later one: the final winner is named.
+            if let Some(winner) = by_name.get(&shadowed.entry.skill.name.collision_key()) {
+                shadowed.by = Arc::clone(winner);
+            }
+            let message = format!("`{}` is shadowed by {}", shadowed.entry.skill.name, shadowed.by.skill.location);
+            let diagnostic = Diagnostic::new(Code::Shadowed, shadowed.entry.skill.location.shared(), message);
+            self.diagnostics.push(diagnostic.hint("rename one of them, or remove the one you do not want"));
+        }
+        for entry in &self.untrusted {
+            let message = format!("`{}` belongs to a project that is not trusted; models do not see it", entry.skill.name);
+            self.diagnostics.push(Diagnostic::new(Code::Untrusted, entry.skill.location.shared(), message));
+        }
+    }
+}
+
+fn entry_of(found: &Found, root: &Arc<Root>, known: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
+    let skill = found.manifest.skill.as_ref()?;
+    if let Some(known) = known
+        && known.stamp.is_some()
+        && known.stamp == found.stamp
+    {
+        return Some(Arc::clone(known));
+    }
+    Some(Arc::new(Entry {
+        skill: Arc::clone(skill),
+        root: Arc::clone(root),
+        manifest: Arc::clone(&found.manifest),
+        directory: found.directory.clone(),
+        link: found.link.clone(),
+        stamp: found.stamp.clone(),
+    }))
+}

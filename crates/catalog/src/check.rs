@@ -1,0 +1,229 @@
+//! Checks a skill as its author would want it checked: the whole document, strictly, with advice.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::advice;
+use crate::diagnostic::{Code, CodeClass, Diagnostic, Findings};
+use crate::fields::EXTENSION_FIELDS;
+use crate::local::{self, Follow, OpenError, WholeFile};
+use crate::root::Root;
+use crate::scan::ScanOptions;
+use crate::skill::{Location, MANIFEST, Skill};
+use crate::walk::{self, scan_local};
+
+/// Whose rules a check applies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// The open specification, to the letter.
+    #[default]
+    Spec,
+    /// What Claude's products accept: their own fields too, but ASCII names that do not use
+    /// their makers' names, and no angle brackets in descriptions.
+    Claude,
+    /// The specification and every field that has effect here.
+    Prowess,
+}
+
+impl Profile {
+    fn accepts_extensions(self) -> bool {
+        self != Self::Spec
+    }
+
+    /// Whether a finding makes a skill invalid under these rules.
+    pub fn rejects(self, code: Code) -> bool {
+        let stricter = self == Self::Claude
+            && matches!(code, Code::NameNonAscii | Code::DescriptionAngleBrackets | Code::NameReserved);
+        stricter || code.fails_strict()
+    }
+}
+
+/// What a check found out about one directory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// The directory, as it was given or found below what was given.
+    pub id: String,
+    /// The skill, if a loader would load it.
+    pub skill: Option<Skill>,
+    /// Everything that was found.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The manifest's bytes, as far as it could be read.
+    pub source: Vec<u8>,
+    /// The manifest's path.
+    pub file: PathBuf,
+    /// The rules that were applied.
+    pub profile: Profile,
+}
+
+impl CheckReport {
+    /// Whether the skill follows the rules to the letter.
+    pub fn is_valid(&self) -> bool {
+        self.skill.is_some() && !self.diagnostics.iter().any(|found| self.profile.rejects(found.code))
+    }
+
+    /// The codes of one class, each once, sorted.
+    pub fn codes(&self, class: CodeClass) -> Vec<Code> {
+        let mut codes: Vec<Code> =
+            self.diagnostics.iter().map(|found| found.code).filter(|code| code.class() == class).collect();
+        codes.sort_unstable_by_key(|code| code.as_str());
+        codes.dedup();
+        codes
+    }
+
+    /// The document with every safe fix applied, and how many there were; `None` when there is none.
+    pub fn fixed(&self) -> Option<(Vec<u8>, usize)> {
+        let mut fixes: Vec<_> = self.diagnostics.iter().filter_map(|found| found.fix.as_ref()).collect();
+        fixes.sort_by_key(|fix| (fix.start, fix.end));
+        let mut text = Vec::with_capacity(self.source.len());
+        let (mut at, mut applied) = (0, 0);
+        for fix in fixes {
+            // Of two that overlap the first is applied; checking again offers the other.
+            if fix.start >= at && fix.start <= fix.end && fix.end <= self.source.len() {
+                text.extend_from_slice(&self.source[at..fix.start]);
+                text.extend_from_slice(fix.replacement.as_bytes());
+                at = fix.end;
+                applied += 1;
+            }
+        }
+        text.extend_from_slice(&self.source[at..]);
+        (applied > 0).then_some((text, applied))
+    }
+}
+
+/// Checks what is at `path`: a skill's directory, its SKILL.md, or a tree with skills in it.
+///
+/// A directory in which no SKILL.md can be found is reported as one that lacks it.
+pub fn check(path: &Path, profile: Profile, options: &ScanOptions, each: &mut dyn FnMut(CheckReport)) -> io::Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_dir() {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if path.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(MANIFEST)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a directory, and not a SKILL.md"));
+        }
+        each(check_directory(parent, &shown(path), profile)?);
+        return Ok(());
+    }
+    let manifest = find_manifest(&local::open_directory(path)?)?;
+    let below = if manifest == ManifestName::None { skills_below(path, options) } else { Vec::new() };
+    if below.is_empty() {
+        each(check_directory(path, &shown(path), profile)?);
+        return Ok(());
+    }
+    for directory in below {
+        let id = if shown(path).ends_with('/') { format!("{}{directory}", shown(path)) } else { format!("{}/{directory}", shown(path)) };
+        each(check_directory(&path.join(&directory), &id, profile)?);
+    }
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The directories below `path` with a SKILL.md, or with one in the wrong letter case.
+fn skills_below(path: &Path, options: &ScanOptions) -> Vec<String> {
+    let scan = scan_local(&Arc::new(Root::explicit(path)), options, None);
+    let prefix = format!("{}/", shown(path).trim_end_matches('/'));
+    let misnamed = scan.diagnostics.iter().filter(|found| found.code == Code::FileNameCase).filter_map(|found| {
+        let directory = found.file.strip_prefix(&prefix)?.rsplit_once('/')?.0;
+        Some(directory.to_owned())
+    });
+    let mut directories: Vec<String> = scan.found.iter().map(|found| found.directory.clone()).chain(misnamed).collect();
+    directories.sort_unstable();
+    directories.dedup();
+    directories
+}
+
+/// Checks one directory as a skill; `id` is how the report names it.
+pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> io::Result<CheckReport> {
+    let handle = local::open_directory(directory)?;
+    let named = name_of(directory)?;
+    let file = directory.join(MANIFEST);
+    // The name that counts is the directory's own, however the path was written.
+    let location = Location::new(format!("{}/{MANIFEST}", named.to_string_lossy()));
+    let mut report =
+        CheckReport { id: id.to_owned(), skill: None, diagnostics: Vec::new(), source: Vec::new(), file, profile };
+    match find_manifest(&handle)? {
+        ManifestName::Exact => read_manifest(&handle, &location, &mut report),
+        ManifestName::OtherCase(name) => report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name)), &name)),
+        ManifestName::None => {
+            let missing = Diagnostic::new(Code::MissingSkillMd, shown(directory), "there is no SKILL.md in this directory");
+            report.diagnostics.push(missing.hint("`prowess new NAME` makes a skill"));
+        }
+    }
+    for found in &mut report.diagnostics {
+        if *found.file == *location.as_str() {
+            found.file = shown(&report.file).into();
+        }
+    }
+    Ok(report)
+}
+
+/// The directory's absolute path, so that `.` and `..` have a name too.
+fn name_of(directory: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(directory)?;
+    if absolute.file_name().is_some() {
+        return Ok(absolute);
+    }
+    #[expect(clippy::disallowed_methods, reason = "once for a path that ends in `..`, to show a name; nothing is opened by it")]
+    directory.canonicalize()
+}
+
+#[derive(PartialEq, Eq)]
+enum ManifestName {
+    Exact,
+    OtherCase(String),
+    None,
+}
+
+fn find_manifest(directory: &OwnedFd) -> io::Result<ManifestName> {
+    let mut found = ManifestName::None;
+    local::list(directory, |name, _| {
+        if name == MANIFEST.as_bytes() {
+            found = ManifestName::Exact;
+        } else if name.eq_ignore_ascii_case(MANIFEST.as_bytes()) && found == ManifestName::None {
+            found = ManifestName::OtherCase(String::from_utf8_lossy(name).into_owned());
+        }
+    })?;
+    Ok(found)
+}
+
+fn read_manifest(directory: &OwnedFd, location: &Location, report: &mut CheckReport) {
+    let opened = match local::open_file(directory.as_fd(), MANIFEST, Follow::Never) {
+        Err(OpenError::Link) => local::open_file(directory.as_fd(), MANIFEST, Follow::Beneath),
+        opened => opened,
+    };
+    let read = match opened {
+        Ok((file, _, size)) => local::read_whole(&file, size),
+        Err(error) => return report.diagnostics.push(walk::refusal(&error, location)),
+    };
+    let source = match read {
+        Ok(WholeFile::Bytes(source)) => source,
+        Ok(WholeFile::TooLarge) => return report.diagnostics.push(walk::too_large(location)),
+        Err(error) => return report.diagnostics.push(walk::unreadable(location, &error)),
+    };
+    let parsed = Skill::parse(&source, location);
+    report.diagnostics = parsed.diagnostics;
+    report.skill = parsed.skill;
+    if let (Some(skill), Ok(text)) = (&report.skill, std::str::from_utf8(&source)) {
+        let mut findings = Findings::new(location.as_str().into(), &source);
+        advice::body(text, parsed.body, directory, &mut findings);
+        if report.profile == Profile::Claude {
+            advice::reserved_name(&skill.name, &mut findings);
+        }
+        report.diagnostics.extend(findings.finish());
+    }
+    if report.profile.accepts_extensions() {
+        report.diagnostics.retain(|found| found.code != Code::UnknownField || !is_extension(found, &source));
+    }
+    report.source = source;
+}
+
+fn is_extension(found: &Diagnostic, source: &[u8]) -> bool {
+    let key = found.span.as_ref().and_then(|span| source.get(span.start..span.end)).unwrap_or_default();
+    let key = key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\"")).unwrap_or(key);
+    EXTENSION_FIELDS.iter().any(|field| field.as_bytes() == key)
+}

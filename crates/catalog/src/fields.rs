@@ -1,0 +1,568 @@
+//! The fields of the frontmatter: their types, limits and repairs.
+
+use std::ops::Range;
+
+use granit_parser::ScalarStyle;
+
+use crate::diagnostic::{Added, Code, Findings, Severity};
+use crate::name::{self, MAX_NAME_CHARS, NameError, SkillName};
+use crate::repair::Repaired;
+use crate::skill::{Extensions, Location, MissingName, Skill, SkillContext};
+use crate::tools;
+use crate::untrusted;
+use crate::yaml::{Kind, Node, Schema, Value};
+
+/// The most characters the specification allows in a description.
+pub const MAX_DESCRIPTION_CHARS: usize = 1024;
+/// The most characters the specification allows in `compatibility`.
+pub const MAX_COMPATIBILITY_CHARS: usize = 500;
+
+/// A description shorter than this says too little to choose a skill by.
+const SHORT_DESCRIPTION_CHARS: usize = 20;
+
+/// The fields that the open specification defines.
+pub const SPEC_FIELDS: [&str; 6] = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
+
+/// The fields that clients have added to it, all of which are given effect.
+pub const EXTENSION_FIELDS: [&str; 12] = [
+    "disable-model-invocation",
+    "user-invocable",
+    "argument-hint",
+    "arguments",
+    "when_to_use",
+    "model",
+    "effort",
+    "context",
+    "agent",
+    "hooks",
+    "paths",
+    "shell",
+];
+
+/// Reads the fields of a composed document. `base` is where `yaml` begins in the file.
+pub(crate) fn read(
+    yaml: &str,
+    base: usize,
+    repaired: &Repaired,
+    location: &Location,
+    missing_name: MissingName,
+    findings: &mut Findings<'_>,
+) -> Option<Skill> {
+    let mut reader = Reader { yaml, base, repaired, findings };
+    reader.report_document();
+    let Some(Node { kind: Kind::Map(entries), .. }) = &repaired.document.root else {
+        reader
+            .findings
+            .add(Code::NotAMapping, Some(base..base + yaml.trim_end().len()), "the frontmatter is not a map of fields")
+            .hint("write `name: …` and `description: …` on lines of their own");
+        return None;
+    };
+
+    let field = |key: &str| entries.iter().find(|(name, _)| name.text == key).map(|(_, node)| node);
+    let mut extensions = Extensions::default();
+    let mut extra = Vec::new();
+    for (key, node) in entries {
+        if SPEC_FIELDS.contains(&key.text.as_str()) {
+            continue;
+        }
+        let known = reader.extension(&key.text, node, &mut extensions);
+        if !known {
+            extra.push((key.text.clone(), node.to_value()));
+        }
+        reader.report_unknown(&key.text, &key.range, known);
+    }
+
+    let name = reader.name(field("name"), location, missing_name);
+    let description = reader.description(field("description"));
+    let license = field("license").and_then(|node| reader.text(node, "license", Code::LicenseNotString));
+    let compatibility = field("compatibility").and_then(|node| reader.compatibility(node));
+    let metadata = field("metadata").map(|node| reader.metadata(node)).unwrap_or_default();
+    let allowed_tools = field("allowed-tools").map(|node| reader.allowed_tools(node)).unwrap_or_default();
+    Some(Skill {
+        name: name?,
+        description: description?,
+        license,
+        compatibility,
+        metadata,
+        allowed_tools,
+        extensions,
+        extra,
+        location: location.clone(),
+    })
+}
+
+struct Reader<'r, 'f, 's> {
+    yaml: &'r str,
+    base: usize,
+    repaired: &'r Repaired,
+    findings: &'f mut Findings<'s>,
+}
+
+impl Reader<'_, '_, '_> {
+    /// The range in the file that a range of the composed text stands for.
+    fn place(&self, range: &Range<usize>) -> Range<usize> {
+        let range = self.repaired.original(range);
+        self.base + range.start..self.base + range.end
+    }
+
+    fn add(&mut self, code: Code, range: &Range<usize>, message: impl Into<String>) -> Added<'_> {
+        let place = self.place(range);
+        self.findings.add(code, Some(place), message)
+    }
+
+    /// The text of a node as it stands in the file.
+    fn source(&self, node: &Node) -> &str {
+        self.yaml.get(self.repaired.original(&node.range)).unwrap_or_default().trim_end()
+    }
+
+    fn report_document(&mut self) {
+        for value in &self.repaired.values {
+            let place = self.base + value.start..self.base + value.end;
+            self.findings
+                .add(Code::YamlRepaired, Some(place.clone()), "this value must be quoted to be YAML; it was read as text")
+                .hint("put it in quotes")
+                .fix(place, quote(&self.yaml[value.clone()]));
+        }
+        for key in &self.repaired.document.duplicates {
+            let message = format!("`{}` stands twice; the last one is used", untrusted::one_line(&key.text));
+            self.add(Code::DuplicateKey, &key.range, message).hint("remove the other one");
+        }
+        if let Some(range) = &self.repaired.document.nonportable {
+            self.add(Code::NonportableYaml, range, "flow style, anchors and tags are refused by some loaders")
+                .hint("write it in block style");
+        }
+    }
+
+    fn report_unknown(&mut self, key: &str, range: &Range<usize>, known: bool) {
+        let shown = untrusted::one_line(key).into_owned();
+        let message = if known {
+            format!("`{shown}` is not a field of the specification; it has effect here, and other clients may ignore it")
+        } else {
+            format!("`{shown}` is not a field of the specification; it is kept, and has no effect")
+        };
+        let added = self.add(Code::UnknownField, range, message);
+        if !known {
+            added.hint("move it into `metadata`");
+        }
+        if let (false, Some(meant)) = (known, similar_field(key)) {
+            self.add(Code::DidYouMean, range, format!("did you mean `{meant}`?"));
+        }
+        if key == "hooks" {
+            self.add(Code::DeclaresHooks, range, "the skill declares hooks: commands that run by themselves");
+        }
+    }
+
+    fn name(&mut self, node: Option<&Node>, location: &Location, missing: MissingName) -> Option<SkillName> {
+        let directory = location.directory_name().map(name::normalise);
+        let Some(node) = node else {
+            let at = self.base..self.base;
+            return self.name_from_directory(Code::NameMissing, &at, directory.as_deref(), missing, "no `name`");
+        };
+        let Kind::Scalar { text, schema, .. } = &node.kind else {
+            self.add(Code::NameNotString, &node.range, "the name is a list or a map").severity(Severity::Error);
+            return None;
+        };
+        let place = self.place(&node.range);
+        let normal = name::normalise(text);
+        if *schema == Schema::Null || normal.is_empty() {
+            return self.name_from_directory(Code::NameEmpty, &place, directory.as_deref(), missing, "the name is empty");
+        }
+        if *schema == Schema::Other {
+            let quoted = quote(text);
+            self.findings
+                .add(Code::NameNotString, Some(place.clone()), "the name is a number or a boolean; its text is used")
+                .hint("put it in quotes")
+                .fix(place.clone(), quoted);
+        }
+        self.report_name(&normal, &place, directory.as_deref());
+        match SkillName::parse(&normal) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                let code = if error == NameError::TooLong { Code::NameTooLong } else { Code::NameInvalidChars };
+                self.findings.add(code, Some(place), error.to_string()).severity(Severity::Error);
+                None
+            }
+        }
+    }
+
+    fn name_from_directory(
+        &mut self,
+        code: Code,
+        place: &Range<usize>,
+        directory: Option<&str>,
+        missing: MissingName,
+        message: &str,
+    ) -> Option<SkillName> {
+        let fallback = directory.filter(|_| missing == MissingName::UseDirectory).and_then(|name| SkillName::parse(name).ok());
+        match fallback {
+            Some(name) => {
+                let insertion = match code {
+                    Code::NameMissing => format!("name: {}\n", quote_if_needed(name.as_str())),
+                    _ => format!(" {}", quote_if_needed(name.as_str())),
+                };
+                self.findings
+                    .add(code, Some(place.clone()), format!("{message}; the directory's name `{name}` is used"))
+                    .hint(format!("add `name: {name}`"))
+                    .fix(place.clone(), insertion);
+                Some(name)
+            }
+            None => {
+                self.findings
+                    .add(code, Some(place.clone()), message)
+                    .severity(Severity::Error)
+                    .hint("add `name: …`, equal to the directory's name");
+                None
+            }
+        }
+    }
+
+    fn report_name(&mut self, name: &str, place: &Range<usize>, directory: Option<&str>) {
+        let mut add = |code, message: String, hint: &str| {
+            self.findings.add(code, Some(place.clone()), message).hint(hint);
+        };
+        let count = name.chars().count();
+        if count > MAX_NAME_CHARS {
+            add(Code::NameTooLong, format!("the name has {count} characters, {MAX_NAME_CHARS} are allowed"), "shorten it");
+        }
+        let shown = untrusted::one_line(name);
+        if name.chars().any(char::is_uppercase) {
+            add(Code::NameUppercase, format!("the name `{shown}` has uppercase letters"), "write it in lowercase");
+        }
+        if let Some(c) = name.chars().find(|&c| !c.is_alphanumeric() && c != '-') {
+            let message = format!("the name has `{}`; letters, digits and single hyphens are allowed", c.escape_debug());
+            add(Code::NameInvalidChars, message, "use hyphens between words");
+        } else if !name.is_ascii() {
+            add(Code::NameNonAscii, format!("the name `{shown}` has characters outside ASCII"), "some clients refuse it");
+        }
+        if name.starts_with('-') || name.ends_with('-') {
+            add(Code::NameEdgeHyphen, format!("the name `{shown}` begins or ends with a hyphen"), "remove it");
+        }
+        if name.contains("--") {
+            add(Code::NameDoubleHyphen, format!("the name `{shown}` has two hyphens in a row"), "use one");
+        }
+        if let Some(directory) = directory.filter(|directory| *directory != name) {
+            let message = format!("the name `{shown}` is not the directory's name `{}`", untrusted::one_line(directory));
+            add(Code::NameDirMismatch, message, "rename one of them");
+        }
+        if !name.is_ascii() && untrusted::mixes_scripts(name) {
+            let message = format!("the name `{shown}` mixes letters of scripts that look alike");
+            add(Code::SuspiciousUnicode, message, "use one script");
+        }
+    }
+
+    fn description(&mut self, node: Option<&Node>) -> Option<String> {
+        let Some(node) = node else {
+            let at = self.base;
+            self.findings
+                .add(Code::DescriptionMissing, Some(at..at), "no `description`")
+                .hint("add `description: …`: what the skill does and when to use it");
+            return None;
+        };
+        let Kind::Scalar { text, schema, style } = &node.kind else {
+            let message = "the description is a list or a map";
+            self.add(Code::DescriptionNotString, &node.range, message).severity(Severity::Error).hint("write it as text");
+            return None;
+        };
+        let text = text.trim();
+        if *schema == Schema::Null || text.is_empty() {
+            self.add(Code::DescriptionEmpty, &node.range, "the description is empty")
+                .hint("say what the skill does and when to use it");
+            return None;
+        }
+        if *schema == Schema::Other {
+            let fix = quote(text);
+            let place = self.place(&node.range);
+            self.add(Code::DescriptionNotString, &node.range, "the description is a number or a boolean; its text is used")
+                .hint("put it in quotes")
+                .fix(place, fix);
+        }
+        self.report_description(text, *style, node);
+        Some(text.to_owned())
+    }
+
+    fn report_description(&mut self, text: &str, style: ScalarStyle, node: &Node) {
+        let end = self.place(&node.range).end - self.base;
+        let rest = self.yaml[end.min(self.yaml.len())..].lines().next().unwrap_or_default();
+        let cut = style == ScalarStyle::Plain && rest.trim_start().starts_with('#');
+        if cut {
+            self.add(Code::CommentTruncation, &node.range, "a ` #` makes the rest of the description a comment")
+                .hint("put the description in quotes");
+        }
+        let count = text.chars().count();
+        if count > MAX_DESCRIPTION_CHARS {
+            let message = format!("the description has {count} characters, {MAX_DESCRIPTION_CHARS} are allowed");
+            self.add(Code::DescriptionTooLong, &node.range, message).hint("move the details to the body");
+        } else if count < SHORT_DESCRIPTION_CHARS && !cut {
+            self.add(Code::DescriptionShort, &node.range, "the description says too little to choose the skill by")
+                .hint("say what it does and when to use it");
+        }
+        if text.contains(['<', '>']) {
+            self.add(Code::DescriptionAngleBrackets, &node.range, "the description has angle brackets, which some clients refuse");
+        }
+        if !text.is_ascii()
+            && let Some(c) = untrusted::invisible_character(text)
+        {
+            let message = format!("the description has the invisible character U+{:04X}", u32::from(c));
+            self.add(Code::SuspiciousUnicode, &node.range, message).hint("remove it");
+        }
+        if untrusted::imitates_markup(text) {
+            self.add(Code::SuspiciousMarkup, &node.range, "the description imitates markup of a host's own messages");
+        }
+    }
+
+    /// A field that is text: other scalars are coerced, lists and maps are reported and ignored.
+    fn text(&mut self, node: &Node, field: &str, code: Code) -> Option<String> {
+        match &node.kind {
+            Kind::Scalar { schema: Schema::Null, .. } => None,
+            Kind::Scalar { text, schema, .. } => {
+                if *schema == Schema::Other {
+                    let place = self.place(&node.range);
+                    self.add(code, &node.range, format!("`{field}` is a number or a boolean; its text is used"))
+                        .hint("put it in quotes")
+                        .fix(place, quote(text));
+                }
+                Some(text.trim().to_owned())
+            }
+            Kind::List(_) | Kind::Map(_) => {
+                self.add(code, &node.range, format!("`{field}` is a list or a map; it is ignored")).hint("write it as text");
+                None
+            }
+        }
+    }
+
+    fn compatibility(&mut self, node: &Node) -> Option<String> {
+        let text = self.text(node, "compatibility", Code::CompatibilityNotString)?;
+        let count = text.chars().count();
+        if count == 0 {
+            self.add(Code::CompatibilityEmpty, &node.range, "`compatibility` is empty").hint("remove it");
+            return None;
+        }
+        if count > MAX_COMPATIBILITY_CHARS {
+            let message = format!("`compatibility` has {count} characters, {MAX_COMPATIBILITY_CHARS} are allowed");
+            self.add(Code::CompatibilityTooLong, &node.range, message).hint("move the details to the body");
+        }
+        Some(text)
+    }
+
+    fn metadata(&mut self, node: &Node) -> Vec<(String, Value)> {
+        match &node.kind {
+            Kind::Scalar { schema: Schema::Null, .. } => Vec::new(),
+            Kind::Map(entries) => {
+                for (key, value) in entries {
+                    if !matches!(value.kind, Kind::Scalar { .. }) {
+                        let message = format!("`metadata.{}` is a list or a map, not text", untrusted::one_line(&key.text));
+                        self.add(Code::MetadataNonStringValue, &value.range, message).hint("write it as text");
+                    }
+                }
+                // Metadata is a map of strings: a scalar's own text, whatever YAML would make of it.
+                let text = |node: &Node| match &node.kind {
+                    Kind::Scalar { text, .. } => Value::Text(text.clone()),
+                    Kind::List(_) | Kind::Map(_) => node.to_value(),
+                };
+                entries.iter().map(|(key, node)| (key.text.clone(), text(node))).collect()
+            }
+            Kind::Scalar { .. } | Kind::List(_) => {
+                self.add(Code::MetadataNotMap, &node.range, "`metadata` is not a map; it is ignored")
+                    .hint("write `key: value` lines below it");
+                Vec::new()
+            }
+        }
+    }
+
+    fn allowed_tools(&mut self, node: &Node) -> Vec<String> {
+        let place = self.place(&node.range);
+        let list = match &node.kind {
+            Kind::Scalar { schema: Schema::Null, .. } => return Vec::new(),
+            Kind::Scalar { text, schema, .. } => {
+                let split = tools::split(text);
+                if *schema == Schema::Other {
+                    self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a number or a boolean")
+                        .hint("write the tools' names, separated by blanks");
+                } else if split.commas {
+                    let fix = quote_if_needed(&split.tools.join(" "));
+                    self.add(Code::AllowedToolsComma, &node.range, "`allowed-tools` are separated by commas")
+                        .hint("separate them by blanks")
+                        .fix(place, fix);
+                }
+                split.tools
+            }
+            Kind::List(items) => {
+                let tools: Vec<String> = items
+                    .iter()
+                    .filter_map(|item| match &item.kind {
+                        Kind::Scalar { text, .. } => Some(text),
+                        Kind::List(_) | Kind::Map(_) => None,
+                    })
+                    .flat_map(|text| tools::split(text).tools)
+                    .collect();
+                let fix = quote_if_needed(&tools.join(" "));
+                // A block list begins on the line below its key: the fix brings it up.
+                let from = self.yaml[..place.start - self.base].rfind(':').map_or(place.start, |at| self.base + at + 1);
+                let to = from + self.yaml[from - self.base..place.end - self.base].trim_end().len();
+                self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a list")
+                    .hint("write one line of text, the tools separated by blanks")
+                    .fix(from..to, format!(" {fix}"));
+                tools
+            }
+            Kind::Map(_) => {
+                self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a map; it is ignored")
+                    .hint("write one line of text, the tools separated by blanks");
+                Vec::new()
+            }
+        };
+        if list.iter().any(|tool| tool == "*") {
+            self.add(Code::AllowedToolsWildcard, &node.range, "`allowed-tools` names every tool").hint("name the tools it needs");
+        }
+        list
+    }
+
+    /// Reads `key` if it is one of [`EXTENSION_FIELDS`]; says whether it is.
+    fn extension(&mut self, key: &str, node: &Node, extensions: &mut Extensions) -> bool {
+        match key {
+            // A value that is neither yes nor no hides the skill from models: the careful reading.
+            "disable-model-invocation" => extensions.disable_model_invocation = self.flag(key, node, true),
+            "user-invocable" => extensions.user_invocable = self.flag(key, node, true),
+            "argument-hint" => extensions.argument_hint = self.hint_text(node),
+            "arguments" => extensions.arguments = self.words(key, node),
+            "when_to_use" => extensions.when_to_use = self.plain_text(key, node),
+            "model" => extensions.model = self.plain_text(key, node),
+            "effort" => extensions.effort = self.plain_text(key, node),
+            "context" => extensions.context = self.context(node),
+            "agent" => extensions.agent = self.plain_text(key, node),
+            "hooks" => extensions.hooks = Some(node.to_value()).filter(|value| *value != Value::Null),
+            "paths" => extensions.paths = self.words(key, node),
+            "shell" => extensions.shell = self.plain_text(key, node),
+            _ => return false,
+        }
+        true
+    }
+
+    fn invalid(&mut self, key: &str, node: &Node, expected: &str) {
+        self.add(Code::FieldInvalid, &node.range, format!("`{key}` must be {expected}"));
+    }
+
+    fn flag(&mut self, key: &str, node: &Node, otherwise: bool) -> bool {
+        if let Kind::Scalar { text, .. } = &node.kind {
+            match text.trim().to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" => return true,
+                "false" | "no" | "off" => return false,
+                _ => {}
+            }
+        }
+        self.invalid(key, node, "`true` or `false`");
+        otherwise
+    }
+
+    fn plain_text(&mut self, key: &str, node: &Node) -> Option<String> {
+        match &node.kind {
+            Kind::Scalar { schema: Schema::Null, .. } => None,
+            Kind::Scalar { text, .. } => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            Kind::List(_) | Kind::Map(_) => {
+                self.invalid(key, node, "text");
+                None
+            }
+        }
+    }
+
+    /// `[file] [count]` is what people write: a list is taken as the text that it was.
+    fn hint_text(&mut self, node: &Node) -> Option<String> {
+        match &node.kind {
+            Kind::Scalar { .. } => self.plain_text("argument-hint", node),
+            Kind::List(_) | Kind::Map(_) => Some(untrusted::one_line(self.source(node)).into_owned()),
+        }
+    }
+
+    fn words(&mut self, key: &str, node: &Node) -> Vec<String> {
+        match &node.kind {
+            Kind::Scalar { schema: Schema::Null, .. } => Vec::new(),
+            Kind::Scalar { text, .. } => {
+                text.split([' ', ',', '\t', '\n']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+            }
+            Kind::List(items) => items.iter().filter_map(|item| self.plain_text(key, item)).collect(),
+            Kind::Map(_) => {
+                self.invalid(key, node, "text or a list");
+                Vec::new()
+            }
+        }
+    }
+
+    fn context(&mut self, node: &Node) -> SkillContext {
+        match self.plain_text("context", node).as_deref() {
+            Some("fork") => SkillContext::Fork,
+            None | Some("inline") => SkillContext::Inline,
+            Some(_) => {
+                self.invalid("context", node, "`fork` or `inline`");
+                SkillContext::Inline
+            }
+        }
+    }
+}
+
+/// `text` as a double-quoted YAML scalar on one line.
+pub(crate) fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.trim().chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// `text` as a plain YAML scalar where that is certainly safe, else quoted.
+fn quote_if_needed(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
+    let word = matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "null" | "Null" | "NULL");
+    if plain && !word { text.to_owned() } else { quote(text) }
+}
+
+/// The field that `key` is a misspelling of: another case, `_` for `-`, or one edit away.
+fn similar_field(key: &str) -> Option<&'static str> {
+    let normal = |text: &str| text.to_ascii_lowercase().replace(['_', ' '], "-");
+    let key = normal(key);
+    SPEC_FIELDS
+        .iter()
+        .chain(&EXTENSION_FIELDS)
+        .copied()
+        .find(|field| normal(field) == key || (key.len() > 4 && key.len() < 40 && one_edit_apart(&normal(field), &key)))
+}
+
+fn one_edit_apart(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a.as_bytes(), b.as_bytes()) } else { (b.as_bytes(), a.as_bytes()) };
+    let prefix = short.iter().zip(long).take_while(|(x, y)| x == y).count();
+    match long.len() - short.len() {
+        0 => short[prefix..].iter().skip(1).eq(long[prefix..].iter().skip(1)),
+        1 => short[prefix..] == long[prefix + 1..],
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_fields_are_recognised() {
+        assert_eq!(similar_field("Name"), Some("name"));
+        assert_eq!(similar_field("allowed_tools"), Some("allowed-tools"));
+        assert_eq!(similar_field("allowed-tool"), Some("allowed-tools"));
+        assert_eq!(similar_field("descripton"), Some("description"));
+        assert_eq!(similar_field("author"), None);
+    }
+
+    #[test]
+    fn quoting_gives_back_the_text() {
+        for text in ["plain", "a: b", "say \"hi\" \\ there", "tab\tand\nline", "*", "yes: #1"] {
+            let yaml = format!("k: {}\n", quote(text));
+            let value = crate::yaml::compose(&yaml).unwrap().root.unwrap().to_value();
+            assert_eq!(value.get("k").and_then(Value::as_text), Some(text));
+        }
+    }
+}

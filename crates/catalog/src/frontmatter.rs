@@ -1,0 +1,115 @@
+//! Splits a SKILL.md into frontmatter and body, without understanding either.
+
+use std::ops::Range;
+
+/// The most bytes of frontmatter that are read; real ones have under 4 KiB.
+pub const MAX_FRONTMATTER: usize = 64 * 1024;
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// Where the parts of a SKILL.md lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Split {
+    /// Whether the file begins with a byte-order mark.
+    pub(crate) bom: bool,
+    /// The YAML between the delimiters.
+    pub(crate) yaml: Range<usize>,
+    /// Everything after the closing delimiter's line.
+    pub(crate) body: Range<usize>,
+}
+
+/// Why there is no frontmatter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SplitError {
+    /// The first line is not `---`.
+    Missing,
+    /// The end came before a closing `---`.
+    Unclosed,
+    /// No closing `---` within [`MAX_FRONTMATTER`] bytes.
+    TooLong,
+}
+
+/// Splits `source`. Delimiters are whole lines; blanks after the dashes are allowed.
+pub(crate) fn split(source: &[u8]) -> Result<Split, SplitError> {
+    let bom = source.starts_with(BOM);
+    let start = if bom { BOM.len() } else { 0 };
+    let first = line_end(source, start);
+    if !is_delimiter(&source[start..first]) {
+        return Err(SplitError::Missing);
+    }
+    let yaml_start = after_break(source, first);
+    let mut at = yaml_start;
+    loop {
+        if at >= source.len() {
+            return Err(SplitError::Unclosed);
+        }
+        if at - yaml_start > MAX_FRONTMATTER {
+            return Err(SplitError::TooLong);
+        }
+        let end = line_end(source, at);
+        if source[at] == b'-' && is_delimiter(&source[at..end]) {
+            let body = after_break(source, end)..source.len();
+            return Ok(Split { bom, yaml: yaml_start..at, body });
+        }
+        at = after_break(source, end);
+    }
+}
+
+fn is_delimiter(line: &[u8]) -> bool {
+    line.strip_prefix(b"---").is_some_and(|rest| rest.iter().all(|byte| matches!(byte, b' ' | b'\t')))
+}
+
+/// The offset of the line break that ends the line at `from`, or the end.
+fn line_end(source: &[u8], from: usize) -> usize {
+    memchr::memchr2(b'\n', b'\r', &source[from..]).map_or(source.len(), |at| from + at)
+}
+
+/// The offset after the line break at `at`.
+fn after_break(source: &[u8], at: usize) -> usize {
+    match source.get(at) {
+        Some(b'\r') if source.get(at + 1) == Some(&b'\n') => at + 2,
+        Some(_) => at + 1,
+        None => at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(source: &str) -> Result<(&str, &str), SplitError> {
+        split(source.as_bytes()).map(|split| (&source[split.yaml], &source[split.body]))
+    }
+
+    #[test]
+    fn delimiters_are_whole_lines() {
+        assert_eq!(parts("---\na: b --- c\n--- x\n---\nbody\n---\n"), Ok(("a: b --- c\n--- x\n", "body\n---\n")));
+        assert_eq!(parts("--- \t\na: b\n---  \nx"), Ok(("a: b\n", "x")));
+        assert_eq!(parts("----\na: b\n---\n"), Err(SplitError::Missing));
+        assert_eq!(parts("---\na: b\n ---\n"), Err(SplitError::Unclosed));
+    }
+
+    #[test]
+    fn every_line_ending_and_the_end_of_the_file_close_a_line() {
+        assert_eq!(parts("---\r\na: b\r\n---\r\nbody"), Ok(("a: b\r\n", "body")));
+        assert_eq!(parts("---\ra: b\r---\rbody"), Ok(("a: b\r", "body")));
+        assert_eq!(parts("---\na: b\n---"), Ok(("a: b\n", "")));
+        assert_eq!(parts("---\n---"), Ok(("", "")));
+    }
+
+    #[test]
+    fn what_is_not_frontmatter_says_why() {
+        assert_eq!(parts(""), Err(SplitError::Missing));
+        assert_eq!(parts("\n---\na: b\n---\n"), Err(SplitError::Missing));
+        assert_eq!(parts("---"), Err(SplitError::Unclosed));
+        let long = format!("---\n{}", "a: b\n".repeat(MAX_FRONTMATTER / 5 + 2));
+        assert_eq!(parts(&long), Err(SplitError::TooLong));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_seen_and_skipped() {
+        let split = split("\u{FEFF}---\na: b\n---\n".as_bytes()).unwrap();
+        assert!(split.bom);
+        assert_eq!(split.yaml, 7..12);
+    }
+}

@@ -1,0 +1,257 @@
+//! Manifests on a local disk, opened through directory descriptors.
+//!
+//! Nothing here resolves a path twice: a file is opened beneath a directory that is already open,
+//! checked through its own descriptor, and read from it. A link or a swapped directory can make an
+//! open fail; it cannot lead elsewhere.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::skill::MAX_MANIFEST;
+
+/// What identifies the version of a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileStamp {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    // The fields' types differ between platforms; every value fits where it goes.
+    #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, clippy::cast_sign_loss, trivial_numeric_casts)]
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+}
+
+/// Why a manifest was not opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// There is none.
+    Absent,
+    /// A link stands in the way.
+    Link,
+    /// A link leads out of the directory.
+    Outside,
+    /// It is a directory, a FIFO, a socket or a device.
+    NotAFile(FileType),
+    /// It cannot be opened.
+    Io(io::Error),
+}
+
+/// Whether links on the way are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Never,
+    Beneath,
+}
+
+/// Opens a directory by its path, links followed: for roots, which the user named.
+pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    Ok(fs::openat(CWD, path, directory_flags(), Mode::empty())?)
+}
+
+/// Opens the directory at `relative` below `base`.
+pub(crate) fn open_directory_at(base: BorrowedFd<'_>, relative: &str, follow: Follow) -> Result<OwnedFd, Errno> {
+    if relative.is_empty() {
+        return fs::openat(base, ".", directory_flags(), Mode::empty());
+    }
+    open_beneath(base, relative, directory_flags(), follow)
+}
+
+/// Opens the directory that a link at `relative` leads to, wherever that is.
+pub(crate) fn open_directory_anywhere(base: BorrowedFd<'_>, relative: &str) -> Result<OwnedFd, Errno> {
+    fs::openat(base, relative, directory_flags(), Mode::empty())
+}
+
+fn directory_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+/// Opens the regular file at `relative` below `base`.
+pub(crate) fn open_file(base: BorrowedFd<'_>, relative: &str, follow: Follow) -> Result<(OwnedFd, FileStamp, u64), OpenError> {
+    // Without O_NONBLOCK a FIFO would wait for its writer.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open_beneath(base, relative, flags, follow).map_err(|error| match error {
+        Errno::NOENT | Errno::NOTDIR => OpenError::Absent,
+        Errno::LOOP => OpenError::Link,
+        Errno::XDEV => OpenError::Outside,
+        // Sockets, and devices with nothing behind them, cannot be opened.
+        Errno::NXIO => OpenError::NotAFile(FileType::Unknown),
+        error => OpenError::Io(error.into()),
+    })?;
+    let stat = fs::fstat(&file).map_err(|error| OpenError::Io(error.into()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        other => return Err(OpenError::NotAFile(other)),
+    }
+    let stamp = FileStamp::of(&stat);
+    Ok((file, stamp, stamp.size))
+}
+
+/// The stamp of the file at `relative`, if it is a regular file and not a link.
+pub(crate) fn stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
+    let stat = fs::statat(base, relative, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| FileStamp::of(&stat))
+}
+
+/// The device and inode of an open directory.
+pub(crate) fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {
+    let stamp = FileStamp::of(&fs::fstat(directory)?);
+    Ok((stamp.device, stamp.inode))
+}
+
+/// Reads until `buffer` is full or the file ends; returns how much was read.
+pub(crate) fn read_up_to(file: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::read(file, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+/// A manifest read whole.
+#[derive(Debug)]
+pub(crate) enum WholeFile {
+    Bytes(Vec<u8>),
+    /// It has more than [`MAX_MANIFEST`] bytes, whatever its size said when it was opened.
+    TooLarge,
+}
+
+/// Reads a whole file, never more than [`MAX_MANIFEST`] and a byte.
+pub(crate) fn read_whole(file: &OwnedFd, size: u64) -> io::Result<WholeFile> {
+    if size > MAX_MANIFEST {
+        return Ok(WholeFile::TooLarge);
+    }
+    let mut bytes = Vec::new();
+    let mut limited = io::Read::take(std::fs::File::from(file.try_clone()?), MAX_MANIFEST + 1);
+    io::Read::read_to_end(&mut limited, &mut bytes)?;
+    Ok(if bytes.len() as u64 > MAX_MANIFEST { WholeFile::TooLarge } else { WholeFile::Bytes(bytes) })
+}
+
+/// The kind of a directory's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Directory,
+    Link,
+    File,
+    Other,
+}
+
+/// Calls `each` for every entry of `directory`, in the order of the disk.
+pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) -> io::Result<()> {
+    let mut buffer = Vec::with_capacity(32 * 1024);
+    let mut entries = fs::RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        let mut kind = entry.file_type();
+        if kind == FileType::Unknown {
+            kind = fs::statat(directory.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
+        }
+        each(name, match kind {
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Link,
+            FileType::RegularFile => EntryKind::File,
+            _ => EntryKind::Other,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(base: BorrowedFd<'_>, relative: &str, flags: OFlags, follow: Follow) -> Result<OwnedFd, Errno> {
+    use rustix::fs::ResolveFlags;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static STEPWISE: AtomicBool = AtomicBool::new(false);
+
+    if STEPWISE.load(Ordering::Relaxed) {
+        return open_stepwise(base, relative, flags);
+    }
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if follow == Follow::Never {
+        resolve |= ResolveFlags::NO_SYMLINKS;
+    }
+    // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
+    for _ in 0..8 {
+        match fs::openat2(base, relative, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::NOSYS) => {
+                STEPWISE.store(true, Ordering::Relaxed);
+                return open_stepwise(base, relative, flags);
+            }
+            result => return result,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(base: BorrowedFd<'_>, relative: &str, flags: OFlags, _follow: Follow) -> Result<OwnedFd, Errno> {
+    open_stepwise(base, relative, flags)
+}
+
+/// Where the kernel has no `openat2`: one component at a time, and no link is ever followed.
+fn open_stepwise(base: BorrowedFd<'_>, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut directory: Option<OwnedFd> = None;
+    let (parents, name) = relative.rsplit_once('/').unwrap_or(("", relative));
+    for component in parents.split('/').filter(|component| !component.is_empty()) {
+        if component == ".." {
+            return Err(Errno::XDEV);
+        }
+        let at = directory.as_ref().map_or(base, AsFd::as_fd);
+        directory = Some(fs::openat(at, component, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?);
+    }
+    let at = directory.as_ref().map_or(base, AsFd::as_fd);
+    fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn both_ways_of_opening_refuse_the_same() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("SKILL.md"), "secret").unwrap();
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("real")).unwrap();
+        std::fs::write(root.path().join("real/SKILL.md"), "text").unwrap();
+        symlink(outside.path(), root.path().join("dir-link")).unwrap();
+        std::fs::create_dir(root.path().join("file-link")).unwrap();
+        symlink(outside.path().join("SKILL.md"), root.path().join("file-link/SKILL.md")).unwrap();
+
+        let base = open_directory(root.path()).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        for relative in ["dir-link/SKILL.md", "file-link/SKILL.md", "../x", "gone/SKILL.md"] {
+            assert!(open_beneath(base.as_fd(), relative, flags, Follow::Never).is_err(), "{relative}");
+            assert!(open_beneath(base.as_fd(), relative, flags, Follow::Beneath).is_err(), "{relative}");
+            assert!(open_stepwise(base.as_fd(), relative, flags).is_err(), "{relative}");
+        }
+        assert!(open_beneath(base.as_fd(), "real/SKILL.md", flags, Follow::Never).is_ok());
+        assert!(open_stepwise(base.as_fd(), "real/SKILL.md", flags).is_ok());
+    }
+}

@@ -1,0 +1,141 @@
+//! The name of a skill.
+
+use std::fmt;
+
+use unicode_normalization::{UnicodeNormalization, is_nfkc_quick, IsNormalized};
+
+use crate::untrusted;
+
+/// The most characters the specification allows in a name.
+pub const MAX_NAME_CHARS: usize = 64;
+
+/// Names longer than this are refused even when loading leniently.
+pub(crate) const MAX_LENIENT_NAME_CHARS: usize = 256;
+
+/// A name that is safe to show, compare and store.
+///
+/// It is trimmed, NFKC-normalised, not empty and bounded, and has no control, invisible or
+/// direction-changing characters. It may still breach the specification (`My_Skill`); it is a
+/// label and never a path.
+///
+/// ```
+/// use prowess_catalog::SkillName;
+///
+/// let name = SkillName::parse("  python-math ").unwrap();
+/// assert_eq!(name.as_str(), "python-math");
+/// assert!(SkillName::parse("evil\u{202E}txt").is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SkillName(Box<str>);
+
+/// Why a text cannot be a [`SkillName`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// Nothing is left after trimming.
+    Empty,
+    /// It has more than 256 characters.
+    TooLong,
+    /// It has a control, invisible or direction-changing character.
+    Unprintable(char),
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the name is empty"),
+            Self::TooLong => write!(f, "the name has more than {MAX_LENIENT_NAME_CHARS} characters"),
+            Self::Unprintable(c) => {
+                write!(f, "the name has the invisible or control character U+{:04X}", u32::from(*c))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+impl SkillName {
+    /// The name that `text` gives, or why it gives none.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let name = normalise(text);
+        if name.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if let Some(c) = name.chars().find(|&c| untrusted::is_unprintable(c)) {
+            return Err(NameError::Unprintable(c));
+        }
+        if name.chars().count() > MAX_LENIENT_NAME_CHARS {
+            return Err(NameError::TooLong);
+        }
+        Ok(Self(name.into_boxed_str()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Names that differ only in letter case collide: this is what they share.
+    pub(crate) fn collision_key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+impl fmt::Display for SkillName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for SkillName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self.0)
+    }
+}
+
+impl AsRef<str> for SkillName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for SkillName {
+    fn eq(&self, other: &str) -> bool {
+        &*self.0 == other
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for SkillName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// Trimmed and NFKC-normalised, as names and directory names are compared.
+pub(crate) fn normalise(text: &str) -> String {
+    let text = text.trim();
+    if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        return text.to_owned();
+    }
+    text.nfkc().collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_normalised() {
+        assert_eq!(SkillName::parse("cre\u{300}me").unwrap().as_str(), "crème");
+        assert_eq!(SkillName::parse(" ｆｕｌｌ ").unwrap().as_str(), "full");
+    }
+
+    #[test]
+    fn names_that_cannot_be_shown_are_refused() {
+        for text in ["a\0b", "a\u{200B}b", "a\u{202E}b", "a\nb", "a\u{FEFF}b", "\u{E0041}x"] {
+            assert!(matches!(SkillName::parse(text), Err(NameError::Unprintable(_))), "{text:?}");
+        }
+        assert_eq!(SkillName::parse(" \t"), Err(NameError::Empty));
+        assert_eq!(SkillName::parse(&"a".repeat(257)), Err(NameError::TooLong));
+    }
+}

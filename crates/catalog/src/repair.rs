@@ -1,0 +1,164 @@
+//! The one repair that frontmatter in the wild needs: a value that should have been quoted.
+//!
+//! `description: Use when: tests fail` is not YAML. The line that the parser's error points at is
+//! rewritten as a block scalar and the text is parsed again; every other line stays as it is.
+
+use std::ops::Range;
+
+use crate::yaml::{self, Document, YamlError};
+
+/// The most lines that are repaired in one file.
+const MAX_REPAIRS: usize = 8;
+
+/// A document read with or without repairs.
+#[derive(Debug)]
+pub(crate) struct Repaired {
+    pub(crate) document: Document,
+    /// The values that were rewritten, as ranges of the original text.
+    pub(crate) values: Vec<Range<usize>>,
+    edits: Vec<Edit>,
+}
+
+/// In the rewritten text, `at..at + grown` was inserted before what is `original` in the first text.
+#[derive(Clone, Copy, Debug)]
+struct Edit {
+    at: usize,
+    grown: usize,
+}
+
+impl Repaired {
+    /// The range of the original text that `range` of the composed text stands for.
+    pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
+        let back = |offset: usize| {
+            let mut shift = 0;
+            for edit in &self.edits {
+                if offset >= edit.at + edit.grown {
+                    shift += edit.grown;
+                } else if offset > edit.at {
+                    shift += offset - edit.at;
+                }
+            }
+            offset - shift
+        };
+        back(range.start)..back(range.end)
+    }
+}
+
+/// Composes `text`, repairing values if that is what it takes.
+///
+/// On failure the error is the one of the text as it was written.
+pub(crate) fn compose(text: &str) -> Result<Repaired, YamlError> {
+    let first = match yaml::compose(text) {
+        Ok(document) => return Ok(Repaired { document, values: Vec::new(), edits: Vec::new() }),
+        Err(error) => error,
+    };
+    let YamlError::Syntax { at, .. } = first else { return Err(first) };
+
+    let mut current = text.to_owned();
+    let mut edits: Vec<Edit> = Vec::new();
+    let mut values = Vec::new();
+    let mut error_at = at;
+    while edits.len() < MAX_REPAIRS {
+        let Some(value) = repairable_value(&current, error_at) else { return Err(first) };
+        // The block's indentation is a blank more than its key's, which is none.
+        let insertion = "|-\n ";
+        let grown: usize = edits.iter().map(|edit| edit.grown).sum();
+        values.push(value.start - grown..value.end - grown);
+        edits.push(Edit { at: value.start, grown: insertion.len() });
+        let repaired_to = value.end + insertion.len();
+        current.insert_str(value.start, insertion);
+        match yaml::compose(&current) {
+            Ok(document) => return Ok(Repaired { document, values, edits }),
+            // Only an error further down is a new one: otherwise the repair did not help.
+            Err(YamlError::Syntax { at, .. }) if at > repaired_to => error_at = at,
+            Err(_) => return Err(first),
+        }
+    }
+    Err(first)
+}
+
+/// The value on the line at `at`, if it is a one-line plain value of a top-level key.
+fn repairable_value(text: &str, at: usize) -> Option<Range<usize>> {
+    let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let bytes = text.as_bytes();
+    let start = bytes[..at].iter().rposition(|byte| is_break(byte)).map_or(0, |at| at + 1);
+    let end = bytes[at..].iter().position(|byte| is_break(byte)).map_or(text.len(), |length| at + length);
+    let line = &text[start..end];
+
+    let (key, rest) = line.split_once(':')?;
+    let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    if !is_key || !rest.starts_with([' ', '\t']) {
+        return None;
+    }
+    let value = rest.trim_start();
+    if value.trim_end().is_empty() || value.starts_with(['"', '\'', '#']) || is_block_header(value) {
+        return None;
+    }
+    // A value that goes on below is more than its line says.
+    let below = text[end..].trim_start_matches(['\r', '\n']);
+    if below.starts_with([' ', '\t']) && !below.trim_start().is_empty() {
+        return None;
+    }
+    let value_start = start + line.len() - value.len();
+    Some(value_start..start + line.trim_end().len())
+}
+
+/// Whether `value` opens a block scalar (`|`, `>-`, `|2+`), as opposed to text that begins like one.
+fn is_block_header(value: &str) -> bool {
+    value.strip_prefix(['|', '>']).is_some_and(|rest| {
+        let header = rest.split('#').next().unwrap_or_default();
+        header.trim_end().bytes().all(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::Value;
+
+    fn read(text: &str) -> (Value, Vec<&str>) {
+        let repaired = compose(text).unwrap();
+        let values = repaired.values.iter().map(|range| &text[range.clone()]).collect();
+        (repaired.document.root.unwrap().to_value(), values)
+    }
+
+    #[test]
+    fn a_colon_in_a_value_is_text() {
+        let (value, repaired) = read("name: x\ndescription: Use when: a, b: c\nlicense: MIT\n");
+        assert_eq!(value.get("description").and_then(Value::as_text), Some("Use when: a, b: c"));
+        assert_eq!(value.get("license").and_then(Value::as_text), Some("MIT"));
+        assert_eq!(repaired, ["Use when: a, b: c"]);
+    }
+
+    #[test]
+    fn several_lines_are_repaired_and_places_map_back() {
+        let text = "a: b: c\nkeep: {x: 1}\nd: *e\nlast: [p] [q]\nend: 1\n";
+        let repaired = compose(text).unwrap();
+        let values: Vec<_> = repaired.values.iter().map(|range| &text[range.clone()]).collect();
+        assert_eq!(values, ["b: c", "*e", "[p] [q]"]);
+        let yaml::Kind::Map(entries) = &repaired.document.root.as_ref().unwrap().kind else { panic!() };
+        for (key, _) in entries {
+            assert_eq!(&text[repaired.original(&key.range)], key.text);
+        }
+        assert_eq!(&text[repaired.original(&entries[4].1.range)], "1");
+    }
+
+    #[test]
+    fn what_is_not_a_one_line_value_is_left_alone() {
+        for text in [
+            "description: \"quoted\" and more\n",
+            "description: one: two\n  three\n",
+            "name:tight\ndescription: x\n",
+            "metadata:\n\tkey: x\n",
+            "a: \"open\nb: c\n",
+        ] {
+            assert!(compose(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn windows_lines_are_repaired_too() {
+        let (value, _) = read("description: Use when: x\r\nlicense: MIT\r\n");
+        assert_eq!(value.get("description").and_then(Value::as_text), Some("Use when: x"));
+    }
+}

@@ -1,0 +1,263 @@
+//! Roots: the directories in which skills are looked for, and which of them comes first.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What a root is. Later kinds take precedence over earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+pub enum RootKind {
+    /// Shipped with the host.
+    BuiltIn,
+    /// The user's, in another client's directory.
+    UserCompatibility,
+    /// The user's own.
+    User,
+    /// The project's, in another client's directory.
+    ProjectCompatibility,
+    /// The project's own.
+    Project,
+    /// Named by a flag, by `SKILLS_ROOT` or through the library.
+    Explicit,
+}
+
+impl RootKind {
+    /// The word for it in lists and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::UserCompatibility | Self::User => "user",
+            Self::ProjectCompatibility | Self::Project => "project",
+            Self::Explicit => "explicit",
+        }
+    }
+
+    fn belongs_to_project(self) -> bool {
+        matches!(self, Self::ProjectCompatibility | Self::Project)
+    }
+}
+
+/// Whether a root's skills may be shown to a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Trust {
+    /// Yes.
+    Trusted,
+    /// No: they are listed for people, and shadow nothing.
+    Untrusted,
+}
+
+/// A place to look for skills.
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Root {
+    /// The directory: on the local disk, or in a backend.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: RootKind,
+    /// Its name for people and models, such as `Project` or `Claude`.
+    pub label: String,
+    /// Whether a model may see its skills.
+    pub trust: Trust,
+}
+
+impl Root {
+    /// A root that the user named: trusted, above all others.
+    pub fn explicit(path: impl Into<PathBuf>) -> Self {
+        Self::new(path, RootKind::Explicit, "Explicit")
+    }
+
+    /// A trusted root of some kind.
+    pub fn new(path: impl Into<PathBuf>, kind: RootKind, label: impl Into<String>) -> Self {
+        Self { path: path.into(), kind, label: label.into(), trust: Trust::Trusted }
+    }
+
+    /// The same root, not trusted.
+    pub fn untrusted(mut self) -> Self {
+        self.trust = Trust::Untrusted;
+        self
+    }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} ({:?}, {:?})", self.label, self.path, self.kind, self.trust)
+    }
+}
+
+/// A client's directory that may hold skills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// The directory, relative to the project or the home directory.
+    pub directory: PathBuf,
+    /// Its name for people and models.
+    pub label: String,
+}
+
+impl Layer {
+    /// A layer in `directory`.
+    pub fn new(directory: impl Into<PathBuf>, label: impl Into<String>) -> Self {
+        Self { directory: directory.into(), label: label.into() }
+    }
+}
+
+/// Which directories are roots. Every list goes from least to most precedence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layers {
+    /// Directories of skills shipped with the host.
+    pub built_in: Vec<PathBuf>,
+    /// Other clients' directories below the home directory.
+    pub user_compatibility: Vec<Layer>,
+    /// Our directories below the home directory.
+    pub user: Vec<Layer>,
+    /// Other clients' directories in a project.
+    pub project_compatibility: Vec<Layer>,
+    /// Our directories in a project.
+    pub project: Vec<Layer>,
+    /// The directories in a layer that hold skills.
+    pub folders: Vec<String>,
+    /// Entries that mark the top of a project.
+    pub project_marks: Vec<String>,
+    /// Whether the project's directories are trusted.
+    pub project_trust: Trust,
+}
+
+impl Default for Layers {
+    fn default() -> Self {
+        let compatibility = |opencode: &str| {
+            vec![Layer::new(opencode, "OpenCode"), Layer::new(".claude", "Claude"), Layer::new(".agents", "Agents")]
+        };
+        Self {
+            built_in: Vec::new(),
+            user_compatibility: compatibility(".config/opencode"),
+            user: vec![Layer::new(".prowess", "User")],
+            project_compatibility: compatibility(".opencode"),
+            project: vec![Layer::new(".prowess", "Project")],
+            folders: vec!["skill".into(), "skills".into()],
+            project_marks: vec![".git".into(), ".hg".into(), ".jj".into()],
+            project_trust: Trust::Untrusted,
+        }
+    }
+}
+
+/// Where a host runs: what [`Layers::resolve`] needs to know of its surroundings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The directory it was started in.
+    pub working_directory: PathBuf,
+    /// The user's home directory, if there is one.
+    pub home: Option<PathBuf>,
+    /// Roots from flags and `SKILLS_ROOT`, least precedence first.
+    pub explicit: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    /// This process's: its working directory, `HOME`, and the directories in `SKILLS_ROOT`.
+    pub fn of_process() -> std::io::Result<Self> {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        Ok(Self {
+            working_directory: std::env::current_dir()?,
+            home: set("HOME").map(PathBuf::from),
+            explicit: set("SKILLS_ROOT").map(|roots| std::env::split_paths(&roots).collect()).unwrap_or_default(),
+        })
+    }
+}
+
+impl Layers {
+    /// The roots that exist, from least to most precedence.
+    ///
+    /// Project layers are looked for in the working directory and above it, to the top of the
+    /// project; the nearest wins. Explicit roots are kept even when they do not exist, so that a
+    /// wrong path is reported.
+    pub fn resolve(&self, surroundings: &Surroundings) -> Vec<Root> {
+        let mut roots: Vec<Root> =
+            self.built_in.iter().map(|path| Root::new(path, RootKind::BuiltIn, "Built-in")).collect();
+        if let Some(home) = &surroundings.home {
+            self.collect(home, &self.user_compatibility, RootKind::UserCompatibility, &mut roots);
+            self.collect(home, &self.user, RootKind::User, &mut roots);
+        }
+        let mut ancestors = self.project_directories(&surroundings.working_directory);
+        // A home directory is not a project, even when it is under version control.
+        ancestors.retain(|directory| Some(*directory) != surroundings.home.as_deref());
+        for (layers, kind) in
+            [(&self.project_compatibility, RootKind::ProjectCompatibility), (&self.project, RootKind::Project)]
+        {
+            for directory in ancestors.iter().rev() {
+                self.collect(directory, layers, kind, &mut roots);
+            }
+        }
+        roots.extend(surroundings.explicit.iter().map(Root::explicit));
+        roots
+    }
+
+    /// The working directory and those above it, nearest first, to the one with a project's mark.
+    fn project_directories<'a>(&self, from: &'a Path) -> Vec<&'a Path> {
+        let is_top = |directory: &Path| {
+            self.project_marks.iter().any(|mark| directory.join(mark).symlink_metadata().is_ok())
+        };
+        match from.ancestors().position(is_top) {
+            Some(top) => from.ancestors().take(top + 1).collect(),
+            // Without a project's top there is no telling where to stop: only here.
+            None => vec![from],
+        }
+    }
+
+    fn collect(&self, base: &Path, layers: &[Layer], kind: RootKind, roots: &mut Vec<Root>) {
+        for layer in layers {
+            for folder in &self.folders {
+                let path = base.join(&layer.directory).join(folder);
+                if path.is_dir() {
+                    let trust = if kind.belongs_to_project() { self.project_trust } else { Trust::Trusted };
+                    roots.push(Root { path, kind, label: layer.label.clone(), trust });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_come_in_order_and_the_nearest_project_directory_wins() {
+        let home = tempfile::tempdir().unwrap();
+        let top = tempfile::tempdir().unwrap();
+        let inner = top.path().join("a/b");
+        let make = |base: &Path, path: &str| std::fs::create_dir_all(base.join(path)).unwrap();
+        make(home.path(), ".claude/skills");
+        make(home.path(), ".prowess/skills");
+        make(top.path(), ".git");
+        make(top.path(), ".prowess/skills");
+        make(top.path(), ".claude/skill");
+        make(&inner, ".prowess/skills");
+        let surroundings = Surroundings {
+            working_directory: inner.clone(),
+            home: Some(home.path().into()),
+            explicit: vec!["/given".into()],
+        };
+        let roots = Layers::default().resolve(&surroundings);
+        let found: Vec<_> = roots.iter().map(|root| (root.path.clone(), root.kind)).collect();
+        assert_eq!(found, [
+            (home.path().join(".claude/skills"), RootKind::UserCompatibility),
+            (home.path().join(".prowess/skills"), RootKind::User),
+            (top.path().join(".claude/skill"), RootKind::ProjectCompatibility),
+            (top.path().join(".prowess/skills"), RootKind::Project),
+            (inner.join(".prowess/skills"), RootKind::Project),
+            ("/given".into(), RootKind::Explicit),
+        ]);
+        assert!(found.is_sorted_by_key(|(_, kind)| *kind));
+        assert_eq!(roots[2].trust, Trust::Untrusted);
+        assert_eq!(roots[0].trust, Trust::Trusted);
+    }
+
+    #[test]
+    fn without_a_project_only_the_working_directory_counts() {
+        let top = tempfile::tempdir().unwrap();
+        let inner = top.path().join("a");
+        std::fs::create_dir_all(top.path().join(".prowess/skills")).unwrap();
+        std::fs::create_dir_all(&inner).unwrap();
+        let surroundings = Surroundings { working_directory: inner, ..Surroundings::default() };
+        assert_eq!(Layers::default().resolve(&surroundings), []);
+    }
+}

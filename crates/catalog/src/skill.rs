@@ -1,0 +1,330 @@
+//! A SKILL.md understood: what the catalog keeps of it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::diagnostic::{Code, Diagnostic, Findings, Severity};
+use crate::fields;
+use crate::frontmatter::{self, MAX_FRONTMATTER, SplitError};
+use crate::name::SkillName;
+use crate::repair;
+use crate::yaml::{Value, YamlError};
+
+/// The file name of a manifest.
+pub const MANIFEST: &str = "SKILL.md";
+
+/// The largest SKILL.md that is read.
+pub const MAX_MANIFEST: u64 = 10 * 1024 * 1024;
+
+/// Where a SKILL.md is, as its host names it: a path with `/` between its parts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location(Arc<str>);
+
+impl Location {
+    /// The location of the manifest at `path`.
+    pub fn new(path: impl Into<Arc<str>>) -> Self {
+        Self(path.into())
+    }
+
+    /// The manifest's path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The skill's directory.
+    pub fn directory(&self) -> &str {
+        match self.0.rfind('/') {
+            Some(0) => "/",
+            Some(at) => &self.0[..at],
+            None => ".",
+        }
+    }
+
+    /// The name of the skill's directory, unless the path does not tell.
+    pub fn directory_name(&self) -> Option<&str> {
+        let name = self.directory().trim_end_matches('/').rsplit('/').next()?;
+        (!matches!(name, "" | "." | "..")).then_some(name)
+    }
+
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Location {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// A skill's metadata: everything but its instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Skill {
+    /// What it is called.
+    pub name: SkillName,
+    /// What it does and when to use it, as written.
+    pub description: String,
+    /// Its licence.
+    pub license: Option<String>,
+    /// What it needs from its environment.
+    pub compatibility: Option<String>,
+    /// Properties that the specification leaves to clients, in order.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_pairs"))]
+    pub metadata: Vec<(String, Value)>,
+    /// The tools it expects, such as `Read` or `Bash(git:*)`.
+    pub allowed_tools: Vec<String>,
+    /// The fields that clients have added to the specification.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub extensions: Extensions,
+    /// Fields that nobody here knows, in order.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_pairs"))]
+    pub extra: Vec<(String, Value)>,
+    /// Where its SKILL.md is.
+    pub location: Location,
+}
+
+/// Fields of the wider ecosystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Extensions {
+    /// Only a person may start it: the model does not see it.
+    pub disable_model_invocation: bool,
+    /// Whether a person may start it by name.
+    pub user_invocable: bool,
+    /// What to write after its name, shown to people and models.
+    pub argument_hint: Option<String>,
+    /// The names of its arguments.
+    pub arguments: Vec<String>,
+    /// When to use it; shown after the description.
+    pub when_to_use: Option<String>,
+    /// The model to use while it is loaded.
+    pub model: Option<String>,
+    /// The reasoning effort while it is loaded.
+    pub effort: Option<String>,
+    /// Where it runs.
+    pub context: SkillContext,
+    /// The sub-agent that runs it when its context is forked.
+    pub agent: Option<String>,
+    /// Hooks, as written.
+    pub hooks: Option<Value>,
+    /// It is offered when files that match these patterns are in play.
+    pub paths: Vec<String>,
+    /// The shell of its runs.
+    pub shell: Option<String>,
+}
+
+impl Default for Extensions {
+    fn default() -> Self {
+        Self {
+            disable_model_invocation: false,
+            user_invocable: true,
+            argument_hint: None,
+            arguments: Vec::new(),
+            when_to_use: None,
+            model: None,
+            effort: None,
+            context: SkillContext::Inline,
+            agent: None,
+            hooks: None,
+            paths: Vec::new(),
+            shell: None,
+        }
+    }
+}
+
+/// Where a skill's instructions are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum SkillContext {
+    /// In the agent that loads it.
+    #[default]
+    Inline,
+    /// In a sub-agent, whose answer comes back.
+    Fork,
+}
+
+#[cfg(feature = "serde")]
+fn serialize_pairs<S: serde::Serializer>(pairs: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
+}
+
+/// What to do with a document that has no name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingName {
+    /// It takes its directory's name.
+    #[default]
+    UseDirectory,
+    /// It is skipped.
+    Skip,
+}
+
+/// A document read: the skill if it can be loaded, and everything that was found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Parsed {
+    /// The skill, unless a finding is an [`Severity::Error`].
+    pub skill: Option<Skill>,
+    /// What was found, in the order of the checks.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where the body lies in the source; empty when there is no frontmatter.
+    pub body: Range<usize>,
+}
+
+impl Parsed {
+    /// Whether the document follows the open specification to the letter.
+    pub fn is_valid(&self) -> bool {
+        self.skill.is_some() && !self.diagnostics.iter().any(|diagnostic| diagnostic.code.fails_strict())
+    }
+}
+
+impl Skill {
+    /// Reads a whole SKILL.md. Never fails: what cannot be read is in the diagnostics.
+    ///
+    /// ```
+    /// use prowess_catalog::{Location, Skill};
+    ///
+    /// let source = b"---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n";
+    /// let parsed = Skill::parse(source, &Location::new("/skills/greet/SKILL.md"));
+    /// assert!(parsed.is_valid());
+    /// assert_eq!(parsed.skill.unwrap().name.as_str(), "greet");
+    /// ```
+    pub fn parse(source: &[u8], location: &Location) -> Parsed {
+        Self::parse_with(source, location, MissingName::default())
+    }
+
+    /// [`Skill::parse`], with a choice for documents that have no name.
+    pub fn parse_with(source: &[u8], location: &Location, missing_name: MissingName) -> Parsed {
+        parse_head(source, true, location, missing_name)
+    }
+
+    /// Whether a model may be told about it.
+    pub fn is_model_invocable(&self) -> bool {
+        !self.extensions.disable_model_invocation
+    }
+}
+
+/// Reads the head of a SKILL.md: `source` is the whole file, or its first bytes when not `complete`.
+pub(crate) fn parse_head(source: &[u8], complete: bool, location: &Location, missing_name: MissingName) -> Parsed {
+    let mut findings = Findings::new(location.shared(), source);
+    let (skill, body) = match read(source, complete, location, missing_name, &mut findings) {
+        Some((skill, body)) => (skill, body),
+        None => (None, 0..0),
+    };
+    let skill = skill.filter(|_| !findings.prevents_loading());
+    Parsed { skill, diagnostics: findings.finish(), body }
+}
+
+fn read(
+    source: &[u8],
+    complete: bool,
+    location: &Location,
+    missing_name: MissingName,
+    findings: &mut Findings<'_>,
+) -> Option<(Option<Skill>, Range<usize>)> {
+    let text = decode(source, complete, findings)?;
+    let split = match frontmatter::split(text.as_bytes()) {
+        Ok(split) => split,
+        Err(error) => {
+            report_split(error, text, findings);
+            return None;
+        }
+    };
+    if split.bom {
+        findings
+            .add(Code::Bom, Some(0..3), "the file begins with a byte-order mark")
+            .hint("save it as UTF-8 without a BOM")
+            .fix(0..3, "");
+    }
+    let yaml = &text[split.yaml.clone()];
+    if yaml.len() > MAX_FRONTMATTER {
+        report_split(SplitError::TooLong, text, findings);
+        return None;
+    }
+    let repaired = match repair::compose(yaml) {
+        Ok(repaired) => repaired,
+        Err(error) => {
+            let (code, at, message) = match error {
+                YamlError::Syntax { at, message } => (Code::InvalidYaml, at, message),
+                YamlError::Limit { at, message } => (Code::YamlLimits, at, message),
+            };
+            let at = split.yaml.start + at;
+            findings.add(code, Some(at..at + 1), format!("the frontmatter cannot be read: {message}"));
+            return Some((None, split.body));
+        }
+    };
+    let skill = fields::read(yaml, split.yaml.start, &repaired, location, missing_name, findings);
+    Some((skill, split.body))
+}
+
+fn decode<'a>(source: &'a [u8], complete: bool, findings: &mut Findings<'_>) -> Option<&'a str> {
+    let error = match std::str::from_utf8(source) {
+        Ok(text) => return Some(text),
+        Err(error) => error,
+    };
+    let valid = error.valid_up_to();
+    if !complete && error.error_len().is_none() {
+        // The block that was read ends inside a character.
+        return std::str::from_utf8(&source[..valid]).ok();
+    }
+    let hint = match source {
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => "it looks like UTF-16: save it as UTF-8",
+        _ => "save it as UTF-8",
+    };
+    findings
+        .add(Code::InvalidEncoding, Some(valid..valid + 1), format!("byte {valid} is not UTF-8"))
+        .hint(hint);
+    None
+}
+
+fn report_split(error: SplitError, text: &str, findings: &mut Findings<'_>) {
+    match error {
+        SplitError::Missing => {
+            let first = text.lines().next().unwrap_or_default();
+            let trimmed = text.trim_start_matches('\u{FEFF}').trim();
+            findings
+                .add(Code::MissingFrontmatter, Some(0..first.len()), "the first line is not `---`")
+                .hint("begin the file with `---`, the name and the description, and `---` again");
+            if trimmed.is_empty() {
+                findings.add(Code::EmptyFile, None, "the file is empty");
+            } else if trimmed.starts_with("```") && trimmed.contains("---") {
+                findings.add(Code::FrontmatterInCodeFence, Some(0..3), "the frontmatter stands in a code fence").hint("remove the fence");
+            } else if !trimmed.contains(['\n', ' ']) && trimmed.contains('/') {
+                findings
+                    .add(Code::SymlinkStub, Some(0..first.len()), "the file holds only a path")
+                    .hint("it is a symbolic link checked out as text: copy the file that it names");
+            }
+        }
+        SplitError::Unclosed => {
+            let added = findings.add(Code::UnclosedFrontmatter, Some(0..3), "no closing `---` line");
+            if text.lines().any(|line| line.trim_end() == "...") {
+                added.hint("close it with `---`, not `...`");
+            } else {
+                added.hint("put `---` on a line of its own after the last field");
+            }
+        }
+        SplitError::TooLong => {
+            let message = format!("the frontmatter has more than {MAX_FRONTMATTER} bytes");
+            findings
+                .add(Code::YamlLimits, Some(0..3), message)
+                .severity(Severity::Error)
+                .hint("move text from the frontmatter to the body");
+        }
+    }
+}

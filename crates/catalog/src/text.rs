@@ -1,0 +1,191 @@
+//! A skill's text: read when it is asked for, and checked again.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use crate::catalog::Entry;
+use crate::digest::Digest;
+use crate::local::{self, Follow, OpenError, WholeFile};
+use crate::scan::{Links, Stamp, join};
+use crate::skill::{Location, MANIFEST, MAX_MANIFEST, MissingName, Skill};
+
+/// A skill's whole document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillText {
+    /// The metadata as the document has it now.
+    pub skill: Skill,
+    /// The digest of the whole document.
+    pub digest: Digest,
+    /// Whether the document is another one than the catalog indexed.
+    pub changed: bool,
+    document: String,
+    body: Range<usize>,
+}
+
+impl SkillText {
+    /// The whole document, frontmatter included.
+    pub fn document(&self) -> &str {
+        &self.document
+    }
+
+    /// The instructions: what follows the frontmatter, trimmed.
+    pub fn body(&self) -> &str {
+        self.document[self.body.clone()].trim()
+    }
+
+    /// What an approval of this skill is bound to: a changed or a shadowing skill has another one.
+    pub fn identity(&self) -> SkillIdentity {
+        SkillIdentity { location: self.skill.location.clone(), digest: self.digest }
+    }
+
+    /// The text of `entry`'s document in `bytes`, just read; the index may be out of date.
+    pub fn from_bytes(entry: &Entry, bytes: Vec<u8>) -> Result<Self, ReadError> {
+        let location = &entry.skill.location;
+        if bytes.len() as u64 > MAX_MANIFEST {
+            return Err(ReadError::TooLarge { location: location.clone() });
+        }
+        let digest = Digest::of(&bytes);
+        let document = String::from_utf8(bytes)
+            .map_err(|error| ReadError::Encoding { location: location.clone(), error: error.utf8_error() })?;
+        let parsed = Skill::parse_with(document.as_bytes(), location, MissingName::UseDirectory);
+        let Some(skill) = parsed.skill else {
+            let reason = parsed.diagnostics.first().map(|first| first.message.clone()).unwrap_or_default();
+            return Err(ReadError::NoLongerASkill { location: location.clone(), reason });
+        };
+        if skill.name != entry.skill.name {
+            return Err(ReadError::Renamed {
+                location: location.clone(),
+                indexed: entry.skill.name.to_string(),
+                found: skill.name.to_string(),
+            });
+        }
+        let changed = skill != *entry.skill;
+        Ok(Self { skill, digest, changed, document, body: parsed.body })
+    }
+}
+
+/// Where a skill is and what it says, together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SkillIdentity {
+    /// The document's place.
+    pub location: Location,
+    /// The document's digest.
+    pub digest: Digest,
+}
+
+/// Why a skill's text cannot be given.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It cannot be read.
+    Io {
+        /// The document.
+        location: Location,
+        /// What happened.
+        error: io::Error,
+    },
+    /// It has more than 10 MiB.
+    TooLarge {
+        /// The document.
+        location: Location,
+    },
+    /// It is not UTF-8.
+    Encoding {
+        /// The document.
+        location: Location,
+        /// Where it is not.
+        error: std::str::Utf8Error,
+    },
+    /// It is no longer a regular file in its directory.
+    NotAFile {
+        /// The document.
+        location: Location,
+    },
+    /// It is no longer a skill.
+    NoLongerASkill {
+        /// The document.
+        location: Location,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is now a skill of another name.
+    Renamed {
+        /// The document.
+        location: Location,
+        /// The name in the catalog.
+        indexed: String,
+        /// The name in the document.
+        found: String,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { location, error } => write!(f, "Failed to read skill file at {location}: {error}"),
+            Self::TooLarge { location } => {
+                write!(f, "Skill file at {location} exceeds maximum size ({MAX_MANIFEST} bytes)")
+            }
+            Self::Encoding { error, .. } => write!(f, "Failed to decode skill file: {error}"),
+            Self::NotAFile { location } => {
+                write!(f, "Failed to read skill file at {location}: it is no longer a regular file; refresh the catalog")
+            }
+            Self::NoLongerASkill { location, reason } => {
+                write!(f, "Failed to read skill file at {location}: {reason}; mend it and refresh the catalog")
+            }
+            Self::Renamed { location, indexed, found } => write!(
+                f,
+                "Failed to read skill file at {location}: it now names `{found}`, not `{indexed}`; refresh the catalog"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            Self::Encoding { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    /// Reads the document from the local disk, through the same checks as the scan that found it.
+    pub fn read_text(&self, links: Links) -> Result<SkillText, ReadError> {
+        let location = &self.skill.location;
+        let io_error = |error: io::Error| ReadError::Io { location: location.clone(), error };
+        let root = local::open_directory(&self.root.path).map_err(io_error)?;
+        // The scan followed a link as far as the skill's own walk began; so does this.
+        let base = match links {
+            _ if self.link.is_empty() => root,
+            Links::Anywhere => local::open_directory_anywhere(root.as_fd(), &self.link).map_err(|error| io_error(error.into()))?,
+            Links::Never | Links::WithinRoot => {
+                local::open_directory_at(root.as_fd(), &self.link, Follow::Beneath).map_err(|error| io_error(error.into()))?
+            }
+        };
+        let below = self.directory[self.link.len()..].trim_start_matches('/');
+        let path = join(below, MANIFEST);
+        let opened = match local::open_file(base.as_fd(), &path, Follow::Never) {
+            Err(OpenError::Link) if links != Links::Never => local::open_file(base.as_fd(), &path, Follow::Beneath),
+            opened => opened,
+        };
+        let (file, stamp, size) = opened.map_err(|error| match error {
+            OpenError::Absent => io_error(io::ErrorKind::NotFound.into()),
+            OpenError::Io(error) => io_error(error),
+            OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => ReadError::NotAFile { location: location.clone() },
+        })?;
+        match local::read_whole(&file, size).map_err(io_error)? {
+            WholeFile::TooLarge => Err(ReadError::TooLarge { location: location.clone() }),
+            WholeFile::Bytes(bytes) => {
+                let mut text = SkillText::from_bytes(self, bytes)?;
+                text.changed |= self.stamp.as_ref().is_some_and(|known| *known != Stamp::File(stamp));
+                Ok(text)
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Text that strangers wrote, made safe to stand among the host's own words.
+
+use std::borrow::Cow;
+
+/// Whether `c` is invisible, changes direction or controls a terminal.
+///
+/// Names may not have such characters, and rendered text never does.
+pub(crate) fn is_unprintable(c: char) -> bool {
+    c.is_control() || is_invisible(c)
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+        | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+        | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFB}'
+        | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// `text` on one line: runs of white space become one blank, unprintable characters go.
+///
+/// ```
+/// assert_eq!(prowess_catalog::one_line("a\n\n- **b**\u{202E}: c"), "a - **b**: c");
+/// ```
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let plain = |text: &str| {
+        let mut blank = true;
+        text.bytes().all(|byte| {
+            let ok = (0x21..0x7F).contains(&byte) || (byte == b' ' && !blank);
+            blank = byte == b' ';
+            ok
+        }) && !blank
+    };
+    if plain(text) || text.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    let mut pending_blank = false;
+    for c in text.chars() {
+        if c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}') {
+            pending_blank = !line.is_empty();
+        } else if !is_unprintable(c) {
+            if pending_blank {
+                line.push(' ');
+                pending_blank = false;
+            }
+            line.push(c);
+        }
+    }
+    Cow::Owned(line)
+}
+
+/// [`one_line`], with angle brackets written so that they cannot form a tag.
+pub(crate) fn prompt_line(text: &str, out: &mut String) {
+    for c in one_line(text).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// `text` as the content of an XML element or a double-quoted attribute, on one line.
+pub(crate) fn xml(text: &str, out: &mut String) {
+    for c in one_line(text).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#x27;"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// `text` inside double quotes inside a Markdown code span: `load_skill("…")`.
+pub(crate) fn quoted(text: &str, out: &mut String) {
+    for c in one_line(text).chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '`' => out.push('\''),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// The first character of `text` that a reader would not see, if there is one.
+///
+/// A mark before a letter that needs it (an emoji's variation selector or joiner) does not count.
+pub(crate) fn invisible_character(text: &str) -> Option<char> {
+    let mut before = ' ';
+    for c in text.chars() {
+        let joins_emoji = matches!(c, '\u{200D}' | '\u{FE0E}') && !before.is_ascii();
+        if is_invisible(c) && !joins_emoji {
+            return Some(c);
+        }
+        before = c;
+    }
+    None
+}
+
+/// Whether one word of `text` mixes Latin with Cyrillic or Greek letters, which look alike.
+pub(crate) fn mixes_scripts(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphabetic()).any(|word| {
+        let latin = word.chars().any(|c| c.is_ascii_alphabetic() || ('\u{C0}'..='\u{24F}').contains(&c));
+        let alike = word.chars().any(|c| ('\u{370}'..='\u{3FF}').contains(&c) || ('\u{400}'..='\u{52F}').contains(&c));
+        latin && alike
+    })
+}
+
+/// Whether `text` imitates the markup that hosts use for their own messages.
+pub(crate) fn imitates_markup(text: &str) -> bool {
+    const MARKS: [&str; 12] = [
+        "<system", "</system", "<skill", "</skill", "<assistant", "</assistant", "<tool", "</tool", "<available_skills",
+        "</available_skills", "<|", "[INST]",
+    ];
+    memchr::memchr2(b'<', b'[', text.as_bytes()).is_some() && {
+        let lower = text.to_lowercase();
+        MARKS.iter().any(|mark| lower.contains(&mark.to_lowercase()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_lines() {
+        assert_eq!(one_line("plain words"), "plain words");
+        assert!(matches!(one_line("plain words"), Cow::Borrowed(_)));
+        assert_eq!(one_line("  a \u{2028} b\r\n\tc \u{7}\u{1b}[31m "), "a b c [31m");
+        assert_eq!(one_line("日本\u{3000}語"), "日本 語");
+    }
+
+    #[test]
+    fn look_alikes_are_seen_and_honest_scripts_are_not() {
+        assert!(mixes_scripts("p\u{430}ypal"));
+        assert!(!mixes_scripts("навык"));
+        assert!(!mixes_scripts("git-навык"));
+        assert!(!mixes_scripts("潮汐-log"));
+    }
+
+    #[test]
+    fn emoji_are_not_suspicious() {
+        assert_eq!(invisible_character("👩\u{200D}🔬 notes ❤\u{FE0F}"), None);
+        assert_eq!(invisible_character("a\u{200D}b"), Some('\u{200D}'));
+        assert_eq!(invisible_character("a\u{202E}b"), Some('\u{202E}'));
+    }
+}

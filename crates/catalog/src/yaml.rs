@@ -1,0 +1,507 @@
+//! YAML events composed into nodes: scalars verbatim, keys in order, every node with its place.
+//!
+//! Bounds are checked while composing, so that hostile input costs no more than honest input:
+//! an alias is copied within a budget of nodes and bytes, and nesting is limited whether it is
+//! written out or reached through aliases.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag, options};
+
+/// The deepest nesting that is read.
+const MAX_DEPTH: usize = 64;
+/// The most nodes, aliases copied.
+const MAX_NODES: usize = 10_000;
+/// The most bytes of scalar text, aliases copied.
+const MAX_TEXT: usize = 512 * 1024;
+
+/// A value of the frontmatter, as it was written.
+///
+/// Scalars are kept as text: `1.10` stays `1.10`, `007` stays `007`, and `yes` is a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A scalar's text.
+    Text(String),
+    /// A scalar that YAML reads as null: `null`, `~` or nothing.
+    Null,
+    /// A list.
+    List(Vec<Value>),
+    /// A map, its keys in the order of the file.
+    Map(Vec<(String, Value)>),
+}
+
+impl Value {
+    /// The text of a scalar.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Null | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    /// The value under `key`, when this is a map that has it.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        match self {
+            Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
+            Self::Text(_) | Self::Null | Self::List(_) => None,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Null => serializer.serialize_none(),
+            Self::List(items) => serializer.collect_seq(items),
+            Self::Map(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
+        }
+    }
+}
+
+/// A node with its place in the YAML text.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) range: Range<usize>,
+    pub(crate) kind: Kind,
+    /// Levels of nesting below this node.
+    height: usize,
+    nodes: usize,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Scalar { text: String, schema: Schema, style: ScalarStyle },
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) range: Range<usize>,
+}
+
+/// What YAML 1.2's core schema makes of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Schema {
+    String,
+    Null,
+    /// A boolean or a number.
+    Other,
+}
+
+impl Node {
+    pub(crate) fn to_value(&self) -> Value {
+        match &self.kind {
+            Kind::Scalar { schema: Schema::Null, .. } => Value::Null,
+            Kind::Scalar { text, .. } => Value::Text(text.clone()),
+            Kind::List(items) => Value::List(items.iter().map(Node::to_value).collect()),
+            Kind::Map(entries) => {
+                Value::Map(entries.iter().map(|(key, node)| (key.text.clone(), node.to_value())).collect())
+            }
+        }
+    }
+}
+
+/// The frontmatter as a node, with what was noticed on the way.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The root node; `None` when the document has no content.
+    pub(crate) root: Option<Node>,
+    /// Keys that stand twice in one map; the last one is kept.
+    pub(crate) duplicates: Vec<Key>,
+    /// The first use of flow style, an anchor or a tag.
+    pub(crate) nonportable: Option<Range<usize>>,
+}
+
+/// Why a text gives no document.
+#[derive(Debug)]
+pub(crate) enum YamlError {
+    /// Not YAML.
+    Syntax { at: usize, message: String },
+    /// A bound was exceeded.
+    Limit { at: usize, message: String },
+}
+
+/// Composes the one document in `text`.
+pub(crate) fn compose(text: &str) -> Result<Document, YamlError> {
+    // The parser takes a NUL for the end of its input: what follows would be read by others only.
+    if let Some(at) = text.find('\0') {
+        return Err(YamlError::Syntax { at, message: "a NUL character".into() });
+    }
+    let options = options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
+    let mut composer = Composer {
+        text,
+        parser: Parser::new_from_str_with_options(text, options),
+        anchors: HashMap::new(),
+        duplicates: Vec::new(),
+        nonportable: None,
+        nodes: 0,
+        bytes: 0,
+    };
+    let root = composer.document()?;
+    Ok(Document { root, duplicates: composer.duplicates, nonportable: composer.nonportable })
+}
+
+struct Composer<'a> {
+    text: &'a str,
+    parser: Parser<'a, granit_parser::StrInput<'a>>,
+    anchors: HashMap<usize, Node>,
+    duplicates: Vec<Key>,
+    nonportable: Option<Range<usize>>,
+    nodes: usize,
+    bytes: usize,
+}
+
+impl<'a> Composer<'a> {
+    fn document(&mut self) -> Result<Option<Node>, YamlError> {
+        let mut root = None;
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::StreamStart | Event::DocumentEnd => {}
+                Event::DocumentStart(..) if root.is_some() => {
+                    let message = "a second YAML document".into();
+                    return Err(YamlError::Syntax { at: start_of(&span), message });
+                }
+                Event::DocumentStart(..) => {}
+                Event::StreamEnd => return Ok(root),
+                event => root = Some(self.node(event, &span, 0)?),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'a>, Span), YamlError> {
+        match self.parser.next_event() {
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(self.error(&error)),
+            None => {
+                let message = "the document ends too early".into();
+                Err(YamlError::Syntax { at: self.text.len(), message })
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node, YamlError> {
+        let range = range_of(span);
+        if depth > MAX_DEPTH {
+            return Err(limit(range.start, format!("nesting deeper than {MAX_DEPTH} levels")));
+        }
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.note_portability(&range, anchor, tag.is_some(), false);
+                let schema = schema_of(&text, style, tag.as_deref(), range.is_empty());
+                // The parser writes `~` for a value that is not there: its own text is empty.
+                let text = if range.is_empty() && style == ScalarStyle::Plain { String::new() } else { text.into_owned() };
+                let bytes = text.len();
+                let node = Node { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes };
+                self.charge(1, bytes, node.range.start)?;
+                Ok(self.remember(anchor, node))
+            }
+            Event::SequenceStart(style, anchor, tag) => {
+                self.note_portability(&range, anchor, tag.is_some(), style == StructureStyle::Flow);
+                self.charge(1, 0, range.start)?;
+                let mut items = Vec::new();
+                let end = loop {
+                    match self.next()? {
+                        (Event::SequenceEnd, span) => break range_of(&span).end,
+                        (event, span) => items.push(self.node(event, &span, depth + 1)?),
+                    }
+                };
+                let node = parent(range.start..end, Kind::List(items));
+                Ok(self.remember(anchor, node))
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                self.note_portability(&range, anchor, tag.is_some(), style == StructureStyle::Flow);
+                self.charge(1, 0, range.start)?;
+                let (entries, end) = self.mapping(depth)?;
+                let node = parent(range.start..end, Kind::Map(entries));
+                Ok(self.remember(anchor, node))
+            }
+            Event::Alias(anchor) => {
+                self.note_portability(&range, anchor, false, false);
+                let Some(node) = self.anchors.get(&anchor) else {
+                    let message = "an alias inside the value that it names".into();
+                    return Err(YamlError::Syntax { at: range.start, message });
+                };
+                let (nodes, bytes, height) = (node.nodes, node.bytes, node.height);
+                if depth + height > MAX_DEPTH {
+                    return Err(limit(range.start, format!("aliases nest deeper than {MAX_DEPTH} levels")));
+                }
+                // Charged before the copy, so that the copy itself is bounded.
+                self.charge(nodes, bytes, range.start)?;
+                let mut copy = self.anchors[&anchor].clone();
+                copy.range = range;
+                Ok(copy)
+            }
+            event => {
+                let message = format!("unexpected {event:?}");
+                Err(YamlError::Syntax { at: range.start, message })
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<(Vec<(Key, Node)>, usize), YamlError> {
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        // Small maps are searched; only a large one pays for an index.
+        let mut index: HashMap<String, usize> = HashMap::new();
+        loop {
+            let (event, span) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                return Ok((entries, range_of(&span).end));
+            }
+            let key = self.node(event, &span, depth + 1)?;
+            let key = Key { text: key_text(&key), range: key.range };
+            let (event, span) = self.next()?;
+            let value = self.node(event, &span, depth + 1)?;
+            if entries.len() == INDEXED_MAP {
+                index = entries.iter().enumerate().map(|(at, (key, _))| (key.text.clone(), at)).collect();
+            }
+            let earlier = if entries.len() < INDEXED_MAP {
+                entries.iter().position(|(other, _)| other.text == key.text)
+            } else {
+                index.get(&key.text).copied()
+            };
+            match earlier {
+                Some(at) => {
+                    self.duplicates.push(key.clone());
+                    entries[at] = (key, value);
+                }
+                None => {
+                    if entries.len() >= INDEXED_MAP {
+                        index.insert(key.text.clone(), entries.len());
+                    }
+                    entries.push((key, value));
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, anchor: usize, node: Node) -> Node {
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        node
+    }
+
+    fn charge(&mut self, nodes: usize, bytes: usize, at: usize) -> Result<(), YamlError> {
+        self.nodes += nodes;
+        self.bytes += bytes;
+        if self.nodes > MAX_NODES || self.bytes > MAX_TEXT {
+            return Err(limit(at, format!("more than {MAX_NODES} values or {MAX_TEXT} bytes, aliases copied")));
+        }
+        Ok(())
+    }
+
+    fn note_portability(&mut self, range: &Range<usize>, anchor: usize, tagged: bool, flow: bool) {
+        if self.nonportable.is_none() && (anchor != 0 || tagged || flow) {
+            self.nonportable = Some(range.clone());
+        }
+    }
+
+    fn error(&self, error: &ScanError) -> YamlError {
+        let at = error.marker().byte_offset().unwrap_or(0).min(self.text.len());
+        let message = error.info();
+        match error.kind() {
+            ErrorKind::RecursionLimitExceeded => limit(at, message),
+            _ => YamlError::Syntax { at, message },
+        }
+    }
+}
+
+/// From this many keys on, a map is indexed while it is composed.
+const INDEXED_MAP: usize = 32;
+
+fn limit(at: usize, message: String) -> YamlError {
+    YamlError::Limit { at, message }
+}
+
+fn parent(range: Range<usize>, kind: Kind) -> Node {
+    let (mut height, mut nodes, mut bytes) = (0, 1, 0);
+    let mut add = |child: &Node| {
+        height = height.max(child.height + 1);
+        nodes += child.nodes;
+        bytes += child.bytes;
+    };
+    match &kind {
+        Kind::List(items) => items.iter().for_each(&mut add),
+        Kind::Map(entries) => entries.iter().for_each(|(_, value)| add(value)),
+        Kind::Scalar { .. } => {}
+    }
+    Node { range, kind, height, nodes, bytes }
+}
+
+fn start_of(span: &Span) -> usize {
+    range_of(span).start
+}
+
+fn range_of(span: &Span) -> Range<usize> {
+    span.byte_range().unwrap_or_default()
+}
+
+/// Keys are text; a key that is a list or a map is written on one line.
+fn key_text(key: &Node) -> String {
+    fn write(node: &Node, out: &mut String) {
+        match &node.kind {
+            Kind::Scalar { text, .. } => out.push_str(text),
+            Kind::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at > 0 { ", " } else { "" });
+                    write(item, out);
+                }
+                out.push(']');
+            }
+            Kind::Map(entries) => {
+                out.push('{');
+                for (at, (key, value)) in entries.iter().enumerate() {
+                    out.push_str(if at > 0 { ", " } else { "" });
+                    // Writing to a String cannot fail.
+                    let _ = write!(out, "{}: ", key.text);
+                    write(value, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+    let mut text = String::new();
+    write(key, &mut text);
+    text
+}
+
+fn schema_of(text: &str, style: ScalarStyle, tag: Option<&Tag>, absent: bool) -> Schema {
+    match tag.and_then(Tag::core_suffix) {
+        Some("str") => return Schema::String,
+        Some("null") => return Schema::Null,
+        Some("int" | "float" | "bool") => return Schema::Other,
+        Some(_) | None => {}
+    }
+    if style != ScalarStyle::Plain || tag.is_some() {
+        return Schema::String;
+    }
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Schema::Null,
+        _ if absent => Schema::Null,
+        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Schema::Other,
+        _ if is_number(text) => Schema::Other,
+        _ => Schema::String,
+    }
+}
+
+/// Whether YAML 1.2's core schema reads `text` as a number.
+fn is_number(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(hex) = text.strip_prefix("0x") {
+        return !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    }
+    if let Some(octal) = text.strip_prefix("0o") {
+        return !octal.is_empty() && octal.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    }
+    if matches!(text, ".nan" | ".NaN" | ".NAN") {
+        return true;
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
+        return true;
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    if exponent.is_some_and(|exponent| !digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))) {
+        return false;
+    }
+    match mantissa.split_once('.') {
+        None => digits(mantissa),
+        Some((whole, fraction)) => {
+            (digits(whole) && (fraction.is_empty() || digits(fraction))) || (whole.is_empty() && digits(fraction))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        compose(text).unwrap().root.unwrap().to_value()
+    }
+
+    fn fails(text: &str) -> (usize, String) {
+        match compose(text) {
+            Err(YamlError::Syntax { at, message } | YamlError::Limit { at, message }) => (at, message),
+            Ok(document) => panic!("{document:?}"),
+        }
+    }
+
+    #[test]
+    fn scalars_are_verbatim() {
+        let map = value("a: 1.10\nb: 007\nc: yes\nd: ~\ne:\nf: 'it''s'\ng: |\n  two\n  lines\n");
+        let text = |key| map.get(key).and_then(Value::as_text).unwrap().to_owned();
+        assert_eq!([text("a"), text("b"), text("c"), text("f"), text("g")], ["1.10", "007", "yes", "it's", "two\nlines\n"]);
+        assert_eq!((map.get("d"), map.get("e")), (Some(&Value::Null), Some(&Value::Null)));
+    }
+
+    #[test]
+    fn the_core_schema_tells_strings_from_numbers() {
+        for text in ["0", "-12", "+3", "1.5", "1.", ".5", "1e3", "1.5E-7", "0x1F", "0o17", ".inf", "-.INF", ".nan", "007"] {
+            assert!(is_number(text), "{text}");
+        }
+        for text in ["", ".", "-", "1e", "0x", "0o8", "1.2.3", "2031-05-04", "12:30", "1_000", "e3", "-.nan", "+0x1"] {
+            assert!(!is_number(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_key_keeps_the_last_value_in_the_first_place() {
+        let document = compose("a: 1\nb: 2\na: 3\n").unwrap();
+        assert_eq!(document.duplicates.len(), 1);
+        assert_eq!(document.duplicates[0].range, 10..11);
+        let expected = vec![("a".to_owned(), Value::Text("3".into())), ("b".to_owned(), Value::Text("2".into()))];
+        assert_eq!(document.root.unwrap().to_value(), Value::Map(expected));
+
+        let many: String = (0..100).map(|at| format!("k{}: {at}\n", at % 50)).collect();
+        let document = compose(&many).unwrap();
+        assert_eq!(document.duplicates.len(), 50);
+        assert_eq!(document.root.unwrap().to_value().get("k7").and_then(Value::as_text), Some("57"));
+    }
+
+    #[test]
+    fn aliases_are_copied_within_a_budget() {
+        assert_eq!(value("a: &x one\nb: *x\n").get("b").and_then(Value::as_text), Some("one"));
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for level in 1..10 {
+            let items = vec![format!("*a{}", level - 1); 10].join(", ");
+            bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
+        }
+        assert!(fails(&bomb).1.contains("aliases copied"));
+
+        let mut tower = String::from("a0: &a0 [[[[[[[[[[x]]]]]]]]]]\n");
+        for level in 1..100 {
+            tower.push_str(&format!("a{level}: &a{level} [[[[[[[[[[*a{}]]]]]]]]]]\n", level - 1));
+        }
+        assert!(fails(&tower).1.contains("nest deeper"));
+
+        let long = format!("a: &a {}\nb: [{}]\n", "y".repeat(10_000), vec!["*a"; 100].join(", "));
+        assert!(fails(&long).1.contains("bytes"));
+        assert!(fails("a: &a [*a]\n").1.contains("alias"));
+    }
+
+    #[test]
+    fn deep_nesting_is_a_limit_and_a_nul_is_an_error() {
+        assert!(matches!(compose(&"[".repeat(5000)), Err(YamlError::Limit { .. })));
+        assert!(matches!(compose(&"- ".repeat(5000)), Err(YamlError::Limit { .. })));
+        assert_eq!(fails("a: b\0c\n").0, 4);
+    }
+
+    #[test]
+    fn keys_may_be_anything() {
+        assert_eq!(value("? [a, b]\n: c\n").get("[a, b]").and_then(Value::as_text), Some("c"));
+        assert_eq!(value("1: c\n").get("1").and_then(Value::as_text), Some("c"));
+    }
+}

@@ -1,0 +1,5 @@
+//! The catalog as its users meet it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod conformance;
