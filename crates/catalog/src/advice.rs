@@ -22,14 +22,18 @@ pub(crate) fn body(text: &str, body: Range<usize>, directory: &OwnedFd, findings
     let lines = text.lines().count();
     let tokens = estimate_tokens(content);
     if content.trim().is_empty() {
-        findings.add(Code::BodyEmpty, None, "there are no instructions").hint("write below the frontmatter what to do");
+        findings
+            .add(Code::BodyEmpty, None, "there are no instructions")
+            .hint("write below the frontmatter what to do");
     } else if lines > LONG_BODY_LINES || tokens > LONG_BODY_TOKENS {
         let message = format!("the file has {lines} lines and about {tokens} tokens of instructions");
-        findings
-            .add(Code::BodyTooLong, None, message)
-            .hint(format!("keep it under {LONG_BODY_LINES} lines and {LONG_BODY_TOKENS} tokens: move details to references/"));
+        findings.add(Code::BodyTooLong, None, message).hint(format!(
+            "keep it under {LONG_BODY_LINES} lines and {LONG_BODY_TOKENS} tokens: move details to references/"
+        ));
     }
-    if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+    if let Some((at, c)) =
+        text.char_indices().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+    {
         let message = format!("the control character U+{:04X}", u32::from(c));
         findings.add(Code::ControlCharacter, Some(at..at + c.len_utf8()), message).hint("remove it");
     }
@@ -46,7 +50,9 @@ fn reference(path: &str, place: Range<usize>, directory: &OwnedFd, findings: &mu
     let path = path.strip_prefix("./").unwrap_or(path);
     if path.starts_with('/') || path.split('/').any(|part| part == "..") {
         let message = format!("`{path}` leads out of the skill");
-        findings.add(Code::BrokenReference, Some(place), message).hint("refer to files by their path in the skill");
+        findings
+            .add(Code::BrokenReference, Some(place), message)
+            .hint("refer to files by their path in the skill");
         return;
     }
     let missing = match local::open_file(directory.as_fd(), path.trim_end_matches('/'), Follow::Beneath) {
@@ -62,7 +68,9 @@ fn reference(path: &str, place: Range<usize>, directory: &OwnedFd, findings: &mu
 /// Names of Anthropic's own that its products refuse in a skill's name.
 pub(crate) fn reserved_name(name: &SkillName, findings: &mut Findings<'_>) {
     if let Some(word) = ["anthropic", "claude"].iter().find(|word| name.as_str().contains(*word)) {
-        findings.add(Code::NameReserved, None, format!("the name contains `{word}`, which is reserved")).hint("choose another name");
+        findings
+            .add(Code::NameReserved, None, format!("the name contains `{word}`, which is reserved"))
+            .hint("choose another name");
     }
 }
 
@@ -79,7 +87,8 @@ fn references(body: &str) -> impl Iterator<Item = Range<usize>> {
         let start = at + 1;
         let end = start + body[start..].find(['`', '\n'])?;
         let path = &body[start..end];
-        let standard = ["scripts/", "references/", "assets/"].iter().any(|directory| path.starts_with(directory));
+        let standard =
+            ["scripts/", "references/", "assets/"].iter().any(|directory| path.starts_with(directory));
         let named = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
         (standard && named && body.as_bytes()[end] == b'`' && is_literal(path)).then_some(start..end)
     });
@@ -92,7 +101,9 @@ fn is_relative(target: &str) -> bool {
 
 /// Whether `path` is a path, and not a pattern or a placeholder.
 fn is_literal(path: &str) -> bool {
-    !path.contains(|c: char| matches!(c, '*' | '{' | '}' | '<' | '>' | '$' | '[' | ']' | ' ') || c.is_control())
+    !path.contains(|c: char| {
+        matches!(c, '*' | '{' | '}' | '<' | '>' | '$' | '[' | ']' | ' ') || c.is_control()
+    })
 }
 
 #[cfg(test)]
@@ -105,8 +116,14 @@ mod tests {
 
     #[test]
     fn links_and_code_spans_are_references() {
-        assert_eq!(found("See [a](references/a.md#top) and [b](https://x.y/z) or [c](#here)."), ["references/a.md"]);
-        assert_eq!(found("Run `scripts/x.py` on `scripts/*.py` or `other.py`, `scripts/`."), ["scripts/x.py"]);
+        assert_eq!(
+            found("See [a](references/a.md#top) and [b](https://x.y/z) or [c](#here)."),
+            ["references/a.md"]
+        );
+        assert_eq!(
+            found("Run `scripts/x.py` on `scripts/*.py` or `other.py`, `scripts/`."),
+            ["scripts/x.py"]
+        );
         assert_eq!(found("[t](<x y>) [open](never closed\n) `scripts/a.py 10`"), Vec::<&str>::new());
     }
 }

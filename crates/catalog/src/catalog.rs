@@ -1,5 +1,6 @@
 //! The catalog: every skill that was found, which of them counts, and what was met on the way.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ pub struct Entry {
     /// Where it was found.
     pub root: Arc<Root>,
     pub(crate) manifest: Arc<Manifest>,
-    pub(crate) directory: String,
-    pub(crate) link: String,
+    pub(crate) directory: Arc<str>,
+    pub(crate) link: Arc<str>,
     pub(crate) stamp: Option<Stamp>,
 }
 
@@ -61,6 +62,8 @@ struct Inner {
     untrusted: Vec<Arc<Entry>>,
     /// About skills in relation to each other; what a scan met is in the scan.
     diagnostics: Vec<Diagnostic>,
+    /// How many there are, those of the scans included.
+    diagnostic_count: usize,
 }
 
 /// What changed between two catalogs, by name.
@@ -124,7 +127,7 @@ impl Catalog {
             sources,
             shadowed = catalog.0.shadowed.len(),
             untrusted = catalog.0.untrusted.len(),
-            diagnostics = catalog.diagnostics().count(),
+            diagnostics = catalog.0.diagnostic_count,
             "Discovered {skills} skills from {sources} sources"
         );
         catalog
@@ -134,39 +137,48 @@ impl Catalog {
         // An entry is kept from the last snapshot when nothing about it changed, so that comparing
         // two snapshots is comparing pointers.
         let mut known: HashMap<(*const Root, &str), &Arc<Entry>> = HashMap::new();
-        let old = self.0.entries.iter().chain(&self.0.untrusted).chain(self.0.shadowed.iter().map(|shadowed| &shadowed.entry));
-        known.extend(old.map(|entry| ((Arc::as_ptr(&entry.root), entry.directory.as_str()), entry)));
+        let old = self
+            .0
+            .entries
+            .iter()
+            .chain(&self.0.untrusted)
+            .chain(self.0.shadowed.iter().map(|shadowed| &shadowed.entry));
+        known.extend(old.map(|entry| ((Arc::as_ptr(&entry.root), &*entry.directory), entry)));
 
         let mut inner = Inner::default();
-        let mut winners: HashMap<String, Arc<Entry>> = HashMap::new();
-        for scan in scans {
-            // The first in path order wins inside a root; the later root wins between roots.
-            let mut names: HashMap<String, Arc<Entry>> = HashMap::new();
+        let mut candidates = Vec::new();
+        for (root_order, scan) in scans.iter().enumerate() {
             for found in &scan.found {
-                let known = known.get(&(Arc::as_ptr(&scan.root), found.directory.as_str())).copied();
+                let known = known.get(&(Arc::as_ptr(&scan.root), &*found.directory)).copied();
                 let Some(entry) = entry_of(found, &scan.root, known) else { continue };
-                if scan.root.trust == Trust::Untrusted {
-                    inner.untrusted.push(entry);
-                    continue;
-                }
-                let key = entry.skill.name.collision_key();
-                match names.get(&key) {
-                    Some(first) => inner.shadowed.push(Shadowed { entry, by: Arc::clone(first) }),
-                    None => {
-                        names.insert(key, entry);
+                match scan.root.trust {
+                    Trust::Untrusted => inner.untrusted.push(entry),
+                    Trust::Trusted => {
+                        candidates.push((entry.skill.name.collision_key(), Reverse(root_order), entry))
                     }
                 }
             }
-            let mut names: Vec<_> = names.into_iter().collect();
-            names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-            for (key, entry) in names {
-                if let Some(earlier) = winners.insert(key, Arc::clone(&entry)) {
-                    inner.shadowed.push(Shadowed { entry: earlier, by: entry });
+        }
+        // Among skills of one name the later root comes first, and inside a root the first in path
+        // order, in which a stable sort leaves them.
+        candidates.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        let mut winner: Option<(String, Arc<Entry>)> = None;
+        for (key, _, entry) in candidates {
+            match &winner {
+                Some((name, by)) if *name == key => {
+                    inner.shadowed.push(Shadowed { entry, by: Arc::clone(by) })
+                }
+                _ => {
+                    inner.entries.push(Arc::clone(&entry));
+                    winner = Some((key, entry));
                 }
             }
-            inner.scans.push(Arc::new(scan));
         }
-        inner.settle(winners);
+        inner.entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
+        inner.scans = scans.into_iter().map(Arc::new).collect();
+        inner.report();
+        let of_scans: usize = inner.scans.iter().map(|scan| scan.all_diagnostics().count()).sum();
+        inner.diagnostic_count = inner.diagnostics.len() + of_scans;
         inner
     }
 
@@ -221,8 +233,12 @@ impl Catalog {
                 (Some(a), Some(b)) => a.skill.name.cmp(&b.skill.name),
             };
             match order {
-                std::cmp::Ordering::Less => diff.removed.extend(old.next().map(|entry| entry.skill.name.to_string())),
-                std::cmp::Ordering::Greater => diff.added.extend(new.next().map(|entry| entry.skill.name.to_string())),
+                std::cmp::Ordering::Less => {
+                    diff.removed.extend(old.next().map(|entry| entry.skill.name.to_string()))
+                }
+                std::cmp::Ordering::Greater => {
+                    diff.added.extend(new.next().map(|entry| entry.skill.name.to_string()))
+                }
                 std::cmp::Ordering::Equal => {
                     if let (Some(a), Some(b)) = (old.next(), new.next())
                         && !Arc::ptr_eq(a, b)
@@ -236,22 +252,17 @@ impl Catalog {
 }
 
 impl Inner {
-    fn settle(&mut self, winners: HashMap<String, Arc<Entry>>) {
-        self.entries = winners.into_values().collect();
-        self.entries.sort_unstable_by(|a, b| a.skill.name.cmp(&b.skill.name));
-        let by_name: HashMap<String, &Arc<Entry>> =
-            if self.shadowed.is_empty() { HashMap::new() } else { self.entries.iter().map(|entry| (entry.skill.name.collision_key(), entry)).collect() };
-        for shadowed in &mut self.shadowed {
-            // Whoever won in its own root may have lost to a later one: the final winner is named.
-            if let Some(winner) = by_name.get(&shadowed.entry.skill.name.collision_key()) {
-                shadowed.by = Arc::clone(winner);
-            }
-            let message = format!("`{}` is shadowed by {}", shadowed.entry.skill.name, shadowed.by.skill.location);
-            let diagnostic = Diagnostic::new(Code::Shadowed, shadowed.entry.skill.location.shared(), message);
+    fn report(&mut self) {
+        for Shadowed { entry, by } in &self.shadowed {
+            let message = format!("`{}` is shadowed by {}", entry.skill.name, by.skill.location);
+            let diagnostic = Diagnostic::new(Code::Shadowed, entry.skill.location.shared(), message);
             self.diagnostics.push(diagnostic.hint("rename one of them, or remove the one you do not want"));
         }
         for entry in &self.untrusted {
-            let message = format!("`{}` belongs to a project that is not trusted; models do not see it", entry.skill.name);
+            let message = format!(
+                "`{}` belongs to a project that is not trusted; models do not see it",
+                entry.skill.name
+            );
             self.diagnostics.push(Diagnostic::new(Code::Untrusted, entry.skill.location.shared(), message));
         }
     }
@@ -269,8 +280,8 @@ fn entry_of(found: &Found, root: &Arc<Root>, known: Option<&Arc<Entry>>) -> Opti
         skill: Arc::clone(skill),
         root: Arc::clone(root),
         manifest: Arc::clone(&found.manifest),
-        directory: found.directory.clone(),
-        link: found.link.clone(),
+        directory: Arc::clone(&found.directory),
+        link: Arc::clone(&found.link),
         stamp: found.stamp.clone(),
     }))
 }

@@ -96,7 +96,12 @@ impl CheckReport {
 /// Checks what is at `path`: a skill's directory, its SKILL.md, or a tree with skills in it.
 ///
 /// A directory in which no SKILL.md can be found is reported as one that lacks it.
-pub fn check(path: &Path, profile: Profile, options: &ScanOptions, each: &mut dyn FnMut(CheckReport)) -> io::Result<()> {
+pub fn check(
+    path: &Path,
+    profile: Profile,
+    options: &ScanOptions,
+    each: &mut dyn FnMut(CheckReport),
+) -> io::Result<()> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_dir() {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -113,7 +118,11 @@ pub fn check(path: &Path, profile: Profile, options: &ScanOptions, each: &mut dy
         return Ok(());
     }
     for directory in below {
-        let id = if shown(path).ends_with('/') { format!("{}{directory}", shown(path)) } else { format!("{}/{directory}", shown(path)) };
+        let id = if shown(path).ends_with('/') {
+            format!("{}{directory}", shown(path))
+        } else {
+            format!("{}/{directory}", shown(path))
+        };
         each(check_directory(&path.join(&directory), &id, profile)?);
     }
     Ok(())
@@ -127,11 +136,13 @@ fn shown(path: &Path) -> String {
 fn skills_below(path: &Path, options: &ScanOptions) -> Vec<String> {
     let scan = scan_local(&Arc::new(Root::explicit(path)), options, None);
     let prefix = format!("{}/", shown(path).trim_end_matches('/'));
-    let misnamed = scan.diagnostics.iter().filter(|found| found.code == Code::FileNameCase).filter_map(|found| {
-        let directory = found.file.strip_prefix(&prefix)?.rsplit_once('/')?.0;
-        Some(directory.to_owned())
-    });
-    let mut directories: Vec<String> = scan.found.iter().map(|found| found.directory.clone()).chain(misnamed).collect();
+    let misnamed =
+        scan.diagnostics.iter().filter(|found| found.code == Code::FileNameCase).filter_map(|found| {
+            let directory = found.file.strip_prefix(&prefix)?.rsplit_once('/')?.0;
+            Some(directory.to_owned())
+        });
+    let mut directories: Vec<String> =
+        scan.found.iter().map(|found| found.directory.to_string()).chain(misnamed).collect();
     directories.sort_unstable();
     directories.dedup();
     directories
@@ -144,13 +155,25 @@ pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> io::Resu
     let file = directory.join(MANIFEST);
     // The name that counts is the directory's own, however the path was written.
     let location = Location::new(format!("{}/{MANIFEST}", named.to_string_lossy()));
-    let mut report =
-        CheckReport { id: id.to_owned(), skill: None, diagnostics: Vec::new(), source: Vec::new(), file, profile };
+    let mut report = CheckReport {
+        id: id.to_owned(),
+        skill: None,
+        diagnostics: Vec::new(),
+        source: Vec::new(),
+        file,
+        profile,
+    };
     match find_manifest(&handle)? {
         ManifestName::Exact => read_manifest(&handle, &location, &mut report),
-        ManifestName::OtherCase(name) => report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name)), &name)),
+        ManifestName::OtherCase(name) => {
+            report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name))))
+        }
         ManifestName::None => {
-            let missing = Diagnostic::new(Code::MissingSkillMd, shown(directory), "there is no SKILL.md in this directory");
+            let missing = Diagnostic::new(
+                Code::MissingSkillMd,
+                shown(directory),
+                "there is no SKILL.md in this directory",
+            );
             report.diagnostics.push(missing.hint("`prowess new NAME` makes a skill"));
         }
     }
@@ -168,7 +191,10 @@ fn name_of(directory: &Path) -> io::Result<PathBuf> {
     if absolute.file_name().is_some() {
         return Ok(absolute);
     }
-    #[expect(clippy::disallowed_methods, reason = "once for a path that ends in `..`, to show a name; nothing is opened by it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "once for a path that ends in `..`, to show a name; nothing is opened by it"
+    )]
     directory.canonicalize()
 }
 

@@ -365,7 +365,12 @@ impl<'a> Findings<'a> {
     }
 
     /// Adds a finding. Its place is worked out only when it is kept.
-    pub(crate) fn add(&mut self, code: Code, range: Option<Range<usize>>, message: impl Into<String>) -> Added<'_> {
+    pub(crate) fn add(
+        &mut self,
+        code: Code,
+        range: Option<Range<usize>>,
+        message: impl Into<String>,
+    ) -> Added<'_> {
         // Errors explain why nothing loads: they are kept even when a flood of lesser findings came first.
         if self.found.len() >= MAX_FINDINGS && code.severity() < Severity::Error {
             self.dropped += 1;
@@ -433,7 +438,11 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for code in Code::ALL {
             assert!(seen.insert(code.as_str()), "{code} stands twice");
-            assert!(code.as_str().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'));
+            assert!(
+                code.as_str()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            );
             assert!(code.explanation().ends_with('.'));
         }
     }

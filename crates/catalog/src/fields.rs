@@ -21,7 +21,8 @@ pub const MAX_COMPATIBILITY_CHARS: usize = 500;
 const SHORT_DESCRIPTION_CHARS: usize = 20;
 
 /// The fields that the open specification defines.
-pub const SPEC_FIELDS: [&str; 6] = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
+pub const SPEC_FIELDS: [&str; 6] =
+    ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
 /// The fields that clients have added to it, all of which are given effect.
 pub const EXTENSION_FIELDS: [&str; 12] = [
@@ -53,7 +54,11 @@ pub(crate) fn read(
     let Some(Node { kind: Kind::Map(entries), .. }) = &repaired.document.root else {
         reader
             .findings
-            .add(Code::NotAMapping, Some(base..base + yaml.trim_end().len()), "the frontmatter is not a map of fields")
+            .add(
+                Code::NotAMapping,
+                Some(base..base + yaml.trim_end().len()),
+                "the frontmatter is not a map of fields",
+            )
             .hint("write `name: …` and `description: …` on lines of their own");
         return None;
     };
@@ -119,7 +124,11 @@ impl Reader<'_, '_, '_> {
         for value in &self.repaired.values {
             let place = self.base + value.start..self.base + value.end;
             self.findings
-                .add(Code::YamlRepaired, Some(place.clone()), "this value must be quoted to be YAML; it was read as text")
+                .add(
+                    Code::YamlRepaired,
+                    Some(place.clone()),
+                    "this value must be quoted to be YAML; it was read as text",
+                )
                 .hint("put it in quotes")
                 .fix(place, quote(&self.yaml[value.clone()]));
         }
@@ -128,15 +137,21 @@ impl Reader<'_, '_, '_> {
             self.add(Code::DuplicateKey, &key.range, message).hint("remove the other one");
         }
         if let Some(range) = &self.repaired.document.nonportable {
-            self.add(Code::NonportableYaml, range, "flow style, anchors and tags are refused by some loaders")
-                .hint("write it in block style");
+            self.add(
+                Code::NonportableYaml,
+                range,
+                "flow style, anchors and tags are refused by some loaders",
+            )
+            .hint("write it in block style");
         }
     }
 
     fn report_unknown(&mut self, key: &str, range: &Range<usize>, known: bool) {
         let shown = untrusted::one_line(key).into_owned();
         let message = if known {
-            format!("`{shown}` is not a field of the specification; it has effect here, and other clients may ignore it")
+            format!(
+                "`{shown}` is not a field of the specification; it has effect here, and other clients may ignore it"
+            )
         } else {
             format!("`{shown}` is not a field of the specification; it is kept, and has no effect")
         };
@@ -156,21 +171,38 @@ impl Reader<'_, '_, '_> {
         let directory = location.directory_name().map(name::normalise);
         let Some(node) = node else {
             let at = self.base..self.base;
-            return self.name_from_directory(Code::NameMissing, &at, directory.as_deref(), missing, "no `name`");
+            return self.name_from_directory(
+                Code::NameMissing,
+                &at,
+                directory.as_deref(),
+                missing,
+                "no `name`",
+            );
         };
         let Kind::Scalar { text, schema, .. } = &node.kind else {
-            self.add(Code::NameNotString, &node.range, "the name is a list or a map").severity(Severity::Error);
+            self.add(Code::NameNotString, &node.range, "the name is a list or a map")
+                .severity(Severity::Error);
             return None;
         };
         let place = self.place(&node.range);
         let normal = name::normalise(text);
         if *schema == Schema::Null || normal.is_empty() {
-            return self.name_from_directory(Code::NameEmpty, &place, directory.as_deref(), missing, "the name is empty");
+            return self.name_from_directory(
+                Code::NameEmpty,
+                &place,
+                directory.as_deref(),
+                missing,
+                "the name is empty",
+            );
         }
         if *schema == Schema::Other {
             let quoted = quote(text);
             self.findings
-                .add(Code::NameNotString, Some(place.clone()), "the name is a number or a boolean; its text is used")
+                .add(
+                    Code::NameNotString,
+                    Some(place.clone()),
+                    "the name is a number or a boolean; its text is used",
+                )
                 .hint("put it in quotes")
                 .fix(place.clone(), quoted);
         }
@@ -178,7 +210,8 @@ impl Reader<'_, '_, '_> {
         match SkillName::parse(&normal) {
             Ok(name) => Some(name),
             Err(error) => {
-                let code = if error == NameError::TooLong { Code::NameTooLong } else { Code::NameInvalidChars };
+                let code =
+                    if error == NameError::TooLong { Code::NameTooLong } else { Code::NameInvalidChars };
                 self.findings.add(code, Some(place), error.to_string()).severity(Severity::Error);
                 None
             }
@@ -193,7 +226,9 @@ impl Reader<'_, '_, '_> {
         missing: MissingName,
         message: &str,
     ) -> Option<SkillName> {
-        let fallback = directory.filter(|_| missing == MissingName::UseDirectory).and_then(|name| SkillName::parse(name).ok());
+        let fallback = directory
+            .filter(|_| missing == MissingName::UseDirectory)
+            .and_then(|name| SkillName::parse(name).ok());
         match fallback {
             Some(name) => {
                 let insertion = match code {
@@ -201,7 +236,11 @@ impl Reader<'_, '_, '_> {
                     _ => format!(" {}", quote_if_needed(name.as_str())),
                 };
                 self.findings
-                    .add(code, Some(place.clone()), format!("{message}; the directory's name `{name}` is used"))
+                    .add(
+                        code,
+                        Some(place.clone()),
+                        format!("{message}; the directory's name `{name}` is used"),
+                    )
                     .hint(format!("add `name: {name}`"))
                     .fix(place.clone(), insertion);
                 Some(name)
@@ -222,26 +261,48 @@ impl Reader<'_, '_, '_> {
         };
         let count = name.chars().count();
         if count > MAX_NAME_CHARS {
-            add(Code::NameTooLong, format!("the name has {count} characters, {MAX_NAME_CHARS} are allowed"), "shorten it");
+            add(
+                Code::NameTooLong,
+                format!("the name has {count} characters, {MAX_NAME_CHARS} are allowed"),
+                "shorten it",
+            );
         }
         let shown = untrusted::one_line(name);
         if name.chars().any(char::is_uppercase) {
-            add(Code::NameUppercase, format!("the name `{shown}` has uppercase letters"), "write it in lowercase");
+            add(
+                Code::NameUppercase,
+                format!("the name `{shown}` has uppercase letters"),
+                "write it in lowercase",
+            );
         }
         if let Some(c) = name.chars().find(|&c| !c.is_alphanumeric() && c != '-') {
-            let message = format!("the name has `{}`; letters, digits and single hyphens are allowed", c.escape_debug());
+            let message = format!(
+                "the name has `{}`; letters, digits and single hyphens are allowed",
+                c.escape_debug()
+            );
             add(Code::NameInvalidChars, message, "use hyphens between words");
         } else if !name.is_ascii() {
-            add(Code::NameNonAscii, format!("the name `{shown}` has characters outside ASCII"), "some clients refuse it");
+            add(
+                Code::NameNonAscii,
+                format!("the name `{shown}` has characters outside ASCII"),
+                "some clients refuse it",
+            );
         }
         if name.starts_with('-') || name.ends_with('-') {
-            add(Code::NameEdgeHyphen, format!("the name `{shown}` begins or ends with a hyphen"), "remove it");
+            add(
+                Code::NameEdgeHyphen,
+                format!("the name `{shown}` begins or ends with a hyphen"),
+                "remove it",
+            );
         }
         if name.contains("--") {
             add(Code::NameDoubleHyphen, format!("the name `{shown}` has two hyphens in a row"), "use one");
         }
         if let Some(directory) = directory.filter(|directory| *directory != name) {
-            let message = format!("the name `{shown}` is not the directory's name `{}`", untrusted::one_line(directory));
+            let message = format!(
+                "the name `{shown}` is not the directory's name `{}`",
+                untrusted::one_line(directory)
+            );
             add(Code::NameDirMismatch, message, "rename one of them");
         }
         if !name.is_ascii() && untrusted::mixes_scripts(name) {
@@ -260,7 +321,9 @@ impl Reader<'_, '_, '_> {
         };
         let Kind::Scalar { text, schema, style } = &node.kind else {
             let message = "the description is a list or a map";
-            self.add(Code::DescriptionNotString, &node.range, message).severity(Severity::Error).hint("write it as text");
+            self.add(Code::DescriptionNotString, &node.range, message)
+                .severity(Severity::Error)
+                .hint("write it as text");
             return None;
         };
         let text = text.trim();
@@ -272,9 +335,13 @@ impl Reader<'_, '_, '_> {
         if *schema == Schema::Other {
             let fix = quote(text);
             let place = self.place(&node.range);
-            self.add(Code::DescriptionNotString, &node.range, "the description is a number or a boolean; its text is used")
-                .hint("put it in quotes")
-                .fix(place, fix);
+            self.add(
+                Code::DescriptionNotString,
+                &node.range,
+                "the description is a number or a boolean; its text is used",
+            )
+            .hint("put it in quotes")
+            .fix(place, fix);
         }
         self.report_description(text, *style, node);
         Some(text.to_owned())
@@ -285,19 +352,32 @@ impl Reader<'_, '_, '_> {
         let rest = self.yaml[end.min(self.yaml.len())..].lines().next().unwrap_or_default();
         let cut = style == ScalarStyle::Plain && rest.trim_start().starts_with('#');
         if cut {
-            self.add(Code::CommentTruncation, &node.range, "a ` #` makes the rest of the description a comment")
-                .hint("put the description in quotes");
+            self.add(
+                Code::CommentTruncation,
+                &node.range,
+                "a ` #` makes the rest of the description a comment",
+            )
+            .hint("put the description in quotes");
         }
         let count = text.chars().count();
         if count > MAX_DESCRIPTION_CHARS {
-            let message = format!("the description has {count} characters, {MAX_DESCRIPTION_CHARS} are allowed");
+            let message =
+                format!("the description has {count} characters, {MAX_DESCRIPTION_CHARS} are allowed");
             self.add(Code::DescriptionTooLong, &node.range, message).hint("move the details to the body");
         } else if count < SHORT_DESCRIPTION_CHARS && !cut {
-            self.add(Code::DescriptionShort, &node.range, "the description says too little to choose the skill by")
-                .hint("say what it does and when to use it");
+            self.add(
+                Code::DescriptionShort,
+                &node.range,
+                "the description says too little to choose the skill by",
+            )
+            .hint("say what it does and when to use it");
         }
         if text.contains(['<', '>']) {
-            self.add(Code::DescriptionAngleBrackets, &node.range, "the description has angle brackets, which some clients refuse");
+            self.add(
+                Code::DescriptionAngleBrackets,
+                &node.range,
+                "the description has angle brackets, which some clients refuse",
+            );
         }
         if !text.is_ascii()
             && let Some(c) = untrusted::invisible_character(text)
@@ -306,7 +386,11 @@ impl Reader<'_, '_, '_> {
             self.add(Code::SuspiciousUnicode, &node.range, message).hint("remove it");
         }
         if untrusted::imitates_markup(text) {
-            self.add(Code::SuspiciousMarkup, &node.range, "the description imitates markup of a host's own messages");
+            self.add(
+                Code::SuspiciousMarkup,
+                &node.range,
+                "the description imitates markup of a host's own messages",
+            );
         }
     }
 
@@ -317,14 +401,19 @@ impl Reader<'_, '_, '_> {
             Kind::Scalar { text, schema, .. } => {
                 if *schema == Schema::Other {
                     let place = self.place(&node.range);
-                    self.add(code, &node.range, format!("`{field}` is a number or a boolean; its text is used"))
-                        .hint("put it in quotes")
-                        .fix(place, quote(text));
+                    self.add(
+                        code,
+                        &node.range,
+                        format!("`{field}` is a number or a boolean; its text is used"),
+                    )
+                    .hint("put it in quotes")
+                    .fix(place, quote(text));
                 }
                 Some(text.trim().to_owned())
             }
             Kind::List(_) | Kind::Map(_) => {
-                self.add(code, &node.range, format!("`{field}` is a list or a map; it is ignored")).hint("write it as text");
+                self.add(code, &node.range, format!("`{field}` is a list or a map; it is ignored"))
+                    .hint("write it as text");
                 None
             }
         }
@@ -338,7 +427,8 @@ impl Reader<'_, '_, '_> {
             return None;
         }
         if count > MAX_COMPATIBILITY_CHARS {
-            let message = format!("`compatibility` has {count} characters, {MAX_COMPATIBILITY_CHARS} are allowed");
+            let message =
+                format!("`compatibility` has {count} characters, {MAX_COMPATIBILITY_CHARS} are allowed");
             self.add(Code::CompatibilityTooLong, &node.range, message).hint("move the details to the body");
         }
         Some(text)
@@ -350,8 +440,12 @@ impl Reader<'_, '_, '_> {
             Kind::Map(entries) => {
                 for (key, value) in entries {
                     if !matches!(value.kind, Kind::Scalar { .. }) {
-                        let message = format!("`metadata.{}` is a list or a map, not text", untrusted::one_line(&key.text));
-                        self.add(Code::MetadataNonStringValue, &value.range, message).hint("write it as text");
+                        let message = format!(
+                            "`metadata.{}` is a list or a map, not text",
+                            untrusted::one_line(&key.text)
+                        );
+                        self.add(Code::MetadataNonStringValue, &value.range, message)
+                            .hint("write it as text");
                     }
                 }
                 // Metadata is a map of strings: a scalar's own text, whatever YAML would make of it.
@@ -376,8 +470,12 @@ impl Reader<'_, '_, '_> {
             Kind::Scalar { text, schema, .. } => {
                 let split = tools::split(text);
                 if *schema == Schema::Other {
-                    self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a number or a boolean")
-                        .hint("write the tools' names, separated by blanks");
+                    self.add(
+                        Code::AllowedToolsNotString,
+                        &node.range,
+                        "`allowed-tools` is a number or a boolean",
+                    )
+                    .hint("write the tools' names, separated by blanks");
                 } else if split.commas {
                     let fix = quote_if_needed(&split.tools.join(" "));
                     self.add(Code::AllowedToolsComma, &node.range, "`allowed-tools` are separated by commas")
@@ -397,7 +495,9 @@ impl Reader<'_, '_, '_> {
                     .collect();
                 let fix = quote_if_needed(&tools.join(" "));
                 // A block list begins on the line below its key: the fix brings it up.
-                let from = self.yaml[..place.start - self.base].rfind(':').map_or(place.start, |at| self.base + at + 1);
+                let from = self.yaml[..place.start - self.base]
+                    .rfind(':')
+                    .map_or(place.start, |at| self.base + at + 1);
                 let to = from + self.yaml[from - self.base..place.end - self.base].trim_end().len();
                 self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a list")
                     .hint("write one line of text, the tools separated by blanks")
@@ -411,7 +511,8 @@ impl Reader<'_, '_, '_> {
             }
         };
         if list.iter().any(|tool| tool == "*") {
-            self.add(Code::AllowedToolsWildcard, &node.range, "`allowed-tools` names every tool").hint("name the tools it needs");
+            self.add(Code::AllowedToolsWildcard, &node.range, "`allowed-tools` names every tool")
+                .hint("name the tools it needs");
         }
         list
     }
@@ -475,9 +576,11 @@ impl Reader<'_, '_, '_> {
     fn words(&mut self, key: &str, node: &Node) -> Vec<String> {
         match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => Vec::new(),
-            Kind::Scalar { text, .. } => {
-                text.split([' ', ',', '\t', '\n']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-            }
+            Kind::Scalar { text, .. } => text
+                .split([' ', ',', '\t', '\n'])
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect(),
             Kind::List(items) => items.iter().filter_map(|item| self.plain_text(key, item)).collect(),
             Kind::Map(_) => {
                 self.invalid(key, node, "text or a list");
@@ -519,7 +622,8 @@ pub(crate) fn quote(text: &str) -> String {
 fn quote_if_needed(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
-    let word = matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "null" | "Null" | "NULL");
+    let word =
+        matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "null" | "Null" | "NULL");
     if plain && !word { text.to_owned() } else { quote(text) }
 }
 
@@ -527,15 +631,14 @@ fn quote_if_needed(text: &str) -> String {
 fn similar_field(key: &str) -> Option<&'static str> {
     let normal = |text: &str| text.to_ascii_lowercase().replace(['_', ' '], "-");
     let key = normal(key);
-    SPEC_FIELDS
-        .iter()
-        .chain(&EXTENSION_FIELDS)
-        .copied()
-        .find(|field| normal(field) == key || (key.len() > 4 && key.len() < 40 && one_edit_apart(&normal(field), &key)))
+    SPEC_FIELDS.iter().chain(&EXTENSION_FIELDS).copied().find(|field| {
+        normal(field) == key || (key.len() > 4 && key.len() < 40 && one_edit_apart(&normal(field), &key))
+    })
 }
 
 fn one_edit_apart(a: &str, b: &str) -> bool {
-    let (short, long) = if a.len() <= b.len() { (a.as_bytes(), b.as_bytes()) } else { (b.as_bytes(), a.as_bytes()) };
+    let (short, long) =
+        if a.len() <= b.len() { (a.as_bytes(), b.as_bytes()) } else { (b.as_bytes(), a.as_bytes()) };
     let prefix = short.iter().zip(long).take_while(|(x, y)| x == y).count();
     match long.len() - short.len() {
         0 => short[prefix..].iter().skip(1).eq(long[prefix..].iter().skip(1)),

@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn delimiters_are_whole_lines() {
-        assert_eq!(parts("---\na: b --- c\n--- x\n---\nbody\n---\n"), Ok(("a: b --- c\n--- x\n", "body\n---\n")));
+        assert_eq!(
+            parts("---\na: b --- c\n--- x\n---\nbody\n---\n"),
+            Ok(("a: b --- c\n--- x\n", "body\n---\n"))
+        );
         assert_eq!(parts("--- \t\na: b\n---  \nx"), Ok(("a: b\n", "x")));
         assert_eq!(parts("----\na: b\n---\n"), Err(SplitError::Missing));
         assert_eq!(parts("---\na: b\n ---\n"), Err(SplitError::Unclosed));

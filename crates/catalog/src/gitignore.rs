@@ -40,7 +40,10 @@ impl Ignores {
         if file.is_file() {
             // Lines that cannot be understood are left out, as git does.
             let (rules, _) = Gitignore::new(&file);
-            self.files.write().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned(), Arc::new(rules));
+            self.files
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(directory.to_owned(), Arc::new(rules));
         }
     }
 

@@ -1,17 +1,94 @@
-//! stub
-mod advice; mod catalog; mod check; mod diagnostic; mod digest; mod fields; mod frontmatter; #[cfg(feature = "gitignore")] mod gitignore; mod local; mod name; mod repair; mod root; mod scan; mod skill; mod text; mod tokens; mod tools; mod untrusted; mod walk; mod yaml;
+//! Finds Agent Skills, understands and checks every SKILL.md, and renders what a model sees.
+//!
+//! ```
+//! use prowess_catalog::{Catalog, OverviewOptions, Root, ScanOptions};
+//!
+//! let root = std::env::temp_dir().join("prowess-catalog-doc");
+//! std::fs::create_dir_all(root.join("greet")).unwrap();
+//! std::fs::write(
+//!     root.join("greet/SKILL.md"),
+//!     "---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n",
+//! )
+//! .unwrap();
+//!
+//! let catalog = Catalog::discover(&[Root::explicit(&root)], &ScanOptions::default());
+//! let overview = catalog.view_all().overview(&OverviewOptions::default(), &|_| None);
+//! assert_eq!(
+//!     overview.text,
+//!     "- **greet**: Says hello. Use at the door.\n  -> Use `load_skill(\"greet\")` to read full instructions"
+//! );
+//!
+//! let text = catalog.get("greet").unwrap().read_text(Default::default()).unwrap();
+//! assert_eq!(text.body(), "Wave.");
+//! ```
+//!
+//! Nothing here fails because of one bad file: what cannot be read is a [`Diagnostic`], and the rest
+//! is there. [`Skill::parse`] does no I/O. Reading from the disk goes through directory descriptors,
+//! so that links and races cannot lead out of a root. There is no network, no permission and no
+//! async here; discovery from a `prowess_backend::Backend` is the feature `backend`.
+
+mod advice;
+#[cfg(feature = "backend")]
+mod backend;
+mod catalog;
+mod check;
+mod diagnostic;
+mod digest;
+mod fields;
+mod frame;
+mod frontmatter;
+#[cfg(feature = "gitignore")]
+mod gitignore;
+mod host;
+mod listing;
+mod local;
+mod name;
+mod overview;
+#[cfg(feature = "package")]
+mod package;
+mod plain;
+mod repair;
+mod resource;
+mod root;
+mod scan;
+mod search;
+mod section;
+mod skill;
+mod text;
+mod tokens;
+mod tools;
+mod untrusted;
+mod view;
+mod walk;
+#[cfg(feature = "watch")]
+mod watch;
+mod yaml;
+
+#[cfg(feature = "backend")]
+// BACKEND
+pub use catalog::{Catalog, CatalogDiff, Entry, Shadowed};
+pub use check::{CheckReport, Profile, check, check_directory};
 pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};
 pub use digest::Digest;
 pub use fields::{EXTENSION_FIELDS, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SPEC_FIELDS};
+pub use frame::Frame;
 pub use frontmatter::MAX_FRONTMATTER;
+pub use host::{CatalogHost, RefreshPolicy};
 pub use name::{MAX_NAME_CHARS, NameError, SkillName};
-pub use skill::{Extensions, Location, MANIFEST, MAX_MANIFEST, MissingName, Parsed, Skill, SkillContext};
-pub use tokens::estimate_tokens;
-pub use untrusted::one_line;
-pub use yaml::Value;
-pub use catalog::{Catalog, CatalogDiff, Entry, Shadowed};
+pub use overview::{Activation, ManualSkills, OverviewOptions, Rendered};
+#[cfg(feature = "package")]
+pub use package::{PackageError, Packaged, package};
+pub use resource::{MAX_RESOURCES, Resource, ResourceCounts, ResourceKind, Resources};
 pub use root::{Layer, Layers, Root, RootKind, Surroundings, Trust};
 pub use scan::{Links, RootScan, ScanOptions};
+pub use search::Hit;
+pub use section::{SectionTemplate, TemplateError};
+pub use skill::{Extensions, Location, MANIFEST, MAX_MANIFEST, MissingName, Parsed, Skill, SkillContext};
 pub use text::{ReadError, SkillIdentity, SkillText};
+pub use tokens::estimate_tokens;
+pub use untrusted::one_line;
+pub use view::CatalogView;
 pub use walk::scan_local;
-pub use check::{CheckReport, Profile, check, check_directory};
+#[cfg(feature = "watch")]
+pub use watch::{WatchError, Watcher};
+pub use yaml::Value;

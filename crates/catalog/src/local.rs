@@ -25,7 +25,12 @@ pub(crate) struct FileStamp {
 
 impl FileStamp {
     // The fields' types differ between platforms; every value fits where it goes.
-    #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, clippy::cast_sign_loss, trivial_numeric_casts)]
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        trivial_numeric_casts
+    )]
     fn of(stat: &Stat) -> Self {
         Self {
             device: stat.st_dev as u64,
@@ -65,7 +70,11 @@ pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Opens the directory at `relative` below `base`.
-pub(crate) fn open_directory_at(base: BorrowedFd<'_>, relative: &str, follow: Follow) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_directory_at(
+    base: BorrowedFd<'_>,
+    relative: &str,
+    follow: Follow,
+) -> Result<OwnedFd, Errno> {
     if relative.is_empty() {
         return fs::openat(base, ".", directory_flags(), Mode::empty());
     }
@@ -82,7 +91,11 @@ fn directory_flags() -> OFlags {
 }
 
 /// Opens the regular file at `relative` below `base`.
-pub(crate) fn open_file(base: BorrowedFd<'_>, relative: &str, follow: Follow) -> Result<(OwnedFd, FileStamp, u64), OpenError> {
+pub(crate) fn open_file(
+    base: BorrowedFd<'_>,
+    relative: &str,
+    follow: Follow,
+) -> Result<(OwnedFd, FileStamp, u64), OpenError> {
     // Without O_NONBLOCK a FIFO would wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open_beneath(base, relative, flags, follow).map_err(|error| match error {
@@ -108,19 +121,52 @@ pub(crate) fn stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| FileStamp::of(&stat))
 }
 
-/// The device and inode of an open directory.
-pub(crate) fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {
-    let stamp = FileStamp::of(&fs::fstat(directory)?);
-    Ok((stamp.device, stamp.inode))
+/// The stamp of an open directory.
+pub(crate) fn stamp_of(directory: &OwnedFd) -> io::Result<FileStamp> {
+    Ok(FileStamp::of(&fs::fstat(directory)?))
+}
+
+/// The size of the file `name` in `directory`; 0 when it cannot be told.
+pub(crate) fn size(directory: &OwnedFd, name: &str) -> u64 {
+    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| FileStamp::of(&stat).size)
+}
+
+/// When a scan began, to tell which stamps can be relied on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(i64, i64);
+
+/// A file changed so shortly before a scan may be written again without its times moving on.
+const UNSETTLED_NANOSECONDS: i64 = 50_000_000;
+
+impl Clock {
+    pub(crate) fn now() -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
+    }
+
+    /// `stamp`, unless a later version could have the same one.
+    pub(crate) fn settled(self, stamp: FileStamp) -> Option<FileStamp> {
+        let age = (self.0.saturating_sub(stamp.changed.0))
+            .saturating_mul(1_000_000_000)
+            .saturating_add(self.1 - stamp.changed.1);
+        (age > UNSETTLED_NANOSECONDS).then_some(stamp)
+    }
 }
 
 /// Reads until `buffer` is full or the file ends; returns how much was read.
-pub(crate) fn read_up_to(file: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+///
+/// `size` is what the file had when it was opened: once so much was read, its end is not asked for.
+pub(crate) fn read_up_to(file: &OwnedFd, size: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match rustix::io::read(file, &mut buffer[filled..]) {
             Ok(0) => break,
-            Ok(count) => filled += count,
+            Ok(count) => {
+                filled += count;
+                if filled as u64 == size {
+                    break;
+                }
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -171,18 +217,26 @@ pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) 
             kind = fs::statat(directory.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
         }
-        each(name, match kind {
-            FileType::Directory => EntryKind::Directory,
-            FileType::Symlink => EntryKind::Link,
-            FileType::RegularFile => EntryKind::File,
-            _ => EntryKind::Other,
-        });
+        each(
+            name,
+            match kind {
+                FileType::Directory => EntryKind::Directory,
+                FileType::Symlink => EntryKind::Link,
+                FileType::RegularFile => EntryKind::File,
+                _ => EntryKind::Other,
+            },
+        );
     }
     Ok(())
 }
 
 #[cfg(target_os = "linux")]
-fn open_beneath(base: BorrowedFd<'_>, relative: &str, flags: OFlags, follow: Follow) -> Result<OwnedFd, Errno> {
+fn open_beneath(
+    base: BorrowedFd<'_>,
+    relative: &str,
+    flags: OFlags,
+    follow: Follow,
+) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     use std::sync::atomic::{AtomicBool, Ordering};
     static STEPWISE: AtomicBool = AtomicBool::new(false);
@@ -209,7 +263,12 @@ fn open_beneath(base: BorrowedFd<'_>, relative: &str, flags: OFlags, follow: Fol
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_beneath(base: BorrowedFd<'_>, relative: &str, flags: OFlags, _follow: Follow) -> Result<OwnedFd, Errno> {
+fn open_beneath(
+    base: BorrowedFd<'_>,
+    relative: &str,
+    flags: OFlags,
+    _follow: Follow,
+) -> Result<OwnedFd, Errno> {
     open_stepwise(base, relative, flags)
 }
 

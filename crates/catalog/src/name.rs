@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use unicode_normalization::{UnicodeNormalization, is_nfkc_quick, IsNormalized};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 use crate::untrusted;
 

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::plain;
 use crate::yaml::{self, Document, YamlError};
 
 /// The most lines that are repaired in one file.
@@ -48,8 +49,12 @@ impl Repaired {
 ///
 /// On failure the error is the one of the text as it was written.
 pub(crate) fn compose(text: &str) -> Result<Repaired, YamlError> {
+    let unrepaired = |document| Ok(Repaired { document, values: Vec::new(), edits: Vec::new() });
+    if let Some(document) = plain::compose(text) {
+        return unrepaired(document);
+    }
     let first = match yaml::compose(text) {
-        Ok(document) => return Ok(Repaired { document, values: Vec::new(), edits: Vec::new() }),
+        Ok(document) => return unrepaired(document),
         Err(error) => error,
     };
     let YamlError::Syntax { at, .. } = first else { return Err(first) };
@@ -81,12 +86,13 @@ pub(crate) fn compose(text: &str) -> Result<Repaired, YamlError> {
 fn repairable_value(text: &str, at: usize) -> Option<Range<usize>> {
     let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let bytes = text.as_bytes();
-    let start = bytes[..at].iter().rposition(|byte| is_break(byte)).map_or(0, |at| at + 1);
-    let end = bytes[at..].iter().position(|byte| is_break(byte)).map_or(text.len(), |length| at + length);
+    let start = bytes[..at].iter().rposition(is_break).map_or(0, |at| at + 1);
+    let end = bytes[at..].iter().position(is_break).map_or(text.len(), |length| at + length);
     let line = &text[start..end];
 
     let (key, rest) = line.split_once(':')?;
-    let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    let is_key = !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
     if !is_key || !rest.starts_with([' ', '\t']) {
         return None;
     }

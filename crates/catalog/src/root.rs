@@ -125,7 +125,11 @@ pub struct Layers {
 impl Default for Layers {
     fn default() -> Self {
         let compatibility = |opencode: &str| {
-            vec![Layer::new(opencode, "OpenCode"), Layer::new(".claude", "Claude"), Layer::new(".agents", "Agents")]
+            vec![
+                Layer::new(opencode, "OpenCode"),
+                Layer::new(".claude", "Claude"),
+                Layer::new(".agents", "Agents"),
+            ]
         };
         Self {
             built_in: Vec::new(),
@@ -158,7 +162,9 @@ impl Surroundings {
         Ok(Self {
             working_directory: std::env::current_dir()?,
             home: set("HOME").map(PathBuf::from),
-            explicit: set("SKILLS_ROOT").map(|roots| std::env::split_paths(&roots).collect()).unwrap_or_default(),
+            explicit: set("SKILLS_ROOT")
+                .map(|roots| std::env::split_paths(&roots).collect())
+                .unwrap_or_default(),
         })
     }
 }
@@ -179,9 +185,10 @@ impl Layers {
         let mut ancestors = self.project_directories(&surroundings.working_directory);
         // A home directory is not a project, even when it is under version control.
         ancestors.retain(|directory| Some(*directory) != surroundings.home.as_deref());
-        for (layers, kind) in
-            [(&self.project_compatibility, RootKind::ProjectCompatibility), (&self.project, RootKind::Project)]
-        {
+        for (layers, kind) in [
+            (&self.project_compatibility, RootKind::ProjectCompatibility),
+            (&self.project, RootKind::Project),
+        ] {
             for directory in ancestors.iter().rev() {
                 self.collect(directory, layers, kind, &mut roots);
             }
@@ -238,14 +245,17 @@ mod tests {
         };
         let roots = Layers::default().resolve(&surroundings);
         let found: Vec<_> = roots.iter().map(|root| (root.path.clone(), root.kind)).collect();
-        assert_eq!(found, [
-            (home.path().join(".claude/skills"), RootKind::UserCompatibility),
-            (home.path().join(".prowess/skills"), RootKind::User),
-            (top.path().join(".claude/skill"), RootKind::ProjectCompatibility),
-            (top.path().join(".prowess/skills"), RootKind::Project),
-            (inner.join(".prowess/skills"), RootKind::Project),
-            ("/given".into(), RootKind::Explicit),
-        ]);
+        assert_eq!(
+            found,
+            [
+                (home.path().join(".claude/skills"), RootKind::UserCompatibility),
+                (home.path().join(".prowess/skills"), RootKind::User),
+                (top.path().join(".claude/skill"), RootKind::ProjectCompatibility),
+                (top.path().join(".prowess/skills"), RootKind::Project),
+                (inner.join(".prowess/skills"), RootKind::Project),
+                ("/given".into(), RootKind::Explicit),
+            ]
+        );
         assert!(found.is_sorted_by_key(|(_, kind)| *kind));
         assert_eq!(roots[2].trust, Trust::Untrusted);
         assert_eq!(roots[0].trust, Trust::Trusted);

@@ -1,9 +1,11 @@
 //! The rules of a scan, whatever it scans, and what it brings back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::listing::Listing;
 use crate::local::FileStamp;
 use crate::root::Root;
 use crate::skill::{MissingName, Skill};
@@ -61,7 +63,9 @@ impl Default for ScanOptions {
             nested: false,
             #[cfg(feature = "gitignore")]
             gitignore: false,
-            ignored: [".git", "node_modules", "__pycache__", ".venv", "venv", "target"].map(String::from).to_vec(),
+            ignored: [".git", "node_modules", "__pycache__", ".venv", "venv", "target"]
+                .map(String::from)
+                .to_vec(),
             missing_name: MissingName::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from).min(2),
         }
@@ -69,6 +73,14 @@ impl Default for ScanOptions {
 }
 
 impl ScanOptions {
+    /// Whether `.gitignore` files decide what is listed.
+    pub(crate) fn reads_gitignore(&self) -> bool {
+        #[cfg(feature = "gitignore")]
+        return self.gitignore;
+        #[cfg(not(feature = "gitignore"))]
+        false
+    }
+
     /// Why a directory of this name is not entered, if it is not.
     pub(crate) fn excludes(&self, name: &str) -> Option<Code> {
         if self.ignored.iter().any(|ignored| ignored == name) {
@@ -97,14 +109,24 @@ pub(crate) struct Manifest {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
+impl Manifest {
+    /// A manifest that gave no skill, and why.
+    pub(crate) fn refused(diagnostic: Diagnostic) -> Self {
+        Self { skill: None, diagnostics: vec![diagnostic] }
+    }
+}
+
 /// A directory with a SKILL.md.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The directory's path below the root; empty for the root itself.
-    pub(crate) directory: String,
+    pub(crate) directory: Arc<str>,
     /// The part of it that is a followed link; empty when there is none.
-    pub(crate) link: String,
+    pub(crate) link: Arc<str>,
+    /// The manifest's version; none when it cannot be told.
     pub(crate) stamp: Option<Stamp>,
+    /// The manifest's device and inode, on a local disk.
+    pub(crate) inode: Option<(u64, u64)>,
     pub(crate) manifest: Arc<Manifest>,
 }
 
@@ -117,9 +139,23 @@ pub struct RootScan {
     pub(crate) found: Vec<Found>,
     /// What was met on the way, apart from the manifests' own findings.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// The directories that were listed, for the next scan.
+    pub(crate) listings: HashMap<Arc<str>, Arc<Listing>>,
+    pub(crate) options: ScanOptions,
 }
 
 impl RootScan {
+    pub(crate) fn new(root: &Arc<Root>, options: &ScanOptions) -> Self {
+        Self {
+            root: Arc::clone(root),
+            exists: true,
+            found: Vec::new(),
+            diagnostics: Vec::new(),
+            listings: HashMap::new(),
+            options: options.clone(),
+        }
+    }
+
     /// The root that was scanned.
     pub fn root(&self) -> &Arc<Root> {
         &self.root
@@ -132,7 +168,10 @@ impl RootScan {
 
     /// Whether `other` found the same manifests in the same versions, and met the same on the way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same = |a: &Found, b: &Found| a.directory == b.directory && Arc::ptr_eq(&a.manifest, &b.manifest);
+        let same = |a: &Found, b: &Found| {
+            Arc::ptr_eq(&a.manifest, &b.manifest)
+                && (Arc::ptr_eq(&a.directory, &b.directory) || a.directory == b.directory)
+        };
         self.root == other.root
             && self.exists == other.exists
             && self.found.len() == other.found.len()

@@ -27,6 +27,12 @@ impl Location {
         Self(path.into())
     }
 
+    /// The location of the manifest in `directory` below `root`, which may be the root itself.
+    pub(crate) fn in_directory(root: &str, directory: &str) -> Self {
+        let separator = if directory.is_empty() { "" } else { "/" };
+        Self([root, separator, directory, "/", MANIFEST].concat().into())
+    }
+
     /// The manifest's path.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -161,7 +167,10 @@ pub enum SkillContext {
 }
 
 #[cfg(feature = "serde")]
-fn serialize_pairs<S: serde::Serializer>(pairs: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_pairs<S: serde::Serializer>(
+    pairs: &[(String, Value)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
@@ -221,7 +230,12 @@ impl Skill {
 }
 
 /// Reads the head of a SKILL.md: `source` is the whole file, or its first bytes when not `complete`.
-pub(crate) fn parse_head(source: &[u8], complete: bool, location: &Location, missing_name: MissingName) -> Parsed {
+pub(crate) fn parse_head(
+    source: &[u8],
+    complete: bool,
+    location: &Location,
+    missing_name: MissingName,
+) -> Parsed {
     let mut findings = Findings::new(location.shared(), source);
     let (skill, body) = match read(source, complete, location, missing_name, &mut findings) {
         Some((skill, body)) => (skill, body),
@@ -304,7 +318,9 @@ fn report_split(error: SplitError, text: &str, findings: &mut Findings<'_>) {
             if trimmed.is_empty() {
                 findings.add(Code::EmptyFile, None, "the file is empty");
             } else if trimmed.starts_with("```") && trimmed.contains("---") {
-                findings.add(Code::FrontmatterInCodeFence, Some(0..3), "the frontmatter stands in a code fence").hint("remove the fence");
+                findings
+                    .add(Code::FrontmatterInCodeFence, Some(0..3), "the frontmatter stands in a code fence")
+                    .hint("remove the fence");
             } else if !trimmed.contains(['\n', ' ']) && trimmed.contains('/') {
                 findings
                     .add(Code::SymlinkStub, Some(0..first.len()), "the file holds only a path")

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use crate::catalog::Entry;
 use crate::digest::Digest;
@@ -131,10 +131,16 @@ impl fmt::Display for ReadError {
             }
             Self::Encoding { error, .. } => write!(f, "Failed to decode skill file: {error}"),
             Self::NotAFile { location } => {
-                write!(f, "Failed to read skill file at {location}: it is no longer a regular file; refresh the catalog")
+                write!(
+                    f,
+                    "Failed to read skill file at {location}: it is no longer a regular file; refresh the catalog"
+                )
             }
             Self::NoLongerASkill { location, reason } => {
-                write!(f, "Failed to read skill file at {location}: {reason}; mend it and refresh the catalog")
+                write!(
+                    f,
+                    "Failed to read skill file at {location}: {reason}; mend it and refresh the catalog"
+                )
             }
             Self::Renamed { location, indexed, found } => write!(
                 f,
@@ -159,25 +165,20 @@ impl Entry {
     pub fn read_text(&self, links: Links) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
         let io_error = |error: io::Error| ReadError::Io { location: location.clone(), error };
-        let root = local::open_directory(&self.root.path).map_err(io_error)?;
-        // The scan followed a link as far as the skill's own walk began; so does this.
-        let base = match links {
-            _ if self.link.is_empty() => root,
-            Links::Anywhere => local::open_directory_anywhere(root.as_fd(), &self.link).map_err(|error| io_error(error.into()))?,
-            Links::Never | Links::WithinRoot => {
-                local::open_directory_at(root.as_fd(), &self.link, Follow::Beneath).map_err(|error| io_error(error.into()))?
-            }
-        };
-        let below = self.directory[self.link.len()..].trim_start_matches('/');
-        let path = join(below, MANIFEST);
+        let base = self.open_base(links).map_err(io_error)?;
+        let path = join(self.below(), MANIFEST);
         let opened = match local::open_file(base.as_fd(), &path, Follow::Never) {
-            Err(OpenError::Link) if links != Links::Never => local::open_file(base.as_fd(), &path, Follow::Beneath),
+            Err(OpenError::Link) if links != Links::Never => {
+                local::open_file(base.as_fd(), &path, Follow::Beneath)
+            }
             opened => opened,
         };
         let (file, stamp, size) = opened.map_err(|error| match error {
             OpenError::Absent => io_error(io::ErrorKind::NotFound.into()),
             OpenError::Io(error) => io_error(error),
-            OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => ReadError::NotAFile { location: location.clone() },
+            OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => {
+                ReadError::NotAFile { location: location.clone() }
+            }
         })?;
         match local::read_whole(&file, size).map_err(io_error)? {
             WholeFile::TooLarge => Err(ReadError::TooLarge { location: location.clone() }),
@@ -187,5 +188,22 @@ impl Entry {
                 Ok(text)
             }
         }
+    }
+
+    /// Opens what the skill's directory was found beneath: its root, or the link that led to it.
+    pub(crate) fn open_base(&self, links: Links) -> io::Result<OwnedFd> {
+        let root = local::open_directory(&self.root.path)?;
+        match links {
+            _ if self.link.is_empty() => Ok(root),
+            Links::Anywhere => Ok(local::open_directory_anywhere(root.as_fd(), &self.link)?),
+            Links::Never | Links::WithinRoot => {
+                Ok(local::open_directory_at(root.as_fd(), &self.link, Follow::Beneath)?)
+            }
+        }
+    }
+
+    /// The skill's directory below [`Entry::open_base`].
+    pub(crate) fn below(&self) -> &str {
+        self.directory[self.link.len()..].trim_start_matches('/')
     }
 }

@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn blanks_and_commas_separate_and_scopes_stay_whole() {
-        assert_eq!(tools("Bash(git add:*) Bash(git diff --stat *) Read"), ["Bash(git add:*)", "Bash(git diff --stat *)", "Read"]);
+        assert_eq!(
+            tools("Bash(git add:*) Bash(git diff --stat *) Read"),
+            ["Bash(git add:*)", "Bash(git diff --stat *)", "Read"]
+        );
         assert_eq!(tools("Bash(npm run *), Bash(node:*),Read"), ["Bash(npm run *)", "Bash(node:*)", "Read"]);
         assert!(split("a, b").commas && !split("Bash(a, b)").commas);
         assert_eq!(tools(" , "), Vec::<String>::new());

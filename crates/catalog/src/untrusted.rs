@@ -107,7 +107,9 @@ pub(crate) fn invisible_character(text: &str) -> Option<char> {
 pub(crate) fn mixes_scripts(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let latin = word.chars().any(|c| c.is_ascii_alphabetic() || ('\u{C0}'..='\u{24F}').contains(&c));
-        let alike = word.chars().any(|c| ('\u{370}'..='\u{3FF}').contains(&c) || ('\u{400}'..='\u{52F}').contains(&c));
+        let alike = word
+            .chars()
+            .any(|c| ('\u{370}'..='\u{3FF}').contains(&c) || ('\u{400}'..='\u{52F}').contains(&c));
         latin && alike
     })
 }
@@ -115,8 +117,18 @@ pub(crate) fn mixes_scripts(text: &str) -> bool {
 /// Whether `text` imitates the markup that hosts use for their own messages.
 pub(crate) fn imitates_markup(text: &str) -> bool {
     const MARKS: [&str; 12] = [
-        "<system", "</system", "<skill", "</skill", "<assistant", "</assistant", "<tool", "</tool", "<available_skills",
-        "</available_skills", "<|", "[INST]",
+        "<system",
+        "</system",
+        "<skill",
+        "</skill",
+        "<assistant",
+        "</assistant",
+        "<tool",
+        "</tool",
+        "<available_skills",
+        "</available_skills",
+        "<|",
+        "[INST]",
     ];
     memchr::memchr2(b'<', b'[', text.as_bytes()).is_some() && {
         let lower = text.to_lowercase();

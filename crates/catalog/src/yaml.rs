@@ -96,6 +96,32 @@ pub(crate) enum Schema {
 }
 
 impl Node {
+    /// A scalar without anchor or tag.
+    pub(crate) fn scalar(range: Range<usize>, text: String, style: ScalarStyle) -> Self {
+        let schema = schema_of(&text, style, None, false);
+        let bytes = text.len();
+        Self { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes }
+    }
+
+    /// A map of `entries`.
+    pub(crate) fn map(range: Range<usize>, entries: Vec<(Key, Node)>) -> Self {
+        parent(range, Kind::Map(entries))
+    }
+
+    /// Where this node, its keys and all nodes below it are.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> Vec<Range<usize>> {
+        let below: Vec<_> = match &self.kind {
+            Kind::Scalar { .. } => Vec::new(),
+            Kind::List(items) => items.iter().flat_map(Node::places).collect(),
+            Kind::Map(entries) => entries
+                .iter()
+                .flat_map(|(key, node)| [vec![key.range.clone()], node.places()].concat())
+                .collect(),
+        };
+        [vec![self.range.clone()], below].concat()
+    }
+
     pub(crate) fn to_value(&self) -> Value {
         match &self.kind {
             Kind::Scalar { schema: Schema::Null, .. } => Value::Null,
@@ -197,9 +223,14 @@ impl<'a> Composer<'a> {
                 self.note_portability(&range, anchor, tag.is_some(), false);
                 let schema = schema_of(&text, style, tag.as_deref(), range.is_empty());
                 // The parser writes `~` for a value that is not there: its own text is empty.
-                let text = if range.is_empty() && style == ScalarStyle::Plain { String::new() } else { text.into_owned() };
+                let text = if range.is_empty() && style == ScalarStyle::Plain {
+                    String::new()
+                } else {
+                    text.into_owned()
+                };
                 let bytes = text.len();
-                let node = Node { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes };
+                let node =
+                    Node { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes };
                 self.charge(1, bytes, node.range.start)?;
                 Ok(self.remember(anchor, node))
             }
@@ -293,7 +324,10 @@ impl<'a> Composer<'a> {
         self.nodes += nodes;
         self.bytes += bytes;
         if self.nodes > MAX_NODES || self.bytes > MAX_TEXT {
-            return Err(limit(at, format!("more than {MAX_NODES} values or {MAX_TEXT} bytes, aliases copied")));
+            return Err(limit(
+                at,
+                format!("more than {MAX_NODES} values or {MAX_TEXT} bytes, aliases copied"),
+            ));
         }
         Ok(())
     }
@@ -419,7 +453,8 @@ fn is_number(text: &str) -> bool {
     match mantissa.split_once('.') {
         None => digits(mantissa),
         Some((whole, fraction)) => {
-            (digits(whole) && (fraction.is_empty() || digits(fraction))) || (whole.is_empty() && digits(fraction))
+            (digits(whole) && (fraction.is_empty() || digits(fraction)))
+                || (whole.is_empty() && digits(fraction))
         }
     }
 }
@@ -443,16 +478,24 @@ mod tests {
     fn scalars_are_verbatim() {
         let map = value("a: 1.10\nb: 007\nc: yes\nd: ~\ne:\nf: 'it''s'\ng: |\n  two\n  lines\n");
         let text = |key| map.get(key).and_then(Value::as_text).unwrap().to_owned();
-        assert_eq!([text("a"), text("b"), text("c"), text("f"), text("g")], ["1.10", "007", "yes", "it's", "two\nlines\n"]);
+        assert_eq!(
+            [text("a"), text("b"), text("c"), text("f"), text("g")],
+            ["1.10", "007", "yes", "it's", "two\nlines\n"]
+        );
         assert_eq!((map.get("d"), map.get("e")), (Some(&Value::Null), Some(&Value::Null)));
     }
 
     #[test]
     fn the_core_schema_tells_strings_from_numbers() {
-        for text in ["0", "-12", "+3", "1.5", "1.", ".5", "1e3", "1.5E-7", "0x1F", "0o17", ".inf", "-.INF", ".nan", "007"] {
+        for text in [
+            "0", "-12", "+3", "1.5", "1.", ".5", "1e3", "1.5E-7", "0x1F", "0o17", ".inf", "-.INF", ".nan",
+            "007",
+        ] {
             assert!(is_number(text), "{text}");
         }
-        for text in ["", ".", "-", "1e", "0x", "0o8", "1.2.3", "2031-05-04", "12:30", "1_000", "e3", "-.nan", "+0x1"] {
+        for text in
+            ["", ".", "-", "1e", "0x", "0o8", "1.2.3", "2031-05-04", "12:30", "1_000", "e3", "-.nan", "+0x1"]
+        {
             assert!(!is_number(text), "{text}");
         }
     }
@@ -462,7 +505,8 @@ mod tests {
         let document = compose("a: 1\nb: 2\na: 3\n").unwrap();
         assert_eq!(document.duplicates.len(), 1);
         assert_eq!(document.duplicates[0].range, 10..11);
-        let expected = vec![("a".to_owned(), Value::Text("3".into())), ("b".to_owned(), Value::Text("2".into()))];
+        let expected =
+            vec![("a".to_owned(), Value::Text("3".into())), ("b".to_owned(), Value::Text("2".into()))];
         assert_eq!(document.root.unwrap().to_value(), Value::Map(expected));
 
         let many: String = (0..100).map(|at| format!("k{}: {at}\n", at % 50)).collect();

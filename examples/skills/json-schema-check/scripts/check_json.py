@@ -3,21 +3,24 @@
 
 import argparse
 import difflib
+import functools
 import ipaddress
 import json
 import os
 import re
 import sys
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from json.decoder import scanstring
+from urllib.parse import unquote
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 200
 MAX_INT_DIGITS = 4000
 MAX_EXACT_EXPONENT = 1000  # beyond it multipleOf is not worth the digits
 MAX_SHOWN = 60
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=float)
 
 TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
 ANNOTATIONS = {
@@ -59,14 +62,15 @@ class ParseError(Exception):
 
 
 class Parser:
-    """A strict JSON parser that records the offset of every value by its JSON Pointer."""
+    """A strict JSON parser that can tell where the values at given JSON Pointers stand."""
 
     BLANK = re.compile(r"[ \t\n\r]*")
     NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
     WORDS = {"true": True, "false": False, "null": None}
 
-    def __init__(self, text):
+    def __init__(self, text, wanted=frozenset()):
         self.text = text
+        self.wanted = wanted
         self.offsets = {}
         self.repeated = []  # (pointer, offset, key)
 
@@ -83,7 +87,8 @@ class Parser:
     def value(self, at, pointer, depth):
         if depth > MAX_DEPTH:
             raise ParseError(f"nested more than {MAX_DEPTH} levels deep", at)
-        self.offsets[pointer] = at
+        if pointer in self.wanted:
+            self.offsets[pointer] = at
         start = self.text[at : at + 1]
         if start == "{":
             return self.object(at, pointer, depth)
@@ -183,7 +188,12 @@ def readable(pointer):
 
 def show(value):
     """Write a value on one short line."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = ""
+    # Piece by piece: the value may be a whole document.
+    for piece in [str(value)] if isinstance(value, Decimal) else ENCODER.iterencode(value):
+        text += piece[: MAX_SHOWN + 1]
+        if len(text) > MAX_SHOWN:
+            break
     text = "".join(ch if ch.isprintable() else " " for ch in text[: MAX_SHOWN + 1])
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
@@ -191,30 +201,60 @@ def show(value):
 # --- Checking the schema ------------------------------------------------------------------------
 
 
-def check_schema(schema, pointer, warnings, allow_unsupported):
-    """Raise SchemaError if a schema cannot be used; collect warnings."""
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, dict):
-        raise SchemaError(f"#{pointer}: a schema must be an object or a boolean, not {type_name(schema)}")
-    for key, value in schema.items():
-        here = join(pointer, key)
-        shape = SHAPES.get(key)
-        remote = key == "$ref" and isinstance(value, str) and not value.startswith("#")
-        if key in UNSUPPORTED or remote:
-            message = f"#{here}: {f'$ref to {show(value)}' if remote else key} is not supported"
-            if not allow_unsupported:
-                raise SchemaError(f"{message}; --allow-unsupported skips it")
-            warnings.append(f"{message} and was skipped")
-        elif shape is None:
-            if key not in ANNOTATIONS and not key.startswith("x-"):
-                close = difflib.get_close_matches(key, SHAPES, 1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                warnings.append(f"#{here}: unknown keyword, it checks nothing{hint}")
-        else:
-            check_shape(shape, key, value, here)
-            for sub, where in subschemas(shape, value, here):
-                check_schema(sub, where, warnings, allow_unsupported)
+class Schema:
+    """A schema that has been checked and can be used."""
+
+    def __init__(self, root, allow_unsupported=False):
+        self.root = root
+        self.allow_unsupported = allow_unsupported
+        self.warnings = []
+        self.checked = set()  # pointers of the schemas that have been looked at
+        self.targets = {}  # local $ref -> (schema, pointer)
+        self.check(root, "")
+
+    def check(self, schema, pointer):
+        """Raise SchemaError if a schema cannot be used; collect warnings."""
+        self.checked.add(pointer)
+        if isinstance(schema, bool):
+            return
+        if not isinstance(schema, dict):
+            raise SchemaError(f"#{pointer}: a schema must be an object or a boolean, not {type_name(schema)}")
+        for key, value in schema.items():
+            here = join(pointer, key)
+            shape = SHAPES.get(key)
+            remote = key == "$ref" and isinstance(value, str) and not re.match(r"#(?:/|$)", value)
+            if key in UNSUPPORTED or remote:
+                message = f"#{here}: {f'$ref to {show(value)}' if remote else key} is not supported"
+                if not self.allow_unsupported:
+                    raise SchemaError(f"{message}; --allow-unsupported skips it")
+                self.warnings.append(f"{message} and was skipped")
+            elif shape is None:
+                if key not in ANNOTATIONS and not key.startswith("x-"):
+                    close = difflib.get_close_matches(key, SHAPES, 1)
+                    hint = f"; did you mean {close[0]}?" if close else ""
+                    self.warnings.append(f"#{here}: unknown keyword, it checks nothing{hint}")
+            else:
+                check_shape(shape, key, value, here)
+                if key == "$ref":
+                    self.resolve(value, here)
+                for sub, where in subschemas(shape, value, here):
+                    self.check(sub, where)
+
+    def resolve(self, reference, where):
+        """Find what a local reference points to."""
+        if reference in self.targets:
+            return
+        pointer = unquote(reference[1:])
+        target = self.root
+        for part in pointer.split("/")[1:]:
+            part = part.replace("~1", "/").replace("~0", "~")
+            try:
+                target = target[int(part)] if isinstance(target, list) else target[part]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise SchemaError(f"#{where}: $ref {show(reference)} points to nothing") from None
+        self.targets[reference] = (target, pointer)
+        if pointer not in self.checked:
+            self.check(target, pointer)
 
 
 def check_shape(shape, key, value, here):
@@ -249,9 +289,26 @@ def check_shape(shape, key, value, here):
         require(isinstance(value, bool), "true or false")
     for pattern in [value] if shape == "regex" else value if shape == "regex map" else []:
         try:
-            re.compile(pattern)
+            regex(pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise SchemaError(f"#{here}: invalid pattern {show(pattern)}: {error}") from None
+
+
+@functools.cache
+def regex(pattern):
+    """Compile a pattern the way JSON Schema means it: ASCII classes, and $ only at the very end."""
+    translated, in_class, position = "", False, 0
+    while position < len(pattern):
+        piece = pattern[position : position + 2] if pattern[position] == "\\" else pattern[position]
+        position += len(piece)
+        if piece == "[":
+            in_class = True
+        elif piece == "]":
+            in_class = False
+        elif piece == "$" and not in_class:
+            piece = r"\Z"
+        translated += piece
+    return re.compile(translated, re.ASCII)
 
 
 def subschemas(shape, value, here):
@@ -330,7 +387,7 @@ def check_address(kind):
 
 def check_regex(text):
     try:
-        return re.compile(text) is not None
+        return regex(text) is not None
     except (re.error, RecursionError, OverflowError):
         return False
 
@@ -366,30 +423,12 @@ class Validator:
     """Checks values against one schema."""
 
     def __init__(self, schema, check_formats):
-        self.root = schema
+        self.schema = schema
         self.check_formats = check_formats
         self.active = set()  # (schema, instance) pairs under evaluation through $ref
 
     def validate(self, value):
-        return list(self.check(value, self.root, "", ""))
-
-    def resolve(self, reference, where):
-        """Return (schema, pointer) of a local reference."""
-        from urllib.parse import unquote
-
-        pointer = unquote(reference[1:])
-        if pointer and not pointer.startswith("/"):
-            raise SchemaError(f"#{where}: $ref {show(reference)} is not supported; use #/$defs/...")
-        target = self.root
-        for part in pointer.split("/")[1:]:
-            part = part.replace("~1", "/").replace("~0", "~")
-            try:
-                target = target[int(part)] if isinstance(target, list) else target[part]
-            except (KeyError, IndexError, ValueError, TypeError):
-                raise SchemaError(f"#{where}: $ref {show(reference)} points to nothing") from None
-        if not isinstance(target, (dict, bool)):
-            raise SchemaError(f"#{where}: $ref {show(reference)} does not point to a schema")
-        return target, pointer
+        return list(self.check(value, self.schema.root, "", ""))
 
     def check(self, value, schema, at, where):
         """Yield the problems of `value` (at pointer `at`) under `schema` (at pointer `where`)."""
@@ -400,8 +439,8 @@ class Validator:
             return
 
         reference = schema.get("$ref")
-        if reference is not None and reference.startswith("#"):
-            target, pointer = self.resolve(reference, f"{where}/$ref")
+        if reference in self.schema.targets:
+            target, pointer = self.schema.targets[reference]
             if (pointer, at) in self.active:
                 raise SchemaError(f"#{where}/$ref: the reference leads back to itself")
             self.active.add((pointer, at))
@@ -445,14 +484,14 @@ class Validator:
                 yield from self.check(value, sub, at, join(f"{where}/dependentSchemas", name))
 
         properties = schema.get("properties", {})
-        patterns = [(re.compile(p), p, sub) for p, sub in schema.get("patternProperties", {}).items()]
+        patterns = [(regex(p), p, sub) for p, sub in schema.get("patternProperties", {}).items()]
         for name, member in value.items():
             here = join(at, name)
             known = name in properties
             if known:
                 yield from self.check(member, properties[name], here, join(f"{where}/properties", name))
-            for regex, pattern, sub in patterns:
-                if regex.search(name):
+            for compiled, pattern, sub in patterns:
+                if compiled.search(name):
                     known = True
                     yield from self.check(member, sub, here, join(f"{where}/patternProperties", pattern))
             if "propertyNames" in schema:
@@ -489,7 +528,9 @@ class Validator:
                 if first != i:
                     yield Problem(f"{at}/{i}", f"{where}/uniqueItems", f"repeats item {first}: {show(item)}")
         if "contains" in schema:
-            matching = sum(not self.problems(item, schema["contains"], f"{at}/{i}", f"{where}/contains") for i, item in enumerate(value))
+            matching = sum(
+                not self.problems(item, schema["contains"], f"{at}/{i}", f"{where}/contains") for i, item in enumerate(value)
+            )
             least, most = schema.get("minContains", 1), schema.get("maxContains")
             if matching < least:
                 yield Problem(at, f"{where}/contains", f"needs at least {least} matching item(s), found {matching}")
@@ -498,8 +539,9 @@ class Validator:
 
     def check_string(self, value, schema, at, where):
         yield from counted(len(value), schema, "Length", "characters", at, where)
-        if "pattern" in schema and not re.search(schema["pattern"], value):
-            yield Problem(at, f"{where}/pattern", f"{show(value)} does not match the pattern {schema['pattern']}")
+        if "pattern" in schema and not regex(schema["pattern"]).search(value):
+            pattern = schema["pattern"] if len(schema["pattern"]) <= MAX_SHOWN else show(schema["pattern"])
+            yield Problem(at, f"{where}/pattern", f"{show(value)} does not match the pattern {pattern}")
         check = FORMATS.get(schema.get("format")) if self.check_formats else None
         if check and not check(value):
             yield Problem(at, f"{where}/format", f"{show(value)} is not a valid {schema['format']}")
@@ -528,7 +570,8 @@ class Validator:
             matching = [i for i, found in enumerate(results) if not found]
             if not matching:
                 closest = min(range(len(results)), key=lambda i: distance(results[i]))
-                yield Problem(at, f"{where}/{keyword}", f"fits none of {len(results)} alternatives; the closest is number {closest + 1}:")
+                text = f"fits none of {len(results)} alternatives; the closest is number {closest + 1}:"
+                yield Problem(at, f"{where}/{keyword}", text)
                 yield from results[closest]
             elif keyword == "oneOf" and len(matching) > 1:
                 numbers = ", ".join(str(i + 1) for i in matching)
@@ -572,12 +615,12 @@ def read_bytes(path):
 
 
 def load_schema(path, allow_unsupported):
-    """Return (schema, warnings)."""
+    """Return the schema in a file."""
     if path == "any":
-        return True, []
+        return Schema(True)
     try:
         parser = Parser(read_bytes(path).decode("utf-8-sig"))
-        schema = parser.parse()
+        root = parser.parse()
     except OSError as error:
         raise SchemaError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -585,13 +628,11 @@ def load_schema(path, allow_unsupported):
     except ParseError as error:
         line, column = parser.place(error.position)
         raise SchemaError(f"{path}:{line}:{column}: not JSON: {error}") from None
-    warnings = []
-    check_schema(schema, "", warnings, allow_unsupported)
-    return schema, [f"{path}: {text}" for text in warnings]
+    return Schema(root, allow_unsupported)
 
 
-def check_document(data, validator, first_line):
-    """Return the errors of one document as dictionaries, in the order of their place."""
+def check_document(data, validator, first_line, max_errors):
+    """Return (the first errors of one document as dictionaries, how many there are)."""
 
     def error(place, pointer, schema_pointer, message):
         return {
@@ -604,21 +645,28 @@ def check_document(data, validator, first_line):
     except UnicodeDecodeError as bad:
         before = data[: bad.start]
         place = (before.count(b"\n") + 1, bad.start - before.rfind(b"\n"))
-        return [error(place, "", "", f"not UTF-8: byte 0x{data[bad.start]:02x}")]
+        return [error(place, "", "", f"not UTF-8: byte 0x{data[bad.start]:02x}")], 1
     parser = Parser(text)
     try:
         value = parser.parse()
     except ParseError as bad:
-        return [error(parser.place(bad.position), "", "", f"not JSON: {bad}")]
+        return [error(parser.place(bad.position), "", "", f"not JSON: {bad}")], 1
     errors = [
         error(parser.place(offset), pointer, "", f"the key {show(key)} occurs twice in this object")
-        for pointer, offset, key in parser.repeated
+        for pointer, offset, key in parser.repeated[:max_errors]
     ]
-    for problem in validator.validate(value):
-        place = parser.place(parser.offsets[problem.pointer])
-        errors.append(error(place, problem.pointer, problem.schema_pointer, problem.message))
-    # Stable: an error and the explanations that follow it stay together.
-    return errors
+    total = len(parser.repeated)
+    problems = validator.validate(value)
+    total += len(problems)
+    problems = problems[: max_errors - len(errors)]
+    if problems:
+        # Only now is it worth knowing where the values stand.
+        parser = Parser(text, {problem.pointer for problem in problems})
+        parser.parse()
+        for problem in problems:
+            place = parser.place(parser.offsets[problem.pointer])
+            errors.append(error(place, problem.pointer, problem.schema_pointer, problem.message))
+    return errors, total
 
 
 def main():
@@ -639,12 +687,12 @@ def main():
         cli.error("--max-errors must be at least 1")
 
     # Nesting is bounded by MAX_DEPTH; several calls belong to one level.
-    sys.setrecursionlimit(MAX_DEPTH * 60)
+    sys.setrecursionlimit(MAX_DEPTH * 25)
     documents = []
     try:
-        schema, warnings = load_schema(args.schema, args.allow_unsupported)
-        for warning in warnings:
-            print(f"check_json.py: warning: {warning}", file=sys.stderr)
+        schema = load_schema(args.schema, args.allow_unsupported)
+        for warning in schema.warnings:
+            print(f"check_json.py: warning: schema: {warning}", file=sys.stderr)
         validator = Validator(schema, not args.no_format)
         for path in args.files:
             name = "stdin" if path == "-" else path
@@ -656,7 +704,7 @@ def main():
             if args.lines:
                 parts = [(f"{name}#{i}", i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
             for label, first_line, part in parts:
-                documents.append((label, name, check_document(part, validator, first_line)))
+                documents.append((label, name, *check_document(part, validator, first_line, args.max_errors)))
     except SchemaError as error:
         print(f"check_json.py: error: schema: {error}", file=sys.stderr)
         return 2
@@ -664,24 +712,24 @@ def main():
         print("check_json.py: error: the schema's references are nested too deeply", file=sys.stderr)
         return 2
 
-    invalid = sum(bool(errors) for _, _, errors in documents)
+    invalid = sum(total > 0 for *_, total in documents)
     if args.format == "json":
         report = {
             "valid": not invalid,
             "documents": [
-                {"file": label, "valid": not errors, "error_count": len(errors), "errors": errors[: args.max_errors]}
-                for label, _, errors in documents
+                {"file": label, "valid": not total, "error_count": total, "errors": errors}
+                for label, _, errors, total in documents
             ],
         }
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     else:
         lines = []
-        for label, name, errors in documents:
-            for e in errors[: args.max_errors]:
+        for label, name, errors, total in documents:
+            for e in errors:
                 lines.append(f"{name}:{e['line']}:{e['column']}: {e['path']}: {e['message']}")
-            if len(errors) > args.max_errors:
-                lines.append(f"{label}: {len(errors) - args.max_errors} more errors are not shown")
-            lines.append(f"{label}: {f'{len(errors)} error(s)' if errors else 'valid'}")
+            if total > len(errors):
+                lines.append(f"{label}: {total - len(errors)} more errors are not shown")
+            lines.append(f"{label}: {f'{total} error(s)' if total else 'valid'}")
         text = "".join(f"{line}\n" for line in lines)
     if args.output == "-":
         sys.stdout.write(text)

@@ -1,0 +1,1 @@
+//! Scans a root in a backend.

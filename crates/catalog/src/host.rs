@@ -1,0 +1,93 @@
+//! The one place where a catalog changes.
+
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use crate::catalog::{Catalog, CatalogDiff};
+use crate::root::Root;
+use crate::scan::ScanOptions;
+
+/// When a [`CatalogHost`] looks again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefreshPolicy {
+    /// When it is asked to, or when a watcher says so.
+    #[default]
+    OnRequest,
+    /// Never: the list stays what it was at the start.
+    Never,
+}
+
+/// Holds the current catalog of some roots, and hands out snapshots.
+///
+/// Readers hold a [`Catalog`] for as long as they like; a refresh puts another one in its place.
+#[derive(Debug)]
+pub struct CatalogHost {
+    settings: RwLock<Settings>,
+    current: RwLock<Catalog>,
+    /// One refresh at a time: the second finds the work of the first done.
+    refreshing: Mutex<()>,
+    policy: RefreshPolicy,
+}
+
+#[derive(Clone, Debug)]
+struct Settings {
+    roots: Vec<Root>,
+    options: ScanOptions,
+}
+
+impl CatalogHost {
+    /// Finds the skills in `roots`, given from least to most precedence.
+    pub fn new(roots: Vec<Root>, options: ScanOptions, policy: RefreshPolicy) -> Self {
+        let current = RwLock::new(Catalog::discover(&roots, &options));
+        Self {
+            settings: RwLock::new(Settings { roots, options }),
+            current,
+            refreshing: Mutex::default(),
+            policy,
+        }
+    }
+
+    /// The current catalog.
+    pub fn snapshot(&self) -> Catalog {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks again; says what changed.
+    pub fn refresh(&self) -> CatalogDiff {
+        match self.policy {
+            RefreshPolicy::OnRequest => self.look(),
+            RefreshPolicy::Never => CatalogDiff::default(),
+        }
+    }
+
+    /// Puts other roots in place, and looks again whatever the policy: what was there is not what
+    /// was asked for any more.
+    pub fn set_roots(&self, roots: Vec<Root>) -> CatalogDiff {
+        self.settings.write().unwrap_or_else(PoisonError::into_inner).roots = roots;
+        self.look()
+    }
+
+    fn look(&self) -> CatalogDiff {
+        let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Settings { roots, options } =
+            self.settings.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.snapshot();
+        let after = before.refreshed(&roots, &options);
+        let diff = before.diff(&after);
+        if !diff.is_empty() {
+            let (added, changed, removed) = (diff.added.len(), diff.changed.len(), diff.removed.len());
+            tracing::info!(
+                added,
+                changed,
+                removed,
+                "Skills changed: {added} added, {changed} changed, {removed} removed"
+            );
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = after;
+        diff
+    }
+
+    /// The roots that are looked at.
+    pub fn roots(&self) -> Vec<Root> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).roots.clone()
+    }
+}

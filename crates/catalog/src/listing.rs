@@ -1,0 +1,120 @@
+//! One directory without a SKILL.md: what a scan goes on with, and what it passes over.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::local::{self, EntryKind, FileStamp};
+use crate::scan::{ScanOptions, join};
+use crate::skill::MANIFEST;
+use crate::walk::wrong_case;
+
+/// A directory's entries, as far as a scan cares. Paths are below the root.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// The directory's version; none when it may have changed while it was listed.
+    pub(crate) stamp: Option<FileStamp>,
+    /// Sorted.
+    pub(crate) children: Vec<Arc<str>>,
+    pub(crate) links: Vec<Arc<str>>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// The rules for listing the directories of one root.
+#[derive(Debug)]
+pub(crate) struct Rules<'a> {
+    pub(crate) options: &'a ScanOptions,
+    /// The root's path, for messages.
+    pub(crate) shown: &'a str,
+    /// Whether the root itself may be a skill.
+    pub(crate) accepts_root: bool,
+    #[cfg(feature = "gitignore")]
+    pub(crate) ignores: crate::gitignore::Ignores,
+}
+
+impl Rules<'_> {
+    /// Lists `directory`, which is open as `handle` in the version `stamp`.
+    pub(crate) fn list(&self, directory: &Arc<str>, handle: &OwnedFd, stamp: Option<FileStamp>) -> Listing {
+        let mut listing = Listing { stamp, children: Vec::new(), links: Vec::new(), diagnostics: Vec::new() };
+        let mut names: Vec<(String, EntryKind)> = Vec::new();
+        let listed = local::list(handle, |name, kind| {
+            let matters = match kind {
+                EntryKind::Directory | EntryKind::Link => true,
+                EntryKind::File => name.eq_ignore_ascii_case(MANIFEST.as_bytes()) || name == b".gitignore",
+                EntryKind::Other => false,
+            };
+            match std::str::from_utf8(name) {
+                Ok(name) if matters => names.push((name.to_owned(), kind)),
+                Err(_) if matters => {
+                    let shown = join(directory, &String::from_utf8_lossy(name));
+                    listing.diagnostics.push(self.found(
+                        Code::NonUtf8Name,
+                        &shown,
+                        "the name is not UTF-8; it was skipped",
+                    ));
+                }
+                _ => {}
+            }
+        });
+        if let Err(error) = listed {
+            let message = format!("the directory cannot be listed whole: {error}");
+            listing.diagnostics.push(self.found(Code::Unreadable, directory, message));
+        }
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        #[cfg(feature = "gitignore")]
+        self.ignores.enter(&join(self.shown, directory), names.iter().any(|(name, _)| name == ".gitignore"));
+
+        let depth = directory.split('/').filter(|part| !part.is_empty()).count();
+        for (name, kind) in names {
+            match kind {
+                EntryKind::File if name == MANIFEST => self.manifest(directory, &mut listing),
+                EntryKind::File if name.eq_ignore_ascii_case(MANIFEST) => {
+                    listing.diagnostics.push(wrong_case(&join(self.shown, &join(directory, &name))));
+                }
+                EntryKind::File | EntryKind::Other => {}
+                EntryKind::Directory | EntryKind::Link => {
+                    let excluded = self.options.excludes(&name);
+                    let path = if directory.is_empty() { name } else { join(directory, &name) };
+                    if let Some(code) = excluded.or_else(|| self.gitignored(&path)) {
+                        listing.diagnostics.push(self.found(code, &path, code.explanation()));
+                    } else if depth >= self.options.max_depth {
+                        let message = format!("directories more than {depth} levels deep are not scanned");
+                        let capped = self.found(Code::DepthCap, directory, message);
+                        listing.diagnostics.push(capped.hint("raise the limit, or give a deeper root"));
+                        break;
+                    } else if kind == EntryKind::Link {
+                        listing.links.push(path.into());
+                    } else {
+                        listing.children.push(path.into());
+                    }
+                }
+            }
+        }
+        listing
+    }
+
+    /// A SKILL.md in a directory that is listed all the same.
+    fn manifest(&self, directory: &str, listing: &mut Listing) {
+        if directory.is_empty() && !self.accepts_root {
+            let message = "a SKILL.md directly in a directory of skills is not a skill";
+            let found = self.found(Code::ManifestInRoot, MANIFEST, message);
+            listing.diagnostics.push(found.hint("move it into a directory named after the skill"));
+        }
+    }
+
+    pub(crate) fn found(&self, code: Code, path: &str, message: impl Into<String>) -> Diagnostic {
+        let shown = if path.is_empty() { self.shown.to_owned() } else { join(self.shown, path) };
+        Diagnostic::new(code, shown, message)
+    }
+
+    #[cfg(feature = "gitignore")]
+    fn gitignored(&self, path: &str) -> Option<Code> {
+        self.ignores.exclude(&join(self.shown, path)).then_some(Code::Gitignored)
+    }
+
+    #[cfg(not(feature = "gitignore"))]
+    #[expect(clippy::unused_self, reason = "with the feature it asks the rules")]
+    fn gitignored(&self, _path: &str) -> Option<Code> {
+        None
+    }
+}

@@ -1,0 +1,233 @@
+//! Layer 1: what a model is told of every skill, rendered in three forms.
+
+use std::collections::BTreeSet;
+
+use crate::catalog::Entry;
+use crate::resource::ResourceCounts;
+use crate::tokens::estimate_tokens;
+use crate::untrusted::{prompt_line, quoted, xml};
+use crate::view::CatalogView;
+
+/// How a model gets at a skill's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation<'a> {
+    /// By calling a tool of this name with the skill's.
+    Tool(&'a str),
+    /// By reading the file itself.
+    ReadFile,
+}
+
+/// What becomes of skills that only a person may start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ManualSkills {
+    /// They are left out.
+    #[default]
+    Hidden,
+    /// They are listed, marked `(Manual only)`.
+    Marked,
+}
+
+/// How to render an overview.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OverviewOptions<'a> {
+    /// How a model gets at the instructions.
+    pub activation: Activation<'a>,
+    /// The names of the loaded skills.
+    pub loaded: BTreeSet<&'a str>,
+    /// What becomes of skills that only a person may start.
+    pub manual: ManualSkills,
+    /// Where a person could put the first skill; the roots when empty.
+    pub create_in: Vec<String>,
+}
+
+impl Default for OverviewOptions<'_> {
+    fn default() -> Self {
+        Self {
+            activation: Activation::Tool("load_skill"),
+            loaded: BTreeSet::new(),
+            manual: ManualSkills::default(),
+            create_in: Vec::new(),
+        }
+    }
+}
+
+/// A text for a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// The text.
+    pub text: String,
+    /// About how many tokens it takes.
+    pub tokens: usize,
+}
+
+impl From<String> for Rendered {
+    fn from(text: String) -> Self {
+        Self { tokens: estimate_tokens(&text), text }
+    }
+}
+
+impl CatalogView {
+    /// The list of all skills, one entry each and nothing left out.
+    ///
+    /// `resources` tells what is known of a skill's files: lazily for loaded skills only, or
+    /// eagerly for all.
+    pub fn overview(
+        &self,
+        options: &OverviewOptions<'_>,
+        resources: &dyn Fn(&Entry) -> Option<ResourceCounts>,
+    ) -> Rendered {
+        let mut text = String::with_capacity(self.entries().len() * 256);
+        for entry in self.listed(options.manual) {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            write_entry(entry, options, resources, &mut text);
+        }
+        if text.is_empty() {
+            self.write_no_skills(options, &mut text);
+        }
+        text.into()
+    }
+
+    /// The form that the open specification shows; empty when there are no skills.
+    pub fn overview_xml(&self) -> Rendered {
+        let mut text = String::new();
+        for entry in self.listed(ManualSkills::Hidden) {
+            if text.is_empty() {
+                text.push_str("<available_skills>\n");
+            }
+            text.push_str("<skill>\n");
+            for (tag, value) in [
+                ("name", entry.skill.name.as_str()),
+                ("description", &full_description(entry)),
+                ("location", entry.skill.location.as_str()),
+            ] {
+                text.extend(["<", tag, ">\n"]);
+                xml(value, &mut text);
+                text.extend(["\n</", tag, ">\n"]);
+            }
+            text.push_str("</skill>\n");
+        }
+        if !text.is_empty() {
+            text.push_str("</available_skills>");
+        }
+        text.into()
+    }
+
+    /// One line a skill, without annotations or advice, for large catalogs.
+    pub fn overview_compact(&self) -> Rendered {
+        let mut text = String::new();
+        for entry in self.listed(ManualSkills::Hidden) {
+            text.push_str(if text.is_empty() { "- " } else { "\n- " });
+            prompt_line(entry.skill.name.as_str(), &mut text);
+            text.push_str(": ");
+            prompt_line(&full_description(entry), &mut text);
+        }
+        text.into()
+    }
+
+    /// The roots with their labels, one line each, from least to most precedence.
+    pub fn locations(&self) -> String {
+        let mut text = String::new();
+        for root in self.catalog().roots().filter(|root| root.trust == crate::Trust::Trusted) {
+            text.push_str(if text.is_empty() { "- **" } else { "\n- **" });
+            prompt_line(&root.label, &mut text);
+            text.push_str(" skills**: `");
+            prompt_line(&root.path.to_string_lossy(), &mut text);
+            text.push('`');
+        }
+        text
+    }
+
+    fn listed(&self, manual: ManualSkills) -> impl Iterator<Item = &Entry> {
+        self.entries()
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(move |entry: &&Entry| manual == ManualSkills::Marked || entry.skill.is_model_invocable())
+    }
+
+    fn write_no_skills(&self, options: &OverviewOptions<'_>, text: &mut String) {
+        let roots = || self.catalog().roots().map(|root| root.path.to_string_lossy().into_owned()).collect();
+        let places: Vec<String> =
+            if options.create_in.is_empty() { roots() } else { options.create_in.clone() };
+        text.push_str("(No skills available yet.");
+        for (at, place) in places.iter().enumerate() {
+            text.push_str(if at == 0 { " You can create skills in " } else { " or " });
+            prompt_line(place, text);
+        }
+        text.push(')');
+    }
+}
+
+fn write_entry(
+    entry: &Entry,
+    options: &OverviewOptions<'_>,
+    resources: &dyn Fn(&Entry) -> Option<ResourceCounts>,
+    text: &mut String,
+) {
+    let skill = &entry.skill;
+    let loaded = options.loaded.contains(skill.name.as_str());
+    text.push_str("- **");
+    prompt_line(skill.name.as_str(), text);
+    text.push_str(if loaded { "** [Loaded]: " } else { "**: " });
+    prompt_line(&full_description(entry), text);
+    let annotations = [("License: ", &skill.license), ("Compatibility: ", &skill.compatibility)];
+    let mut separator = " (";
+    for (label, value) in annotations {
+        if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
+            text.extend([separator, label]);
+            prompt_line(value, text);
+            separator = ", ";
+        }
+    }
+    if separator == ", " {
+        text.push(')');
+    }
+    if !skill.is_model_invocable() {
+        text.push_str(" (Manual only)");
+    }
+    if !skill.allowed_tools.is_empty() {
+        text.push_str("\n  -> Recommended tools: ");
+        for (at, tool) in skill.allowed_tools.iter().enumerate() {
+            text.push_str(if at == 0 { "" } else { ", " });
+            prompt_line(tool, text);
+        }
+    }
+    if let Some(counts) = resources(entry).filter(|counts| !counts.0.is_empty()) {
+        text.push_str("\n  -> Resources: ");
+        text.push_str(&counts.to_string());
+    }
+    if !loaded && skill.is_model_invocable() {
+        write_activation(entry, options.activation, text);
+    }
+}
+
+fn write_activation(entry: &Entry, activation: Activation<'_>, text: &mut String) {
+    match activation {
+        Activation::Tool(tool) => {
+            text.extend(["\n  -> Use `", tool, "(\""]);
+            quoted(entry.skill.name.as_str(), text);
+            text.push('"');
+            if let Some(hint) = &entry.skill.extensions.argument_hint {
+                text.push_str(", args=\"");
+                quoted(hint, text);
+                text.push('"');
+            }
+            text.push_str(")` to read full instructions");
+        }
+        Activation::ReadFile => {
+            text.push_str("\n  -> Read `");
+            quoted(entry.skill.location.as_str(), text);
+            text.push_str("` for full instructions");
+        }
+    }
+}
+
+/// The description, and when to use the skill if that stands apart.
+fn full_description(entry: &Entry) -> std::borrow::Cow<'_, str> {
+    match &entry.skill.extensions.when_to_use {
+        Some(when) => format!("{} {when}", entry.skill.description).into(),
+        None => entry.skill.description.as_str().into(),
+    }
+}

@@ -1,0 +1,175 @@
+//! `.skill` archives: a zip with the skill's directory at its root.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use zip::write::SimpleFileOptions;
+
+use crate::check::{CheckReport, Profile, check_directory};
+use crate::local::{self, EntryKind, Follow, OpenError};
+use crate::scan::join;
+
+/// The most bytes that are packed, uncompressed.
+const MAX_PACKAGE_BYTES: u64 = 512 * 1024 * 1024;
+/// The most files that are packed.
+const MAX_PACKAGE_FILES: usize = 10_000;
+/// The deepest directory that is packed.
+const MAX_PACKAGE_DEPTH: usize = 32;
+/// Entries that are not part of a skill, wherever they are.
+const LEFT_OUT: [&str; 6] = ["__pycache__", "node_modules", ".git", ".venv", ".DS_Store", "Thumbs.db"];
+
+/// A skill that was packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packaged {
+    /// The skill's name, and that of the archive's one directory.
+    pub name: String,
+    /// The files in it, by path.
+    pub files: Vec<String>,
+    /// Their bytes, uncompressed.
+    pub bytes: u64,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// Why a skill was not packed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PackageError {
+    /// It breaches the specification.
+    Invalid(Box<CheckReport>),
+    /// It has too many files or bytes, or is too deep.
+    TooLarge(String),
+    /// It cannot be read, or the archive cannot be written.
+    Io(io::Error),
+}
+
+impl fmt::Display for PackageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(report) => {
+                let first = report.diagnostics.iter().find(|found| report.profile.rejects(found.code));
+                write!(f, "{} is not a valid skill", report.id)?;
+                first.map_or(Ok(()), |found| write!(f, ": {} [{}]", found.message, found.code))
+            }
+            Self::TooLarge(what) => write!(f, "the skill is too large to pack: {what}"),
+            Self::Io(error) => write!(f, "the skill cannot be packed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PackageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Invalid(_) | Self::TooLarge(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for PackageError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<zip::result::ZipError> for PackageError {
+    fn from(error: zip::result::ZipError) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// Writes the skill in `directory` to `archive`, if it is valid under `profile`.
+///
+/// The same files give the same bytes: entries are sorted and carry no times. Links, FIFOs and
+/// devices are left out, as are caches, dependencies and the skill's own `evals/`.
+pub fn package(
+    directory: &Path,
+    profile: Profile,
+    archive: impl Write + Seek,
+) -> Result<Packaged, PackageError> {
+    let report = check_directory(directory, &directory.to_string_lossy(), profile)?;
+    let Some(skill) = report.skill.as_ref().filter(|_| report.is_valid()) else {
+        return Err(PackageError::Invalid(Box::new(report)));
+    };
+    let handle = local::open_directory(directory)?;
+    let mut packaged =
+        Packaged { name: skill.name.to_string(), files: Vec::new(), bytes: 0, left_out: Vec::new() };
+    list(&handle, &mut packaged)?;
+    packaged.files.sort_unstable();
+    packaged.left_out.sort_unstable();
+
+    let mut zip = zip::ZipWriter::new(archive);
+    for path in packaged.files.clone() {
+        let (file, _, _) =
+            local::open_file(handle.as_fd(), &path, Follow::Never).map_err(|error| match error {
+                OpenError::Io(error) => error,
+                _ => io::Error::other(format!("{path} changed while it was packed")),
+            })?;
+        let file = File::from(file);
+        let executable = is_executable(&file)?;
+        let options = SimpleFileOptions::default()
+            .compression_method(zip::CompressionMethod::Deflated)
+            .unix_permissions(if executable { 0o755 } else { 0o644 });
+        zip.start_file(join(&packaged.name, &path), options)?;
+        let left = MAX_PACKAGE_BYTES - packaged.bytes;
+        let copied = io::copy(&mut file.take(left + 1), &mut zip)?;
+        packaged.bytes += copied;
+        if packaged.bytes > MAX_PACKAGE_BYTES {
+            return Err(PackageError::TooLarge(format!("more than {MAX_PACKAGE_BYTES} bytes")));
+        }
+    }
+    zip.finish()?;
+    Ok(packaged)
+}
+
+fn is_executable(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(file.metadata()?.permissions().mode() & 0o111 != 0)
+}
+
+fn list(handle: &OwnedFd, packaged: &mut Packaged) -> Result<(), PackageError> {
+    let mut pending = vec![String::new()];
+    while let Some(directory) = pending.pop() {
+        if directory.split('/').count() > MAX_PACKAGE_DEPTH {
+            return Err(PackageError::TooLarge(format!(
+                "more than {MAX_PACKAGE_DEPTH} levels of directories"
+            )));
+        }
+        let opened =
+            local::open_directory_at(handle.as_fd(), &directory, Follow::Never).map_err(io::Error::from)?;
+        local::list(&opened, |name, kind| {
+            let Ok(name) = std::str::from_utf8(name) else {
+                let path = join(&directory, &String::from_utf8_lossy(name));
+                return packaged.left_out.push(format!("{path} (its name is not UTF-8)"));
+            };
+            let path = join(&directory, name);
+            if LEFT_OUT.contains(&name) || name.ends_with(".pyc") || path == "evals" {
+                return packaged.left_out.push(format!("{path} (not part of a skill)"));
+            }
+            match kind {
+                EntryKind::Directory => pending.push(path),
+                EntryKind::File => packaged.files.push(path),
+                EntryKind::Link => packaged.left_out.push(format!("{path} (a link)")),
+                EntryKind::Other => packaged.left_out.push(format!("{path} (not a regular file)")),
+            }
+        })?;
+        if packaged.files.len() > MAX_PACKAGE_FILES {
+            return Err(PackageError::TooLarge(format!("more than {MAX_PACKAGE_FILES} files")));
+        }
+    }
+    Ok(())
+}
+
+impl PackageError {
+    /// The report of a skill that is not valid.
+    pub fn report(&self) -> Option<&CheckReport> {
+        match self {
+            Self::Invalid(report) => Some(report),
+            Self::TooLarge(_) | Self::Io(_) => None,
+        }
+    }
+}

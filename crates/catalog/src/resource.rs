@@ -1,0 +1,177 @@
+//! The files that a skill brings along.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fmt::Write as _;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::catalog::Entry;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::local::{self, EntryKind, Follow};
+use crate::scan::{Links, join};
+use crate::skill::MANIFEST;
+
+/// The most resources that are listed for one skill; [`Resources::capped`] says that there are more.
+pub const MAX_RESOURCES: usize = 2000;
+
+/// What a resource is, by the directory it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum ResourceKind {
+    /// In `assets/`.
+    Asset,
+    /// Beside SKILL.md.
+    Other,
+    /// In `references/`.
+    Reference,
+    /// In `scripts/`.
+    Script,
+}
+
+impl ResourceKind {
+    /// The word for one of them.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asset => "asset",
+            Self::Other => "other",
+            Self::Reference => "reference",
+            Self::Script => "script",
+        }
+    }
+
+    /// The kind of what lies in a directory of this name.
+    pub fn of_directory(name: &str) -> Option<Self> {
+        match name {
+            "assets" => Some(Self::Asset),
+            "references" => Some(Self::Reference),
+            "scripts" => Some(Self::Script),
+            _ => None,
+        }
+    }
+}
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Resource {
+    /// Its path in the skill, such as `scripts/fib.py`.
+    pub path: String,
+    /// What it is.
+    #[cfg_attr(feature = "serde", serde(rename = "type"))]
+    pub kind: ResourceKind,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// The files of a skill, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resources {
+    /// The files.
+    pub files: Vec<Resource>,
+    /// Whether there are more than [`MAX_RESOURCES`].
+    pub capped: bool,
+    /// Directories that could not be listed.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Resources {
+    /// How many there are of each kind.
+    pub fn counts(&self) -> ResourceCounts {
+        let mut counts = BTreeMap::new();
+        for file in &self.files {
+            *counts.entry(file.kind).or_insert(0) += 1;
+        }
+        ResourceCounts(counts)
+    }
+}
+
+/// How many resources of each kind a skill has; shown as `2 scripts, 1 reference`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ResourceCounts(pub BTreeMap<ResourceKind, usize>);
+
+impl fmt::Display for ResourceCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = String::new();
+        for (kind, count) in &self.0 {
+            let separator = if line.is_empty() { "" } else { ", " };
+            let plural = if *count > 1 { "s" } else { "" };
+            write!(line, "{separator}{count} {}{plural}", kind.as_str())?;
+        }
+        f.write_str(&line)
+    }
+}
+
+impl Entry {
+    /// Lists the skill's files on the local disk: those beside SKILL.md, and those in the standard
+    /// directories to `depth` levels (1: their own files only).
+    pub fn resources(&self, links: Links, depth: usize) -> Resources {
+        let mut resources = Resources::default();
+        let opened = self.open_base(links).and_then(|base| {
+            let below = self.below();
+            Ok(local::open_directory_at(base.as_fd(), below, Follow::Never)?)
+        });
+        match opened {
+            Ok(directory) => collect(&directory, self.skill.location.directory(), depth, &mut resources),
+            Err(error) => resources.diagnostics.push(unlisted(self.skill.location.directory(), &error)),
+        }
+        resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        resources
+    }
+}
+
+fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
+    Diagnostic::new(Code::Unreadable, path, format!("the directory cannot be listed: {error}"))
+}
+
+fn collect(directory: &OwnedFd, shown: &str, depth: usize, resources: &mut Resources) {
+    let mut pending = vec![(String::new(), None, depth + 1)];
+    while let Some((path, kind, depth)) = pending.pop() {
+        let listed = local::open_directory_at(directory.as_fd(), &path, Follow::Never)
+            .map_err(io::Error::from)
+            .and_then(|handle| {
+                local::list(&handle, |name, entry| {
+                    let Ok(name) = std::str::from_utf8(name) else { return };
+                    let below = join(&path, name);
+                    match (entry, kind) {
+                        (EntryKind::Directory, None) => {
+                            pending.extend(
+                                ResourceKind::of_directory(name).map(|kind| (below, Some(kind), depth - 1)),
+                            );
+                        }
+                        (EntryKind::Directory, Some(_)) if depth > 1 => {
+                            pending.push((below, kind, depth - 1))
+                        }
+                        (EntryKind::File, None) if name == MANIFEST => {}
+                        (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => {
+                            resources.capped = true
+                        }
+                        (EntryKind::File, kind) => {
+                            let size = local::size(&handle, name);
+                            let kind = kind.unwrap_or(ResourceKind::Other);
+                            resources.files.push(Resource { path: below, kind, size });
+                        }
+                        _ => {}
+                    }
+                })
+            });
+        if let Err(error) = listed {
+            resources.diagnostics.push(unlisted(&join(shown, &path), &error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_sorted_and_plural() {
+        let counts =
+            ResourceCounts(BTreeMap::from([(ResourceKind::Script, 2), (ResourceKind::Reference, 1)]));
+        assert_eq!(counts.to_string(), "1 reference, 2 scripts");
+        assert_eq!(ResourceCounts::default().to_string(), "");
+    }
+}

@@ -1,0 +1,129 @@
+//! Ranked search over names and descriptions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::catalog::Entry;
+use crate::view::CatalogView;
+
+/// A skill and how well it answers a query.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The skill.
+    pub entry: Arc<Entry>,
+    /// Higher is better; only the order means something.
+    pub score: f64,
+}
+
+/// A word in a name says more about a skill than one in its description.
+const NAME_WEIGHT: f64 = 3.0;
+/// The usual constants of BM25: how soon repetition stops counting, and how much length counts.
+const SATURATION: f64 = 1.2;
+const LENGTH_WEIGHT: f64 = 0.75;
+/// A query word that only begins a word of the document counts this much of a whole match.
+const PREFIX_WEIGHT: f64 = 0.5;
+
+impl CatalogView {
+    /// The skills that have at least one word of `query`, best first.
+    pub fn search(&self, query: &str) -> Vec<Hit> {
+        let mut wanted = words(query);
+        wanted.sort_unstable();
+        wanted.dedup();
+        let documents: Vec<Document> = self.entries().iter().map(|entry| Document::of(entry)).collect();
+        let average =
+            documents.iter().map(|document| document.length).sum::<f64>() / documents.len().max(1) as f64;
+        let mut scores = vec![0.0; documents.len()];
+        for word in &wanted {
+            let weights: Vec<f64> = documents.iter().map(|document| document.weight(word)).collect();
+            let having = weights.iter().filter(|weight| **weight > 0.0).count() as f64;
+            let rarity = (1.0 + (documents.len() as f64 - having + 0.5) / (having + 0.5)).ln();
+            for ((score, document), weight) in scores.iter_mut().zip(&documents).zip(weights) {
+                let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * document.length / average.max(1.0);
+                *score += rarity * weight * (SATURATION + 1.0) / (weight + SATURATION * length);
+            }
+        }
+        let mut hits: Vec<Hit> = self
+            .entries()
+            .iter()
+            .zip(scores)
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(entry, score)| Hit { entry: Arc::clone(entry), score })
+            .collect();
+        // Entries are in order of name, which a stable sort keeps among equals.
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits
+    }
+}
+
+struct Document {
+    weights: HashMap<String, f64>,
+    length: f64,
+}
+
+impl Document {
+    fn of(entry: &Entry) -> Self {
+        let mut document = Self { weights: HashMap::new(), length: 0.0 };
+        let skill = &entry.skill;
+        document.add(skill.name.as_str(), NAME_WEIGHT);
+        document.add(&skill.description, 1.0);
+        document.add(skill.extensions.when_to_use.as_deref().unwrap_or_default(), 1.0);
+        for (_, value) in &skill.metadata {
+            document.add(value.as_text().unwrap_or_default(), 0.5);
+        }
+        document
+    }
+
+    fn add(&mut self, text: &str, weight: f64) {
+        for word in words(text) {
+            *self.weights.entry(word).or_insert(0.0) += weight;
+            self.length += 1.0;
+        }
+    }
+
+    fn weight(&self, word: &str) -> f64 {
+        if let Some(weight) = self.weights.get(word) {
+            return *weight;
+        }
+        let longer = |other: &&String| word.chars().count() > 2 && other.starts_with(word);
+        let beginning: f64 =
+            self.weights.iter().filter(|(other, _)| longer(other)).map(|(_, weight)| weight).sum();
+        beginning * PREFIX_WEIGHT
+    }
+}
+
+/// The words of a text in lowercase. Scripts that do not separate words give pairs of characters.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for run in text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        let characters: Vec<char> = run.chars().collect();
+        if characters.iter().any(|&c| is_unseparated(c)) && characters.len() > 1 {
+            words.extend(characters.windows(2).map(|pair| pair.iter().collect::<String>()));
+        } else {
+            words.push(singular(run).to_owned());
+        }
+    }
+    words
+}
+
+fn is_unseparated(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{E00}'..='\u{E7F}')
+}
+
+/// English plurals are found by their singular.
+fn singular(word: &str) -> &str {
+    match word.strip_suffix('s') {
+        Some(stem) if stem.len() > 2 && !stem.ends_with(['s', 'u', 'i']) => stem,
+        _ => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn words_are_lowercase_singular_and_paired_where_nothing_separates_them() {
+        assert_eq!(words("CSV-Reports, logs & status"), ["csv", "report", "log", "status"]);
+        assert_eq!(words("潮汐日志 log"), ["潮汐", "汐日", "日志", "log"]);
+    }
+}

@@ -1,0 +1,59 @@
+//! What one agent may know of a catalog.
+
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, Entry};
+
+/// The skills of a catalog that one agent may know of, in the catalog's order.
+///
+/// Whatever a model reads is rendered from a view, so that a skill which is denied to it is
+/// neither listed nor named.
+///
+/// ```
+/// use prowess_catalog::Catalog;
+///
+/// let catalog = Catalog::empty();
+/// let view = catalog.view(|entry| entry.skill.name.as_str() != "secret-plans");
+/// assert_eq!(view.names().count(), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct CatalogView {
+    catalog: Catalog,
+    entries: Vec<Arc<Entry>>,
+}
+
+impl Catalog {
+    /// The skills that `visible` lets through.
+    pub fn view(&self, visible: impl Fn(&Entry) -> bool) -> CatalogView {
+        let entries = self.entries().iter().filter(|entry| visible(entry)).cloned().collect();
+        CatalogView { catalog: self.clone(), entries }
+    }
+
+    /// Every skill that counts.
+    pub fn view_all(&self) -> CatalogView {
+        self.view(|_| true)
+    }
+}
+
+impl CatalogView {
+    /// The visible skills.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// The visible skill called `name`.
+    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        let at = self.entries.binary_search_by(|entry| entry.skill.name.as_str().cmp(name)).ok()?;
+        self.entries.get(at)
+    }
+
+    /// The names of the visible skills.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.skill.name.as_str())
+    }
+
+    /// The catalog that this is a view of.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+}
