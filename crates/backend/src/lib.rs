@@ -53,9 +53,12 @@ mod error;
 mod execute;
 mod glob;
 mod grep;
+#[cfg(unix)]
+mod local;
 mod memory;
 mod path;
 mod read;
+mod turns;
 mod walk;
 mod write;
 
@@ -73,6 +76,8 @@ pub use grep::{
     DEFAULT_GREP_FILE_BYTES, DEFAULT_MATCHES, DEFAULT_MATCHES_PER_FILE, GrepMatch, GrepQuery, GrepReport,
     MAX_LINE_BYTES, MAX_SEARCH_BYTES, PartialReason,
 };
+#[cfg(unix)]
+pub use local::LocalBackend;
 pub use memory::MemoryBackend;
 pub use path::{MAX_NAME_BYTES, MAX_PATH_BYTES, PathProblem, VirtualPath};
 pub use read::{Contents, MAX_DOWNLOAD_BYTES, ReadRange};
