@@ -56,6 +56,8 @@ mod grep;
 #[cfg(unix)]
 mod local;
 mod memory;
+#[cfg(feature = "object")]
+mod object;
 mod path;
 mod read;
 mod turns;
@@ -79,6 +81,10 @@ pub use grep::{
 #[cfg(unix)]
 pub use local::LocalBackend;
 pub use memory::MemoryBackend;
+#[cfg(feature = "object")]
+pub use object::ObjectBackend;
+#[cfg(feature = "s3")]
+pub use object::S3Config;
 pub use path::{MAX_NAME_BYTES, MAX_PATH_BYTES, PathProblem, VirtualPath};
 pub use read::{Contents, MAX_DOWNLOAD_BYTES, ReadRange};
 pub use write::{Edit, EditScope, Edited, MAX_EDIT_BYTES, WriteMode};
