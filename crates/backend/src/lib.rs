@@ -60,6 +60,8 @@ mod memory;
 mod object;
 mod path;
 mod read;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod turns;
 mod walk;
 mod write;
