@@ -187,10 +187,18 @@ impl BackendError {
     /// its callers. A path that would become too long stays as it is.
     #[must_use]
     pub fn rebase(mut self, outer: &VirtualPath) -> Self {
-        if let Some(path) = self.path_mut()
-            && let Ok(rebased) = path.rebase(outer)
-        {
-            *path = rebased;
+        match &mut self {
+            // The name of something that was found, which has no path of its own.
+            Self::InvalidPath { text, .. } if text.starts_with('/') && !outer.is_root() => {
+                text.insert_str(0, outer.as_str());
+            }
+            other => {
+                if let Some(path) = other.path_mut()
+                    && let Ok(rebased) = path.rebase(outer)
+                {
+                    *path = rebased;
+                }
+            }
         }
         self
     }

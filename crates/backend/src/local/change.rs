@@ -227,7 +227,7 @@ fn blocked(
     match parent.symlink_metadata(name) {
         Ok(metadata) if metadata.is_symlink() => BackendError::PermissionDenied {
             path: path.clone(),
-            reason: format!("{here} is a link, and nothing is written through links"),
+            reason: "a directory on the way is a link, and nothing is written through links".to_owned(),
         },
         Ok(metadata) if !metadata.is_dir() && missing == Missing::Create => {
             BackendError::not_a_directory(here)

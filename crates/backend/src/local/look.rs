@@ -6,6 +6,7 @@ use cap_fs_ext::OpenOptionsSyncExt;
 use cap_std::fs::{Dir, DirEntry, OpenOptions};
 
 use super::system::{check_regular, entry, failed, relative, stamp};
+use crate::path::shown;
 use crate::walk::Walk;
 use crate::{
     BackendError, Cap, Contents, Entry, EntryKind, GlobQuery, GlobReport, Listing, MAX_LISTING_ENTRIES,
@@ -121,7 +122,7 @@ where
 {
     let name = found.file_name();
     let Some(name) = name.to_str() else {
-        let text = format!("{directory}: {}", name.display());
+        let text = shown(&format!("{directory}/{}", name.display()));
         return Err(BackendError::InvalidPath { text, problem: PathProblem::NotUnicode });
     };
     let path = directory.join(name)?;

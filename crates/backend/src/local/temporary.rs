@@ -44,7 +44,8 @@ impl<'a> Temporary<'a> {
     pub(super) fn link_to(mut self, name: &str) -> io::Result<Metadata> {
         if let Some(temporary) = &self.name {
             self.directory.hard_link(temporary, self.directory, name)?;
-            self.directory.remove_file(temporary)?;
+            // From here on the file is there, whatever becomes of its other name.
+            let _ = self.directory.remove_file(temporary);
             self.name = None;
         }
         self.file.metadata()

@@ -40,7 +40,7 @@ impl Keys {
     }
 
     /// A directory's answer from the store, as entries in no particular order.
-    pub(super) fn listing(&self, found: ListResult, directory: &Path) -> Listing {
+    pub(super) fn listing(&self, found: &ListResult, directory: &Path) -> Listing {
         let mut listing = Listing::default();
         // Some stores hold an empty object for the directory itself.
         let objects = found.objects.iter().filter(|meta| meta.location != *directory);

@@ -208,7 +208,7 @@ impl Backend for ObjectBackend {
         let failed = |error| Self::failed(path, "listing", error);
         let key = self.keys.key(path)?;
         let found = self.store.list_with_delimiter(Some(&key)).await.map_err(failed)?;
-        let mut listing = self.keys.listing(found, &key);
+        let mut listing = self.keys.listing(&found, &key);
         if listing.entries.is_empty() && listing.skipped.is_empty() && !path.is_root() {
             return Err(match self.head(path).await? {
                 Some(_) => BackendError::not_a_directory(path),

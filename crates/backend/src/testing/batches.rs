@@ -62,7 +62,7 @@ pub async fn read_many_keeps_the_order_of_many(subject: &Subject) {
         match answer {
             Ok(contents) => assert_eq!(contents.bytes, number.to_string()),
             Err(error) => {
-                assert!(number.is_multiple_of(7) && error.code() == "not_found", "{number}: {error}")
+                assert!(number.is_multiple_of(7) && error.code() == "not_found", "{number}: {error}");
             }
         }
     }

@@ -11,7 +11,7 @@ use prowess_backend::{
     ExecuteRequest, GlobQuery, GrepQuery, Listing, MemoryBackend, ReadRange, Result, VirtualPath, WriteMode,
 };
 
-use crate::cage::{at, code};
+use crate::cage::{Cage, at, code};
 
 /// A memory backend that counts its batches and runs commands, after a fashion.
 #[derive(Debug, Default)]
@@ -209,4 +209,18 @@ async fn a_second_mount_takes_the_place_of_the_first() {
     put(&all, &["/m/a", "/b"]).await;
     assert!(second.stat(&at("/a")).await.is_ok());
     assert!(first.stat(&at("/b")).await.is_ok() && first.stat(&at("/a")).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_skipped_in_a_mount_is_named_from_outside() {
+    let cage = Cage::new();
+    std::fs::create_dir(cage.inside("dir")).unwrap();
+    std::fs::write(cage.inside("dir/new\nline"), "x").unwrap();
+    let all = CompositeBackend::new(Arc::new(MemoryBackend::new()))
+        .mount(at("/disk"), Arc::new(cage.backend.clone()));
+    let listing = all.ls(&at("/disk/dir")).await.unwrap();
+    let message = listing.skipped[0].to_string();
+    assert!(message.starts_with(r"`/disk/dir/new\nline` is not a valid path"), "{message}");
+    let found = all.glob(&VirtualPath::root(), &GlobQuery::new("**").unwrap()).await.unwrap();
+    assert_eq!(found.skipped[0].to_string(), message);
 }
