@@ -1,1 +1,273 @@
-//! Scans a root in a backend.
+//! Scans a root in a backend: one search for all manifests, one batch to read them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+
+use prowess_backend::{Backend, BackendError, Cap, EntryKind, GlobQuery, ReadRange, VirtualPath};
+
+use crate::catalog::Entry;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::frontmatter::MAX_FRONTMATTER;
+use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
+use crate::root::{Root, RootKind};
+use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
+use crate::text::{ReadError, SkillText};
+use crate::walk::{too_large, wrong_case};
+
+/// The most bytes of a manifest that are read for the index: the largest frontmatter, and a little.
+const HEAD: u64 = MAX_FRONTMATTER as u64 + 1024;
+/// A manifest's name in any letter case, at any depth.
+const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
+
+/// Scans `root`, whose path is one of `backend`'s, by the same rules as a local scan.
+///
+/// Links are the backend's affair. Manifests that `previous` knows in the same version are not read
+/// again. The scan goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled), beside
+/// local ones or other backends'.
+pub async fn scan_backend(
+    backend: &dyn Backend,
+    root: &Arc<Root>,
+    options: &ScanOptions,
+    previous: Option<&RootScan>,
+) -> RootScan {
+    let mut scan = RootScan::new(root, options);
+    match search(backend, root, options).await {
+        Ok((base, report)) => {
+            scan.diagnostics.extend(report.skipped.iter().map(|error| {
+                Diagnostic::new(
+                    Code::Unreadable,
+                    shown(&base),
+                    format!("a part of it cannot be read: {error}"),
+                )
+            }));
+            if let Some(cap) = report.stopped {
+                scan.diagnostics.push(capped(&base, cap));
+            }
+            let candidates = select(report.entries, &base, root, options, &mut scan.diagnostics);
+            // Other options find and report other things.
+            let previous = previous.filter(|previous| previous.options == *options);
+            scan.found = read(backend, &base, candidates, options, previous).await;
+        }
+        Err(error) => {
+            scan.exists = false;
+            let missing = matches!(error, BackendError::NotFound { .. });
+            let code = if missing { Code::RootMissing } else { Code::Unreadable };
+            scan.diagnostics.push(Diagnostic::new(code, root.path.to_string_lossy(), error.to_string()));
+        }
+    }
+    scan
+}
+
+fn shown(base: &VirtualPath) -> &str {
+    base.as_str().trim_end_matches('/')
+}
+
+async fn search(
+    backend: &dyn Backend,
+    root: &Root,
+    options: &ScanOptions,
+) -> Result<(VirtualPath, prowess_backend::GlobReport), BackendError> {
+    let base = VirtualPath::parse(&root.path.to_string_lossy())?;
+    let query = GlobQuery::new(PATTERN)?.max_results(options.max_skills);
+    let report = backend.glob(&base, &query).await?;
+    Ok((base, report))
+}
+
+fn capped(base: &VirtualPath, cap: Cap) -> Diagnostic {
+    let code = if matches!(cap, Cap::Results(_)) { Code::SkillCap } else { Code::DirectoryCap };
+    Diagnostic::new(code, shown(base), cap.to_string()).hint("raise the limit, or give a narrower root")
+}
+
+/// A manifest that is to be read.
+struct Candidate {
+    directory: String,
+    entry: prowess_backend::Entry,
+}
+
+/// The manifests that the rules let through, level by level as a walk would meet them.
+fn select(
+    entries: Vec<prowess_backend::Entry>,
+    base: &VirtualPath,
+    root: &Root,
+    options: &ScanOptions,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    let mut reported = BTreeSet::new();
+    let mut report = |code: Code, path: &str, diagnostic: &dyn Fn(String) -> Diagnostic| {
+        if reported.insert((code, path.to_owned())) {
+            diagnostics.push(diagnostic(join(shown(base), path)));
+        }
+    };
+    for entry in entries {
+        let Some(relative) = entry.path.strip_prefix(base) else { continue };
+        let (directory, name) = relative.rsplit_once('/').unwrap_or(("", relative));
+        let excluded = prefixes(directory).find_map(|path| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            options.excludes(name).map(|code| (code, path))
+        });
+        if let Some((code, path)) = excluded {
+            report(code, path, &|shown| Diagnostic::new(code, shown, code.explanation()));
+        } else if directory.split('/').count() > options.max_depth && !directory.is_empty() {
+            let message = format!("directories more than {} levels deep are not scanned", options.max_depth);
+            report(Code::DepthCap, directory, &|shown| {
+                Diagnostic::new(Code::DepthCap, shown, message.clone())
+                    .hint("raise the limit, or give a deeper root")
+            });
+        } else if name != MANIFEST {
+            report(Code::FileNameCase, relative, &|shown| wrong_case(&shown));
+        } else if directory.is_empty() && root.kind != RootKind::Explicit {
+            report(Code::ManifestInRoot, relative, &|shown| {
+                Diagnostic::new(Code::ManifestInRoot, shown, Code::ManifestInRoot.explanation())
+                    .hint("move it into a directory named after the skill")
+            });
+        } else {
+            candidates.push(Candidate { directory: directory.to_owned(), entry });
+        }
+    }
+    let level =
+        |candidate: &Candidate| candidate.directory.split('/').filter(|part| !part.is_empty()).count();
+    candidates.sort_by(|a, b| (level(a), &a.directory).cmp(&(level(b), &b.directory)));
+    if !options.nested {
+        let skills: BTreeSet<String> =
+            candidates.iter().map(|candidate| candidate.directory.clone()).collect();
+        candidates.retain(|candidate| {
+            let inside = |path: &str| path != candidate.directory && skills.contains(path);
+            let nested = prefixes(&candidate.directory).any(inside) || inside("");
+            if nested {
+                report(Code::NestedSkill, &candidate.directory, &|shown| {
+                    Diagnostic::new(Code::NestedSkill, shown, Code::NestedSkill.explanation())
+                });
+            }
+            !nested
+        });
+    }
+    candidates
+}
+
+/// `a`, `a/b` and `a/b/c` for `a/b/c`.
+fn prefixes(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    ends.map(|end| &path[..end]).filter(|prefix| !prefix.is_empty())
+}
+
+async fn read(
+    backend: &dyn Backend,
+    base: &VirtualPath,
+    candidates: Vec<Candidate>,
+    options: &ScanOptions,
+    previous: Option<&RootScan>,
+) -> Vec<Found> {
+    let known: HashMap<&str, &Found> = previous
+        .map(|scan| scan.found.iter().map(|found| (&*found.directory, found)).collect())
+        .unwrap_or_default();
+    let unchanged = |candidate: &Candidate| {
+        let stamp = version(candidate.entry.stamp.as_ref())?;
+        known.get(candidate.directory.as_str()).filter(|found| found.stamp.as_ref() == Some(&stamp)).copied()
+    };
+    let wanted =
+        |candidate: &&Candidate| unchanged(candidate).is_none() && candidate.entry.size <= MAX_MANIFEST;
+    let paths: Vec<VirtualPath> =
+        candidates.iter().filter(wanted).map(|candidate| candidate.entry.path.clone()).collect();
+    let mut contents = backend.read_many(&paths, HEAD).await.into_iter();
+
+    let mut all = Vec::with_capacity(candidates.len());
+    for candidate in &candidates {
+        if let Some(found) = unchanged(candidate) {
+            all.push(found.clone());
+            continue;
+        }
+        let location = Location::in_directory(shown(base), &candidate.directory);
+        let (stamp, manifest) = if wanted(&candidate) {
+            match contents.next() {
+                Some(Ok(contents)) => {
+                    let complete = contents.is_whole();
+                    let parsed =
+                        skill::parse_head(&contents.bytes, complete, &location, options.missing_name);
+                    let manifest =
+                        Manifest { skill: parsed.skill.map(Arc::new), diagnostics: parsed.diagnostics };
+                    (version(contents.stamp.as_ref()), manifest)
+                }
+                Some(Err(error)) => (None, Manifest::refused(unreadable(&location, &error.to_string()))),
+                None => (None, Manifest::refused(unreadable(&location, "the backend gave no answer for it"))),
+            }
+        } else {
+            (version(candidate.entry.stamp.as_ref()), Manifest::refused(too_large(&location)))
+        };
+        let directory = candidate.directory.as_str().into();
+        all.push(Found { directory, link: "".into(), stamp, inode: None, manifest: Arc::new(manifest) });
+    }
+    all
+}
+
+fn version(stamp: Option<&prowess_backend::Stamp>) -> Option<Stamp> {
+    stamp.map(|stamp| Stamp::Version(stamp.as_str().to_owned()))
+}
+
+fn unreadable(location: &Location, error: &str) -> Diagnostic {
+    crate::walk::unreadable(location, &io::Error::other(error.to_owned()))
+}
+
+impl Entry {
+    /// Reads the document from the backend that it was found in.
+    pub async fn read_text_in(&self, backend: &dyn Backend) -> Result<SkillText, ReadError> {
+        let location = &self.skill.location;
+        let failed = |error: BackendError| match error {
+            BackendError::NotAFile { .. } | BackendError::IsDirectory { .. } => {
+                ReadError::NotAFile { location: location.clone() }
+            }
+            error => ReadError::Io { location: location.clone(), error: io::Error::other(error) },
+        };
+        let path = VirtualPath::parse(location.as_str()).map_err(failed)?;
+        let contents = backend.read(&path, ReadRange::first(MAX_MANIFEST + 1)).await.map_err(failed)?;
+        let version = version(contents.stamp.as_ref());
+        let mut text = SkillText::from_bytes(self, contents.bytes.into())?;
+        text.changed |= self.stamp.is_some() && self.stamp != version;
+        Ok(text)
+    }
+
+    /// Lists the skill's files in the backend that it was found in, with one listing of its directory
+    /// and one of each standard directory that it has.
+    pub async fn resources_in(&self, backend: &dyn Backend) -> Resources {
+        let mut resources = Resources::default();
+        let directory = self.skill.location.directory();
+        let mut pending = vec![(directory.to_owned(), None)];
+        while let Some((path, kind)) = pending.pop() {
+            let listed = match VirtualPath::parse(&path) {
+                Ok(path) => backend.ls(&path).await,
+                Err(error) => Err(error),
+            };
+            let listing = match listed {
+                Ok(listing) => listing,
+                Err(error) => {
+                    let message = format!("the directory cannot be listed: {error}");
+                    resources.diagnostics.push(Diagnostic::new(Code::Unreadable, path, message));
+                    continue;
+                }
+            };
+            resources.capped |= listing.stopped.is_some();
+            for entry in listing {
+                let Some(name) = entry.path.name() else { continue };
+                match (entry.kind, kind) {
+                    (EntryKind::Directory, None) => {
+                        let standard = ResourceKind::of_directory(name);
+                        pending.extend(standard.map(|kind| (entry.path.as_str().to_owned(), Some(kind))));
+                    }
+                    (EntryKind::File, None) if name == MANIFEST => {}
+                    (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => resources.capped = true,
+                    (EntryKind::File, kind) => {
+                        let relative = entry.path.as_str().strip_prefix(directory).unwrap_or(name);
+                        let path = relative.trim_start_matches('/').to_owned();
+                        let kind = kind.unwrap_or(ResourceKind::Other);
+                        resources.files.push(Resource { path, kind, size: entry.size });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        resources
+    }
+}

@@ -65,7 +65,7 @@ mod watch;
 mod yaml;
 
 #[cfg(feature = "backend")]
-// BACKEND
+pub use backend::scan_backend;
 pub use catalog::{Catalog, CatalogDiff, Entry, Shadowed};
 pub use check::{CheckReport, Profile, check, check_directory};
 pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};

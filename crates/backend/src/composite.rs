@@ -1,0 +1,312 @@
+//! Several backends under one root.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use crate::backend::{read_grep, walk_glob};
+use crate::{
+    Backend, BackendError, Contents, Edit, Edited, Entry, Execute, GlobQuery, GlobReport, GrepQuery,
+    GrepReport, Listing, ReadRange, Result, VirtualPath, WriteMode,
+};
+
+/// Routes each path to the backend mounted nearest above it, or to the default.
+///
+/// Callers see only this backend's paths, in answers and in errors. A mount is a directory wherever it
+/// is, even if nothing else is there; what the default holds at or below that place is out of reach.
+/// A search that spans mounts walks them in one order and finds each path once.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_backend::{Backend, CompositeBackend, MemoryBackend, VirtualPath, WriteMode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_backend::BackendError> {
+/// let skills = Arc::new(MemoryBackend::new());
+/// let files = CompositeBackend::new(Arc::new(MemoryBackend::new()))
+///     .mount(VirtualPath::parse("/skills")?, skills.clone());
+///
+/// files.write(&VirtualPath::parse("/skills/a.md")?, "a".into(), WriteMode::Replace).await?;
+/// assert!(skills.stat(&VirtualPath::parse("/a.md")?).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CompositeBackend {
+    /// The longest paths first; the default, at the root, last.
+    mounts: Vec<Mount>,
+}
+
+#[derive(Debug)]
+struct Mount {
+    at: VirtualPath,
+    backend: Arc<dyn Backend>,
+}
+
+impl CompositeBackend {
+    /// Routes everything to `default`, until something is mounted.
+    #[must_use]
+    pub fn new(default: Arc<dyn Backend>) -> Self {
+        Self { mounts: vec![Mount { at: VirtualPath::root(), backend: default }] }
+    }
+
+    /// Shows `backend` at `at`, its root there. A second mount at the same path takes the place of the
+    /// first; one at `/` takes the place of the default.
+    #[must_use]
+    pub fn mount(mut self, at: VirtualPath, backend: Arc<dyn Backend>) -> Self {
+        self.mounts.retain(|mount| mount.at != at);
+        self.mounts.push(Mount { at, backend });
+        self.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.at.components().count()));
+        self
+    }
+
+    /// Which mount answers for `path`, and what it calls it.
+    fn route(&self, path: &VirtualPath) -> Result<(usize, VirtualPath)> {
+        for (index, mount) in self.mounts.iter().enumerate() {
+            match path.strip_prefix(&mount.at) {
+                Some("") => return Ok((index, VirtualPath::root())),
+                Some(inner) => return Ok((index, VirtualPath::root().join(inner)?)),
+                None => {}
+            }
+        }
+        // The default is at the root, which is above everything.
+        Err(BackendError::not_found(path))
+    }
+
+    /// The same, where `path` is to be a file.
+    fn route_file(&self, path: &VirtualPath) -> Result<(usize, VirtualPath)> {
+        if self.mounts_below(path).next().is_some() {
+            return Err(BackendError::is_directory(path));
+        }
+        self.route(path)
+    }
+
+    fn mounts_below(&self, path: &VirtualPath) -> impl Iterator<Item = &VirtualPath> {
+        self.mounts.iter().map(|mount| &mount.at).filter(move |at| *at != path && at.starts_with(path))
+    }
+
+    /// Sorts the items of a batch by the mount that answers for them.
+    fn split<T>(
+        &self,
+        items: impl Iterator<Item = (VirtualPath, T)>,
+    ) -> (Vec<Share<'_, T>>, Vec<(usize, BackendError)>) {
+        let mut shares: BTreeMap<usize, Share<'_, T>> = BTreeMap::new();
+        let mut refused = Vec::new();
+        for (position, (path, item)) in items.enumerate() {
+            match self.route_file(&path) {
+                Ok((index, inner)) => {
+                    let share = shares.entry(index).or_insert_with(|| Share::new(&self.mounts[index]));
+                    share.positions.push((position, path));
+                    share.items.push((inner, item));
+                }
+                Err(error) => refused.push((position, error)),
+            }
+        }
+        (shares.into_values().collect(), refused)
+    }
+}
+
+impl Mount {
+    fn entry(&self, mut entry: Entry) -> Result<Entry> {
+        entry.path = entry.path.rebase(&self.at)?;
+        Ok(entry)
+    }
+
+    fn error(&self, error: BackendError) -> BackendError {
+        error.rebase(&self.at)
+    }
+
+    fn contents(&self, mut contents: Contents) -> Result<Contents> {
+        contents.path = contents.path.rebase(&self.at)?;
+        Ok(contents)
+    }
+
+    /// Renames what can be renamed; a path that becomes too long joins what was skipped.
+    fn entries(&self, entries: &mut Vec<Entry>, skipped: &mut Vec<BackendError>) {
+        for error in &mut *skipped {
+            let inner = std::mem::replace(error, BackendError::not_found(&self.at));
+            *error = self.error(inner);
+        }
+        *entries = std::mem::take(entries)
+            .into_iter()
+            .filter_map(|entry| self.entry(entry).map_err(|error| skipped.push(error)).ok())
+            .collect();
+    }
+}
+
+/// The part of a batch that one mount answers for.
+#[derive(Debug)]
+struct Share<'a, T> {
+    mount: &'a Mount,
+    /// Where in the batch each item was, under which path.
+    positions: Vec<(usize, VirtualPath)>,
+    items: Vec<(VirtualPath, T)>,
+}
+
+impl<'a, T> Share<'a, T> {
+    fn new(mount: &'a Mount) -> Self {
+        Self { mount, positions: Vec::new(), items: Vec::new() }
+    }
+
+    fn paths(&self) -> Vec<VirtualPath> {
+        self.items.iter().map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// Puts the answers of all mounts back in the order of the batch.
+fn reassemble<T>(
+    shares: impl IntoIterator<Item = (Vec<(usize, VirtualPath)>, Vec<Result<T>>)>,
+    refused: Vec<(usize, BackendError)>,
+) -> Vec<Result<T>> {
+    let mut answers: BTreeMap<usize, Result<T>> =
+        refused.into_iter().map(|(position, error)| (position, Err(error))).collect();
+    for (positions, given) in shares {
+        let mut given = given.into_iter();
+        for (position, path) in positions {
+            // A backend that answers for fewer items than it was given must not shift the others.
+            let silent = || Err(BackendError::io(&path, "the batch", "the backend gave no answer"));
+            answers.insert(position, given.next().unwrap_or_else(silent));
+        }
+    }
+    answers.into_values().collect()
+}
+
+#[async_trait]
+impl Backend for CompositeBackend {
+    async fn ls(&self, path: &VirtualPath) -> Result<Listing> {
+        let (index, inner) = self.route(path)?;
+        let mount = &self.mounts[index];
+        let shown: Vec<VirtualPath> = self
+            .mounts_below(path)
+            .filter_map(|at| path.join(at.strip_prefix(path)?.split('/').next()?).ok())
+            .collect();
+        let mut listing = match mount.backend.ls(&inner).await {
+            Ok(listing) => listing,
+            // A directory may be there for the sake of a mount alone.
+            Err(BackendError::NotFound { .. } | BackendError::NotADirectory { .. }) if !shown.is_empty() => {
+                Listing::default()
+            }
+            Err(error) => return Err(mount.error(error)),
+        };
+        mount.entries(&mut listing.entries, &mut listing.skipped);
+        let mut entries: BTreeMap<VirtualPath, Entry> =
+            listing.entries.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
+        entries.extend(shown.into_iter().map(|path| (path.clone(), Entry::directory(path))));
+        listing.entries = entries.into_values().collect();
+        Ok(listing)
+    }
+
+    async fn stat(&self, path: &VirtualPath) -> Result<Entry> {
+        if self.mounts_below(path).next().is_some() {
+            return Ok(Entry::directory(path.clone()));
+        }
+        let (index, inner) = self.route(path)?;
+        let mount = &self.mounts[index];
+        mount.entry(mount.backend.stat(&inner).await.map_err(|error| mount.error(error))?)
+    }
+
+    async fn read(&self, path: &VirtualPath, range: ReadRange) -> Result<Contents> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        mount.contents(mount.backend.read(&inner, range).await.map_err(|error| mount.error(error))?)
+    }
+
+    async fn read_many(&self, paths: &[VirtualPath], max_bytes: u64) -> Vec<Result<Contents>> {
+        let (shares, refused) = self.split(paths.iter().map(|path| (path.clone(), ())));
+        let reads = shares.into_iter().map(async |share| {
+            let reads = share.mount.backend.read_many(&share.paths(), max_bytes).await;
+            let renamed = reads.into_iter().map(|read| match read {
+                Ok(contents) => share.mount.contents(contents),
+                Err(error) => Err(share.mount.error(error)),
+            });
+            (share.positions, renamed.collect())
+        });
+        reassemble(join_all(reads).await, refused)
+    }
+
+    async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        mount.entry(mount.backend.write(&inner, bytes, mode).await.map_err(|error| mount.error(error))?)
+    }
+
+    async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        mount.entry(mount.backend.append(&inner, bytes).await.map_err(|error| mount.error(error))?)
+    }
+
+    async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        let edited = mount.backend.edit(&inner, edit).await.map_err(|error| mount.error(error))?;
+        Ok(Edited { entry: mount.entry(edited.entry)?, ..edited })
+    }
+
+    async fn delete(&self, path: &VirtualPath) -> Result<()> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        mount.backend.delete(&inner).await.map_err(|error| mount.error(error))
+    }
+
+    async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
+        if self.mounts_below(base).next().is_some() {
+            return walk_glob(self, base, query).await;
+        }
+        let (index, inner) = self.route(base)?;
+        let mount = &self.mounts[index];
+        let mut report = mount.backend.glob(&inner, query).await.map_err(|error| mount.error(error))?;
+        mount.entries(&mut report.entries, &mut report.skipped);
+        Ok(report)
+    }
+
+    async fn grep(&self, base: &VirtualPath, query: &GrepQuery) -> Result<GrepReport> {
+        if self.mounts_below(base).next().is_some() {
+            return read_grep(self, base, query).await;
+        }
+        let (index, inner) = self.route(base)?;
+        let mount = &self.mounts[index];
+        let mut report = mount.backend.grep(&inner, query).await.map_err(|error| mount.error(error))?;
+        mount.entries(&mut Vec::new(), &mut report.skipped);
+        for path in report
+            .matches
+            .iter_mut()
+            .map(|found| &mut found.path)
+            .chain(report.partial.iter_mut().map(|(path, _)| path))
+        {
+            *path = path.rebase(&mount.at)?;
+        }
+        Ok(report)
+    }
+
+    async fn upload(&self, files: Vec<(VirtualPath, Bytes)>) -> Vec<Result<Entry>> {
+        let (shares, refused) = self.split(files.into_iter());
+        let writes = shares.into_iter().map(async |share| {
+            let writes = share.mount.backend.upload(share.items).await;
+            let renamed = writes.into_iter().map(|write| match write {
+                Ok(entry) => share.mount.entry(entry),
+                Err(error) => Err(share.mount.error(error)),
+            });
+            (share.positions, renamed.collect())
+        });
+        reassemble(join_all(writes).await, refused)
+    }
+
+    async fn download(&self, paths: &[VirtualPath]) -> Vec<Result<Bytes>> {
+        let (shares, refused) = self.split(paths.iter().map(|path| (path.clone(), ())));
+        let reads = shares.into_iter().map(async |share| {
+            let reads = share.mount.backend.download(&share.paths()).await;
+            let renamed = reads.into_iter().map(|read| read.map_err(|error| share.mount.error(error)));
+            (share.positions, renamed.collect())
+        });
+        reassemble(join_all(reads).await, refused)
+    }
+
+    /// The default's: commands run where it keeps its files, and see none of the mounts.
+    fn executor(&self) -> Option<&dyn Execute> {
+        self.mounts.last()?.backend.executor()
+    }
+}

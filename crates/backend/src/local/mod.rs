@@ -1,0 +1,149 @@
+//! A directory of the local disk, and nothing outside it.
+
+mod change;
+mod look;
+mod system;
+mod temporary;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::turns::{MAX_ATTEMPTS, Turns};
+use crate::{
+    Backend, BackendError, Contents, Edit, Edited, Entry, GlobQuery, GlobReport, Listing, ReadRange, Result,
+    VirtualPath, WriteMode,
+};
+use change::Attempt;
+
+/// How many threads one batch of reads is spread over, and how few files are worth a thread.
+const READ_THREADS: usize = 4;
+const MIN_FILES_PER_THREAD: usize = 32;
+
+/// The files below one directory of the local disk.
+///
+/// The directory is opened once; everything else is looked up from its descriptor by the kernel, so
+/// that no link, `..` or well-timed swap leads out of it. Links that stay inside are followed for
+/// reading, relative ones only; those that lead out are [`BackendError::PermissionDenied`]. Nothing is
+/// written through a link. FIFOs, sockets and devices are listed and never read.
+///
+/// A write goes to a temporary file beside its target, named `.prowess-….tmp`, and is renamed into
+/// place. It keeps the permissions of the file that it replaces, without the set-uid and set-gid bits,
+/// and belongs to whoever runs this process.
+/// Changes by other processes are excluded by advisory locks if those take them, as other values of
+/// this type do. A file with several hard links is never changed in place: the other names keep what
+/// they have.
+#[derive(Debug, Clone)]
+pub struct LocalBackend {
+    root: Arc<Dir>,
+    turns: Arc<Turns>,
+}
+
+impl LocalBackend {
+    /// The files below `root`, which must be an existing directory; its own path may pass through links.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about opening it.
+    pub fn open(root: impl AsRef<Path>) -> io::Result<Self> {
+        let root = Dir::open_ambient_dir(root, ambient_authority())?;
+        Ok(Self { root: Arc::new(root), turns: Arc::new(Turns::new()) })
+    }
+
+    /// Does blocking work off the runtime's own threads.
+    async fn blocking<T, W>(&self, path: &VirtualPath, operation: &'static str, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Dir, &VirtualPath) -> Result<T> + Send + 'static,
+    {
+        let (root, inner) = (Arc::clone(&self.root), path.clone());
+        tokio::task::spawn_blocking(move || work(&root, &inner))
+            .await
+            .unwrap_or_else(|stopped| Err(BackendError::io(path, operation, stopped)))
+    }
+
+    /// Does a change in turn, again while others are at it.
+    async fn change<T, W>(&self, path: &VirtualPath, operation: &'static str, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: Fn(&Dir, &VirtualPath) -> Result<Attempt<T>> + Send + Sync + 'static,
+    {
+        let work = Arc::new(work);
+        let _turn = self.turns.wait(path).await;
+        for attempt in 0..MAX_ATTEMPTS {
+            let work = Arc::clone(&work);
+            match self.blocking(path, operation, move |root, path| work(root, path)).await? {
+                Attempt::Done(value) => return Ok(value),
+                Attempt::Busy => self.turns.pause(attempt).await,
+            }
+        }
+        Err(BackendError::Conflict { path: path.clone(), attempts: MAX_ATTEMPTS })
+    }
+}
+
+#[async_trait]
+impl Backend for LocalBackend {
+    async fn ls(&self, path: &VirtualPath) -> Result<Listing> {
+        self.blocking(path, "listing", look::list).await
+    }
+
+    async fn stat(&self, path: &VirtualPath) -> Result<Entry> {
+        self.blocking(path, "looking up", look::stat).await
+    }
+
+    async fn read(&self, path: &VirtualPath, range: ReadRange) -> Result<Contents> {
+        self.blocking(path, "reading", move |root, path| look::read(root, path, range)).await
+    }
+
+    async fn read_many(&self, paths: &[VirtualPath], max_bytes: u64) -> Vec<Result<Contents>> {
+        let range = ReadRange::first(max_bytes);
+        let per_thread = paths.len().div_ceil(READ_THREADS).max(MIN_FILES_PER_THREAD);
+        let batches: Vec<_> = paths
+            .chunks(per_thread)
+            .map(|batch| {
+                let (root, batch) = (Arc::clone(&self.root), batch.to_vec());
+                let names = batch.clone();
+                let reads =
+                    move || batch.iter().map(|path| look::read(&root, path, range)).collect::<Vec<_>>();
+                (tokio::task::spawn_blocking(reads), names)
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(paths.len());
+        for (batch, names) in batches {
+            match batch.await {
+                Ok(reads) => answers.extend(reads),
+                Err(stopped) => answers.extend(
+                    names.iter().map(|path| Err(BackendError::io(path, "reading", stopped.to_string()))),
+                ),
+            }
+        }
+        answers
+    }
+
+    async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry> {
+        self.change(path, "writing", move |root, path| change::write(root, path, &bytes, mode)).await
+    }
+
+    async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry> {
+        self.change(path, "appending", move |root, path| change::append(root, path, &bytes)).await
+    }
+
+    async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited> {
+        let edit = edit.clone();
+        self.change(path, "editing", move |root, path| change::edit(root, path, &edit)).await
+    }
+
+    async fn delete(&self, path: &VirtualPath) -> Result<()> {
+        self.change(path, "deleting", change::delete).await
+    }
+
+    async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
+        let query = query.clone();
+        self.blocking(base, "searching", move |root, base| look::glob(root, base, &query)).await
+    }
+}

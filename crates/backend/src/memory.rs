@@ -1,0 +1,202 @@
+//! Files in memory, for tests and for what a run need not keep.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+
+use crate::walk::Walk;
+use crate::{
+    Backend, BackendError, Contents, Edit, Edited, Entry, EntryKind, GlobQuery, GlobReport, Listing,
+    MAX_EDIT_BYTES, ReadRange, Result, Stamp, VirtualPath, WriteMode,
+};
+
+/// Files that live as long as this value. Directories are those that the files' paths imply.
+#[derive(Debug, Default)]
+pub struct MemoryBackend {
+    files: RwLock<Files>,
+}
+
+/// The files by path. The order of [`VirtualPath`] keeps what lies below a directory in one piece.
+#[derive(Debug, Default)]
+struct Files {
+    by_path: BTreeMap<VirtualPath, File>,
+    versions: u64,
+}
+
+#[derive(Debug)]
+struct File {
+    bytes: Bytes,
+    modified: SystemTime,
+    version: u64,
+}
+
+impl MemoryBackend {
+    /// An empty backend.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    // No operation leaves the map half changed, so a panic elsewhere does not make it unusable.
+    fn files(&self) -> RwLockReadGuard<'_, Files> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files_mut(&self) -> RwLockWriteGuard<'_, Files> {
+        self.files.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl File {
+    fn entry(&self, path: &VirtualPath) -> Entry {
+        Entry {
+            path: path.clone(),
+            kind: EntryKind::File,
+            size: self.bytes.len() as u64,
+            modified: Some(self.modified),
+            stamp: Some(self.stamp()),
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp::new(&self.version.to_string())
+    }
+}
+
+impl Files {
+    /// The files below `directory`, in order.
+    fn below<'a>(&'a self, directory: &'a VirtualPath) -> impl Iterator<Item = (&'a VirtualPath, &'a File)> {
+        self.by_path
+            .range::<VirtualPath, _>((Bound::Excluded(directory), Bound::Unbounded))
+            .take_while(move |(path, _)| path.starts_with(directory))
+    }
+
+    fn is_directory(&self, path: &VirtualPath) -> bool {
+        path.is_root() || self.below(path).next().is_some()
+    }
+
+    fn get(&self, path: &VirtualPath) -> Result<&File> {
+        match self.by_path.get(path) {
+            Some(file) => Ok(file),
+            None if self.is_directory(path) => Err(BackendError::is_directory(path)),
+            None => Err(BackendError::not_found(path)),
+        }
+    }
+
+    fn check_directory(&self, path: &VirtualPath) -> Result<()> {
+        if self.by_path.contains_key(path) {
+            Err(BackendError::not_a_directory(path))
+        } else if self.is_directory(path) {
+            Ok(())
+        } else {
+            Err(BackendError::not_found(path))
+        }
+    }
+
+    /// Whether a file may be at `path`: no directory is there, and no file where a directory must be.
+    fn check_place(&self, path: &VirtualPath) -> Result<()> {
+        if self.is_directory(path) {
+            return Err(BackendError::is_directory(path));
+        }
+        let mut above = path.parent();
+        while let Some(directory) = above {
+            if self.by_path.contains_key(&directory) {
+                return Err(BackendError::not_a_directory(&directory));
+            }
+            above = directory.parent();
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, path: &VirtualPath, bytes: Bytes) -> Entry {
+        self.versions += 1;
+        let file = File { bytes, modified: SystemTime::now(), version: self.versions };
+        let entry = file.entry(path);
+        self.by_path.insert(path.clone(), file);
+        entry
+    }
+}
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    async fn ls(&self, path: &VirtualPath) -> Result<Listing> {
+        let files = self.files();
+        files.check_directory(path)?;
+        let mut entries: Vec<Entry> = Vec::new();
+        for (below, file) in files.below(path) {
+            let relative = below.strip_prefix(path).unwrap_or_default();
+            match relative.split_once('/') {
+                None => entries.push(file.entry(below)),
+                Some((name, _)) => {
+                    let directory = path.join(name)?;
+                    // All that one directory holds follows in one piece.
+                    if entries.last().is_none_or(|last| last.path != directory) {
+                        entries.push(Entry::directory(directory));
+                    }
+                }
+            }
+        }
+        Ok(Listing { entries, ..Listing::default() })
+    }
+
+    async fn stat(&self, path: &VirtualPath) -> Result<Entry> {
+        match self.files().get(path) {
+            Ok(file) => Ok(file.entry(path)),
+            Err(BackendError::IsDirectory { path }) => Ok(Entry::directory(path)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read(&self, path: &VirtualPath, range: ReadRange) -> Result<Contents> {
+        let files = self.files();
+        let file = files.get(path)?;
+        Ok(Contents::slice(path, &file.bytes, range, Some(file.stamp())))
+    }
+
+    async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry> {
+        let mut files = self.files_mut();
+        files.check_place(path)?;
+        if mode == WriteMode::CreateNew && files.by_path.contains_key(path) {
+            return Err(BackendError::already_exists(path));
+        }
+        Ok(files.put(path, bytes))
+    }
+
+    async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry> {
+        let mut files = self.files_mut();
+        files.check_place(path)?;
+        let before = files.by_path.remove(path).map(|file| file.bytes).unwrap_or_default();
+        // Grows in place unless a reader still holds the bytes.
+        let mut grown = before.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        grown.extend_from_slice(&bytes);
+        Ok(files.put(path, grown.freeze()))
+    }
+
+    async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited> {
+        let mut files = self.files_mut();
+        let before = files.get(path)?.bytes.clone();
+        if before.len() as u64 > MAX_EDIT_BYTES {
+            return Err(BackendError::TooLarge { path: path.clone(), limit: MAX_EDIT_BYTES });
+        }
+        let (after, replacements) = edit.apply(path, &before)?;
+        Ok(Edited { entry: files.put(path, after.into()), replacements })
+    }
+
+    async fn delete(&self, path: &VirtualPath) -> Result<()> {
+        let mut files = self.files_mut();
+        files.get(path)?;
+        files.by_path.remove(path);
+        Ok(())
+    }
+
+    async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
+        let files = self.files();
+        files.check_directory(base)?;
+        let entries = files.below(base).map(|(path, file)| file.entry(path)).collect();
+        Ok(Walk::over_files(base, query, entries))
+    }
+}

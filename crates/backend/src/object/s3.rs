@@ -1,0 +1,107 @@
+//! Amazon S3, and what speaks its protocol.
+
+use std::fmt;
+use std::sync::Arc;
+
+use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+
+use crate::{BackendError, ObjectBackend, Result, VirtualPath};
+
+/// Where a bucket is and how to get at it.
+///
+/// Without keys, requests are signed with what the instance or the task provides. The keys are not in
+/// the `Debug` output.
+///
+/// ```
+/// use prowess_backend::{ObjectBackend, S3Config, VirtualPath};
+///
+/// let config = S3Config {
+///     endpoint: Some("http://localhost:9000".to_owned()),
+///     access_key_id: Some("example".to_owned()),
+///     secret_access_key: Some("not to be shown".to_owned()),
+///     ..S3Config::new("artifacts")
+/// };
+/// assert!(!format!("{config:?}").contains("not to be shown"));
+/// let backend = ObjectBackend::s3(config)?;
+/// assert!(!format!("{backend:?}").contains("not to be shown"));
+/// # Ok::<(), prowess_backend::BackendError>(())
+/// ```
+#[derive(Clone)]
+pub struct S3Config {
+    /// The bucket's name.
+    pub bucket: String,
+    /// Its region; `us-east-1` unless told otherwise.
+    pub region: Option<String>,
+    /// Where to send requests, if not to Amazon. An `http://` address is taken at its word.
+    pub endpoint: Option<String>,
+    /// The name of the key that signs requests.
+    pub access_key_id: Option<String>,
+    /// The key.
+    pub secret_access_key: Option<String>,
+    /// The token of a temporary session.
+    pub session_token: Option<String>,
+    /// Only what lies below is seen; `/` for the whole bucket.
+    pub prefix: VirtualPath,
+}
+
+impl S3Config {
+    /// The whole of `bucket`, with everything else as it is by default.
+    #[must_use]
+    pub fn new(bucket: impl Into<String>) -> Self {
+        Self {
+            bucket: bucket.into(),
+            region: None,
+            endpoint: None,
+            access_key_id: None,
+            secret_access_key: None,
+            session_token: None,
+            prefix: VirtualPath::root(),
+        }
+    }
+}
+
+impl fmt::Debug for S3Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = |secret: &Option<String>| secret.as_ref().map(|_| "(hidden)");
+        f.debug_struct("S3Config")
+            .field("bucket", &self.bucket)
+            .field("region", &self.region)
+            .field("endpoint", &self.endpoint)
+            .field("access_key_id", &hidden(&self.access_key_id))
+            .field("secret_access_key", &hidden(&self.secret_access_key))
+            .field("session_token", &hidden(&self.session_token))
+            .field("prefix", &self.prefix)
+            .finish()
+    }
+}
+
+impl ObjectBackend {
+    /// The objects of an S3 bucket. Nothing is sent until the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::Io`] if the settings contradict each other or make no address.
+    pub fn s3(config: S3Config) -> Result<Self> {
+        // Amazon's own conditional headers: appends and edits depend on them.
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(config.bucket)
+            .with_conditional_put(S3ConditionalPut::ETagMatch);
+        if let Some(region) = config.region {
+            builder = builder.with_region(region);
+        }
+        if let Some(endpoint) = config.endpoint {
+            builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
+        }
+        if let Some(id) = config.access_key_id {
+            builder = builder.with_access_key_id(id);
+        }
+        if let Some(key) = config.secret_access_key {
+            builder = builder.with_secret_access_key(key);
+        }
+        if let Some(token) = config.session_token {
+            builder = builder.with_token(token);
+        }
+        let store = builder.build().map_err(|error| BackendError::io(&config.prefix, "opening", error))?;
+        Ok(Self::new(Arc::new(store), config.prefix))
+    }
+}

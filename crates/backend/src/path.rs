@@ -1,0 +1,329 @@
+//! The one form in which a path enters the crate.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::BackendError;
+
+/// The longest path that parses, in bytes.
+pub const MAX_PATH_BYTES: usize = 4096;
+
+/// The longest name of one component, in bytes: what common file systems hold.
+pub const MAX_NAME_BYTES: usize = 255;
+
+/// An absolute path inside a [`Backend`](crate::Backend), already checked.
+///
+/// A value of this type begins with `/`, separates its components with `/`, and has no empty, `.` or
+/// `..` component, no backslash and no control character. Input that would need repair is refused
+/// rather than repaired: two spellings of one file would defeat whoever decides by path. One trailing
+/// slash is accepted and dropped.
+///
+/// Paths are ordered component by component, so a directory's descendants follow it at once, in the
+/// order in which a walk in order of names meets them.
+///
+/// ```
+/// use prowess_backend::VirtualPath;
+///
+/// let path = VirtualPath::parse("/skills/pdf/SKILL.md")?;
+/// assert_eq!(path.name(), Some("SKILL.md"));
+/// assert!(path.starts_with(&VirtualPath::parse("/skills")?));
+/// assert!(VirtualPath::parse("/skills/../secrets").is_err());
+/// # Ok::<(), prowess_backend::BackendError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
+pub struct VirtualPath(Arc<str>);
+
+/// Why a text is not a [`VirtualPath`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathProblem {
+    /// It does not begin with `/`.
+    #[error("it is not absolute; begin it with `/`")]
+    NotAbsolute,
+    /// It has two slashes in a row.
+    #[error("it has an empty component; write single slashes")]
+    EmptyComponent,
+    /// A component is `.` or `..`.
+    #[error("it has a `.` or `..` component; name the place itself")]
+    DotComponent,
+    /// It holds a backslash, which some systems take for a separator.
+    #[error("it holds a backslash; separate with `/`")]
+    Backslash,
+    /// It holds NUL, a newline, an escape or another control character.
+    #[error("it holds a control character")]
+    Control,
+    /// It is not UTF-8.
+    #[error("it is not valid UTF-8")]
+    NotUnicode,
+    /// The whole is longer than [`MAX_PATH_BYTES`].
+    #[error("it is longer than {MAX_PATH_BYTES} bytes")]
+    TooLong,
+    /// A component is longer than [`MAX_NAME_BYTES`].
+    #[error("one of its names is longer than {MAX_NAME_BYTES} bytes")]
+    NameTooLong,
+}
+
+impl VirtualPath {
+    /// The directory that holds everything, `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self(Arc::from("/"))
+    }
+
+    /// Checks `text` and keeps it as it is, less one trailing slash.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::InvalidPath`] names the first [`PathProblem`] found.
+    pub fn parse(text: &str) -> Result<Self, BackendError> {
+        let invalid = |problem| BackendError::InvalidPath { text: shown(text), problem };
+        if text.len() > MAX_PATH_BYTES {
+            return Err(invalid(PathProblem::TooLong));
+        }
+        let Some(rest) = text.strip_prefix('/') else {
+            return Err(invalid(PathProblem::NotAbsolute));
+        };
+        if rest.is_empty() {
+            return Ok(Self::root());
+        }
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        rest.split('/').try_for_each(check_name).map_err(invalid)?;
+        Ok(Self(Arc::from(&text[..=rest.len()])))
+    }
+
+    /// The path of `relative` below this one: one name, or several separated by `/`.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::InvalidPath`] if `relative` is empty, absolute, or would not parse; it can
+    /// therefore never lead out of `self`.
+    pub fn join(&self, relative: &str) -> Result<Self, BackendError> {
+        if relative.is_empty() || relative.starts_with('/') {
+            let problem = PathProblem::EmptyComponent;
+            return Err(BackendError::InvalidPath { text: shown(relative), problem });
+        }
+        if self.is_root() {
+            Self::parse(&format!("/{relative}"))
+        } else {
+            Self::parse(&format!("{self}/{relative}"))
+        }
+    }
+
+    /// The directory that holds this path; `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            return None;
+        }
+        match self.0.rfind('/') {
+            Some(0) | None => Some(Self::root()),
+            Some(slash) => Some(Self(Arc::from(&self.0[..slash]))),
+        }
+    }
+
+    /// The last component; `None` for the root.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.components().next_back()
+    }
+
+    /// Whether this is `/`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        &*self.0 == "/"
+    }
+
+    /// The names from the root down; none for the root itself.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
+        // The root is the only path whose split has an empty piece after the first slash.
+        self.0[1..].split('/').filter(|name| !name.is_empty())
+    }
+
+    /// Whether this is `base` or lies below it, by whole components: `/ab` does not start with `/a`.
+    #[must_use]
+    pub fn starts_with(&self, base: &Self) -> bool {
+        self.strip_prefix(base).is_some()
+    }
+
+    /// The part of this path below `base`, without a leading slash: empty if they are the same, `None`
+    /// if this path is neither `base` nor below it.
+    #[must_use]
+    pub fn strip_prefix(&self, base: &Self) -> Option<&str> {
+        if base.is_root() {
+            return Some(&self.0[1..]);
+        }
+        let rest = self.0.strip_prefix(&*base.0)?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    }
+
+    /// This path as text; what [`VirtualPath::parse`] takes back.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path below `outer` that has this one's components: how a mount shows its own paths.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::InvalidPath`] if the whole would be too long.
+    pub fn rebase(&self, outer: &Self) -> Result<Self, BackendError> {
+        if self.is_root() { Ok(outer.clone()) } else { outer.join(&self.0[1..]) }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), PathProblem> {
+    match name {
+        "" => return Err(PathProblem::EmptyComponent),
+        "." | ".." => return Err(PathProblem::DotComponent),
+        _ if name.len() > MAX_NAME_BYTES => return Err(PathProblem::NameTooLong),
+        _ => {}
+    }
+    if name.contains('\\') {
+        Err(PathProblem::Backslash)
+    } else if name.chars().any(char::is_control) {
+        Err(PathProblem::Control)
+    } else {
+        Ok(())
+    }
+}
+
+/// A refused text as an error may show it: on one line, and not the megabyte that somebody sent.
+pub(crate) fn shown(text: &str) -> String {
+    const MAX_SHOWN_CHARS: usize = 200;
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MAX_SHOWN_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+impl fmt::Display for VirtualPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for VirtualPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl Ord for VirtualPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.components().cmp(other.components())
+    }
+}
+
+impl PartialOrd for VirtualPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl FromStr for VirtualPath {
+    type Err = BackendError;
+
+    fn from_str(text: &str) -> Result<Self, BackendError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for VirtualPath {
+    type Error = BackendError;
+
+    fn try_from(text: String) -> Result<Self, BackendError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<VirtualPath> for String {
+    fn from(path: VirtualPath) -> Self {
+        path.0.as_ref().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> VirtualPath {
+        VirtualPath::parse(text).unwrap()
+    }
+
+    fn problem(text: &str) -> PathProblem {
+        match VirtualPath::parse(text) {
+            Err(BackendError::InvalidPath { problem, .. }) => problem,
+            other => panic!("{text:?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn refuses_what_would_need_repair() {
+        assert_eq!(problem(""), PathProblem::NotAbsolute);
+        assert_eq!(problem("a"), PathProblem::NotAbsolute);
+        assert_eq!(problem("//"), PathProblem::EmptyComponent);
+        assert_eq!(problem("/a//b"), PathProblem::EmptyComponent);
+        assert_eq!(problem("/a//"), PathProblem::EmptyComponent);
+        assert_eq!(problem("/a/./b"), PathProblem::DotComponent);
+        assert_eq!(problem("/.."), PathProblem::DotComponent);
+        assert_eq!(problem("/a\\..\\b"), PathProblem::Backslash);
+        assert_eq!(problem("/a\0"), PathProblem::Control);
+        assert_eq!(problem("/a\nb"), PathProblem::Control);
+        assert_eq!(problem("/a\u{9b}b"), PathProblem::Control);
+    }
+
+    #[test]
+    fn bounds_are_exact() {
+        assert!(VirtualPath::parse(&format!("/{}", "n".repeat(MAX_NAME_BYTES))).is_ok());
+        assert_eq!(problem(&format!("/{}", "n".repeat(MAX_NAME_BYTES + 1))), PathProblem::NameTooLong);
+        let long = "/n".repeat(MAX_PATH_BYTES / 2);
+        assert_eq!(path(&long).as_str().len(), MAX_PATH_BYTES);
+        assert_eq!(problem(&format!("{long}n")), PathProblem::TooLong);
+    }
+
+    #[test]
+    fn takes_paths_apart() {
+        let deep = path("/a/b/c/");
+        assert_eq!(deep.as_str(), "/a/b/c");
+        assert_eq!(deep.parent(), Some(path("/a/b")));
+        assert_eq!(deep.name(), Some("c"));
+        assert_eq!(path("/a").parent(), Some(VirtualPath::root()));
+        assert_eq!(VirtualPath::root().parent(), None);
+        assert_eq!(VirtualPath::root().name(), None);
+        assert_eq!(deep.strip_prefix(&path("/a")), Some("b/c"));
+        assert_eq!(deep.strip_prefix(&deep), Some(""));
+        assert_eq!(deep.strip_prefix(&VirtualPath::root()), Some("a/b/c"));
+        assert!(!path("/ab").starts_with(&path("/a")));
+    }
+
+    #[test]
+    fn joins_only_downwards() {
+        let base = path("/a");
+        assert_eq!(base.join("b/c").unwrap(), path("/a/b/c"));
+        assert_eq!(VirtualPath::root().join("b").unwrap(), path("/b"));
+        for hostile in ["", "/b", "..", "b/../..", "."] {
+            assert!(base.join(hostile).is_err(), "{hostile:?}");
+        }
+        assert_eq!(path("/b").rebase(&base).unwrap(), path("/a/b"));
+        assert_eq!(VirtualPath::root().rebase(&base).unwrap(), base);
+    }
+
+    #[test]
+    fn orders_a_directory_before_its_descendants_and_those_before_its_siblings() {
+        let mut paths = ["/a-b", "/a/z", "/a", "/", "/a.txt"].map(path);
+        paths.sort();
+        assert_eq!(paths.map(String::from), ["/", "/a", "/a/z", "/a-b", "/a.txt"]);
+    }
+
+    #[test]
+    fn an_error_shows_a_refused_text_on_one_short_line() {
+        let message = VirtualPath::parse(&format!("x\n{}", "y".repeat(100_000))).unwrap_err().to_string();
+        assert!(message.len() < 400 && !message.contains('\n'), "{message}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Behaviours of `edit`.
+
+use super::Subject;
+use super::subject::refused;
+use crate::{BackendError, Edit, Edited, MAX_EDIT_BYTES, Result};
+
+async fn edit(subject: &Subject, relative: &str, edit: Edit) -> Result<Edited> {
+    subject.backend().edit(&subject.at(relative), &edit).await
+}
+
+/// And says so.
+pub async fn replaces_the_only_occurrence(subject: &Subject) {
+    subject.put("dir/file", "one two three").await;
+    let edited = edit(subject, "dir/file", Edit::unique("two", "2")).await.expect("it occurs once");
+    assert_eq!(edited.replacements, 1);
+    assert_eq!((edited.entry.path, edited.entry.size), (subject.at("dir/file"), 11));
+    assert_eq!(subject.text("dir/file").await, "one 2 three");
+    assert_eq!(subject.found("**").await, ["dir/file"], "nothing else is left behind");
+}
+
+/// And changes none.
+pub async fn refuses_several_and_counts_them(subject: &Subject) {
+    subject.put("file", "a b a b a").await;
+    match edit(subject, "file", Edit::unique("a", "x")).await {
+        Err(BackendError::TextNotUnique { path, count: 3 }) => assert_eq!(path, subject.at("file")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(subject.text("file").await, "a b a b a");
+}
+
+/// One, too, if there is only one.
+pub async fn replaces_all_occurrences(subject: &Subject) {
+    subject.put("file", "a b a b a").await;
+    assert_eq!(edit(subject, "file", Edit::all("a", "aa")).await.expect("it occurs").replacements, 3);
+    assert_eq!(subject.text("file").await, "aa b aa b aa");
+    subject.put("file", "b").await;
+    assert_eq!(edit(subject, "file", Edit::all("b", "c")).await.expect("it occurs").replacements, 1);
+}
+
+/// In either scope.
+pub async fn refuses_absent_text(subject: &Subject) {
+    subject.put("file", "abc").await;
+    refused(edit(subject, "file", Edit::unique("ABC", "x")).await, "text_not_found");
+    refused(edit(subject, "file", Edit::all("abcd", "x")).await, "text_not_found");
+    assert_eq!(subject.text("file").await, "abc");
+}
+
+/// Which occurs everywhere and means nothing.
+pub async fn refuses_empty_text(subject: &Subject) {
+    subject.put("file", "abc").await;
+    refused(edit(subject, "file", Edit::unique("", "x")).await, "invalid_edit");
+    refused(edit(subject, "file", Edit::all("", "x")).await, "invalid_edit");
+    assert_eq!(subject.text("file").await, "abc");
+}
+
+/// Down to nothing.
+pub async fn an_empty_replacement_deletes(subject: &Subject) {
+    subject.put("file", "abc").await;
+    edit(subject, "file", Edit::unique("b", "")).await.expect("it occurs once");
+    assert_eq!(subject.text("file").await, "ac");
+    edit(subject, "file", Edit::unique("ac", "")).await.expect("it occurs once");
+    assert_eq!(subject.text("file").await, "");
+}
+
+/// Line ends and letters are compared as they are.
+pub async fn lines_and_unicode_are_exact(subject: &Subject) {
+    subject.put("file", "één\r\ntwee\ndrie 🦀\n").await;
+    refused(edit(subject, "file", Edit::unique("één\ntwee", "x")).await, "text_not_found");
+    refused(edit(subject, "file", Edit::unique("e\u{301}en", "x")).await, "text_not_found");
+    edit(subject, "file", Edit::unique("twee\ndrie 🦀", "2\n3 $1 \\n")).await.expect("it occurs once");
+    assert_eq!(subject.text("file").await, "één\r\n2\n3 $1 \\n\n");
+}
+
+/// `aa` is in `aaaa` twice.
+pub async fn overlapping_occurrences_count_once(subject: &Subject) {
+    subject.put("file", "aaaa").await;
+    match edit(subject, "file", Edit::unique("aa", "b")).await {
+        Err(BackendError::TextNotUnique { count: 2, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(edit(subject, "file", Edit::all("aa", "b")).await.expect("it occurs").replacements, 2);
+    assert_eq!(subject.text("file").await, "bb");
+}
+
+/// And is not created.
+pub async fn a_missing_file_is_not_found(subject: &Subject) {
+    subject.put("file", "x").await;
+    for relative in ["nothing", "no/thing", "file/below"] {
+        refused(edit(subject, relative, Edit::unique("a", "b")).await, "not_found");
+    }
+    assert_eq!(subject.found("**").await, ["file"]);
+}
+
+/// A directory has no text.
+pub async fn a_directory_is_refused(subject: &Subject) {
+    subject.put("dir/file", "x").await;
+    refused(edit(subject, "dir", Edit::unique("a", "b")).await, "is_directory");
+}
+
+/// What is not UTF-8 is left alone.
+pub async fn binary_is_refused(subject: &Subject) {
+    subject.put("file", vec![b'a', 0xff]).await;
+    refused(edit(subject, "file", Edit::unique("a", "b")).await, "not_text");
+}
+
+/// To the byte.
+pub async fn the_largest_file_is_edited_and_a_larger_one_refused(subject: &Subject) {
+    let size = usize::try_from(MAX_EDIT_BYTES).expect("memory holds it");
+    let mut text = vec![b'.'; size];
+    text[size - 1] = b'!';
+    subject.put("file", text.clone()).await;
+    edit(subject, "file", Edit::unique("!", "?")).await.expect("it is not too large");
+    text.push(b'.');
+    subject.put("file", text).await;
+    refused(edit(subject, "file", Edit::unique("!", "?")).await, "too_large");
+}

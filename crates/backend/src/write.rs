@@ -1,0 +1,80 @@
+//! Writing a file, and changing a part of one.
+
+use crate::{BackendError, Entry, Result, VirtualPath};
+
+/// The largest file that [`Backend::edit`](crate::Backend::edit) changes, in bytes.
+pub const MAX_EDIT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What a write does about a file that is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Create it, or replace it whole: a reader sees the old contents or the new, never a mixture.
+    Replace,
+    /// Create it, or fail with [`BackendError::AlreadyExists`]; of two writers at once, one wins.
+    CreateNew,
+}
+
+/// Which occurrences of a text an [`Edit`] replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EditScope {
+    /// The only one; more than one is an error.
+    Unique,
+    /// All of them, at least one.
+    All,
+}
+
+/// An exact replacement in a text file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The text to replace, byte for byte; not empty.
+    pub find: String,
+    /// What to put there; empty to delete.
+    pub replace: String,
+    /// Which occurrences.
+    pub scope: EditScope,
+}
+
+/// What an edit did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// The file as it is now.
+    pub entry: Entry,
+    /// How many occurrences were replaced.
+    pub replacements: usize,
+}
+
+impl Edit {
+    /// Replaces the one occurrence of `find`.
+    #[must_use]
+    pub fn unique(find: impl Into<String>, replace: impl Into<String>) -> Self {
+        Self { find: find.into(), replace: replace.into(), scope: EditScope::Unique }
+    }
+
+    /// Replaces every occurrence of `find`.
+    #[must_use]
+    pub fn all(find: impl Into<String>, replace: impl Into<String>) -> Self {
+        Self { find: find.into(), replace: replace.into(), scope: EditScope::All }
+    }
+
+    /// The contents of `path` after this edit, and how many occurrences it replaced; no I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::InvalidEdit`] for an empty `find`, [`BackendError::NotText`],
+    /// [`BackendError::TextNotFound`] and [`BackendError::TextNotUnique`] with the count.
+    pub fn apply(&self, path: &VirtualPath, before: &[u8]) -> Result<(String, usize)> {
+        let path = || path.clone();
+        if self.find.is_empty() {
+            let reason = "the text to replace is empty; say what to replace, or write the file";
+            return Err(BackendError::InvalidEdit { path: path(), reason });
+        }
+        let Ok(text) = std::str::from_utf8(before) else {
+            return Err(BackendError::NotText { path: path() });
+        };
+        match (text.matches(&self.find).count(), self.scope) {
+            (0, _) => Err(BackendError::TextNotFound { path: path() }),
+            (count @ 2.., EditScope::Unique) => Err(BackendError::TextNotUnique { path: path(), count }),
+            (count, _) => Ok((text.replace(&self.find, &self.replace), count)),
+        }
+    }
+}
