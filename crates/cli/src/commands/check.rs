@@ -1,0 +1,178 @@
+//! `prowess check [PATH…]`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use prowess_catalog::{CheckReport, Profile, ScanOptions, check_directory};
+
+use crate::check::{github, human, machine, sarif};
+use crate::commands::Outcome;
+use crate::progress::Progress;
+use crate::terminal::{Terminal, count, shown};
+
+/// A fix may uncover another one; nothing needs more rounds than this.
+const FIX_ROUNDS: usize = 8;
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Skills' directories, SKILL.md files, or directories with skills somewhere below them
+    #[arg(default_value = ".")]
+    paths: Vec<PathBuf>,
+    /// How to print what is found
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+    /// Print JSON: the same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Whose rules to apply
+    #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
+    profile: ProfileName,
+    /// Mend what can be mended safely
+    #[arg(long)]
+    fix: bool,
+    /// How deep below a directory to look for skills
+    #[arg(long, value_name = "N")]
+    max_depth: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// With the source lines, for people
+    Human,
+    /// One JSON array
+    Json,
+    /// One JSON object a line
+    Jsonl,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// GitHub workflow commands
+    Github,
+}
+
+/// The names of [`Profile`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    /// The open specification, to the letter
+    Spec,
+    /// What Claude's products accept
+    Claude,
+    /// The specification, and every field that has effect in prowess
+    Prowess,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Spec => Self::Spec,
+            ProfileName::Claude => Self::Claude,
+            ProfileName::Prowess => Self::Prowess,
+        }
+    }
+}
+
+/// What was checked so far.
+#[derive(Debug, Default)]
+struct Tally {
+    skills: usize,
+    valid: usize,
+    fixed: usize,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let format = if options.json { Format::Json } else { options.format };
+    let mut tally = Tally::default();
+    let mut kept = Vec::new();
+    for path in &options.paths {
+        let progress = Progress::start("checking skills");
+        let mut failure = None;
+        let mut scan = ScanOptions::default();
+        scan.hidden = true;
+        scan.max_depth = options.max_depth.unwrap_or(scan.max_depth);
+        let checked = prowess_catalog::check(path, options.profile.into(), &scan, &mut |report| {
+            progress.step();
+            if failure.is_none() {
+                failure = take(report, options, format, &mut tally, &mut kept, terminal).err();
+            }
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        checked.with_context(|| format!("{} cannot be checked", path.display()))?;
+    }
+    match format {
+        Format::Human => summarise(&tally, terminal)?,
+        Format::Json => terminal.json(&kept.iter().map(machine::object).collect::<Vec<_>>())?,
+        Format::Sarif => terminal.json(&sarif::log(&kept))?,
+        Format::Jsonl | Format::Github => {}
+    }
+    Ok(if tally.valid == tally.skills { Outcome::Done } else { Outcome::Findings })
+}
+
+fn take(
+    report: CheckReport,
+    options: &Options,
+    format: Format,
+    tally: &mut Tally,
+    kept: &mut Vec<CheckReport>,
+    terminal: &mut Terminal,
+) -> Result<()> {
+    let report = if options.fix { fix(report, tally)? } else { report };
+    tally.skills += 1;
+    tally.valid += usize::from(report.is_valid());
+    match format {
+        Format::Human => human::report(&report, terminal)?,
+        Format::Jsonl => {
+            serde_json::to_writer(&mut *terminal, &machine::object(&report))?;
+            writeln!(terminal)?;
+        }
+        Format::Github => github::report(&report, terminal)?,
+        Format::Json | Format::Sarif => kept.push(report),
+    }
+    Ok(())
+}
+
+/// Applies fixes until there are none, each round on what is in the file then.
+fn fix(mut report: CheckReport, tally: &mut Tally) -> Result<CheckReport> {
+    for _ in 0..FIX_ROUNDS {
+        let Some((text, applied)) = report.fixed() else { break };
+        replace(&report.file, &report.source, &text)?;
+        tally.fixed += applied;
+        let directory = report.file.parent().unwrap_or(Path::new("."));
+        report = check_directory(directory, &report.id, report.profile)?;
+    }
+    Ok(report)
+}
+
+/// Puts `text` in the file's place, unless somebody wrote to it meanwhile.
+fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
+    let context = || format!("{} cannot be mended", path.display());
+    if path.symlink_metadata().with_context(context)?.is_symlink() {
+        bail!("{} is a link: mend the file that it leads to", path.display());
+    }
+    if std::fs::read(path).with_context(context)? != expected {
+        bail!("{} was changed while it was checked; check again", path.display());
+    }
+    let parent = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
+    file.write_all(text).with_context(context)?;
+    file.as_file().set_permissions(std::fs::metadata(path)?.permissions()).with_context(context)?;
+    file.persist(path).with_context(context)?;
+    Ok(())
+}
+
+fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
+    let mut line = format!("{} checked: {} valid", count(tally.skills, "skill"), tally.valid);
+    if tally.valid < tally.skills {
+        line = format!("{line}, {} not", tally.skills - tally.valid);
+    }
+    if tally.fixed > 0 {
+        line = format!(
+            "{line}; {} applied",
+            if tally.fixed == 1 { "1 fix".to_owned() } else { format!("{} fixes", tally.fixed) }
+        );
+    }
+    writeln!(terminal, "{}", shown(&line))?;
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! `prowess info NAME`
+
+use std::io::Write as _;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use prowess_catalog::{
+    Diagnostic, Entry, Resource, ResourceKind, Resources, Root, Skill, Value, estimate_tokens,
+};
+use serde::Serialize;
+
+use crate::commands::Outcome;
+use crate::options::Places;
+use crate::skills::Skills;
+use crate::terminal::{Style, Terminal, shown, size, styled};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The skill's name
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    places: Places,
+}
+
+#[derive(Serialize)]
+struct Info<'a> {
+    #[serde(flatten)]
+    skill: &'a Skill,
+    source: &'a Root,
+    digest: String,
+    model_visible: bool,
+    tokens: Tokens,
+    lines: usize,
+    resources: &'a [Resource],
+    resources_capped: bool,
+    diagnostics: Vec<&'a Diagnostic>,
+    shadows: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    overview: usize,
+    instructions: usize,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let skills = options.places.discover()?;
+    let entry = skills.find(&options.name)?;
+    let text = entry.read_text(skills.links).map_err(|error| anyhow!("{error}"))?;
+    let resources = entry.resources(skills.links, 1);
+    let overview = format!("{} {}", entry.skill.name, entry.skill.description);
+    let info = Info {
+        skill: &text.skill,
+        source: &entry.root,
+        digest: text.digest.to_string(),
+        model_visible: skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable(),
+        tokens: Tokens { overview: estimate_tokens(&overview), instructions: estimate_tokens(text.body()) },
+        lines: text.document().lines().count(),
+        resources: &resources.files,
+        resources_capped: resources.capped,
+        diagnostics: entry.diagnostics().iter().chain(&resources.diagnostics).collect(),
+        shadows: shadowed_by(&skills, &entry),
+    };
+    if options.json {
+        terminal.json(&info)?;
+    } else {
+        print(&info, &resources, terminal)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn shadowed_by<'a>(skills: &'a Skills, entry: &Entry) -> Vec<&'a str> {
+    let by_this = |by: &Entry| by.skill.location == entry.skill.location;
+    let shadowed = skills.catalog.shadowed().iter().filter(|shadowed| by_this(&shadowed.by));
+    shadowed.map(|shadowed| shadowed.entry.skill.location.as_str()).collect()
+}
+
+fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Result<()> {
+    let skill = info.skill;
+    writeln!(terminal, "{}", styled(skill.name.as_str(), Style::Name))?;
+    writeln!(terminal, "{}\n", shown(&skill.description))?;
+
+    let extensions = &skill.extensions;
+    let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
+    let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
+    let fields = [
+        ("location", Some(skill.location.to_string())),
+        ("source", Some(format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str()))),
+        ("license", skill.license.clone()),
+        ("compatibility", skill.compatibility.clone()),
+        ("allowed tools", words(&skill.allowed_tools)),
+        ("when to use", extensions.when_to_use.clone()),
+        ("argument hint", extensions.argument_hint.clone()),
+        ("arguments", words(&extensions.arguments)),
+        ("model", extensions.model.clone()),
+        ("effort", extensions.effort.clone()),
+        ("context", (extensions.context == prowess_catalog::SkillContext::Fork).then(|| "fork".to_owned())),
+        ("agent", extensions.agent.clone()),
+        ("paths", words(&extensions.paths)),
+        ("shell", extensions.shell.clone()),
+        ("hooks", extensions.hooks.as_ref().map(flat)),
+        ("invocation", invocation(skill)),
+        ("model sees it", Some(if info.model_visible { "yes" } else { "no" }.to_owned())),
+        (
+            "tokens",
+            Some(format!(
+                "about {} in the overview, {} loaded",
+                info.tokens.overview, info.tokens.instructions
+            )),
+        ),
+        ("lines", Some(info.lines.to_string())),
+        ("digest", Some(info.digest.clone())),
+    ];
+    for (label, value) in fields {
+        if let Some(value) = value {
+            line(terminal, label, &value)?;
+        }
+    }
+    for (heading, pairs) in [("metadata", &skill.metadata), ("other fields", &skill.extra)] {
+        if !pairs.is_empty() {
+            writeln!(terminal, "\n{}", styled(heading, Style::Heading))?;
+        }
+        for (key, value) in pairs {
+            line(terminal, &shown(key), &flat(value))?;
+        }
+    }
+    print_resources(info, resources, terminal)?;
+    if !info.shadows.is_empty() {
+        writeln!(terminal, "\n{}", styled("shadows", Style::Heading))?;
+        info.shadows.iter().try_for_each(|location| writeln!(terminal, "  {}", shown(location)))?;
+    }
+    if !info.diagnostics.is_empty() {
+        writeln!(terminal, "\n{}", styled("diagnostics", Style::Heading))?;
+        info.diagnostics
+            .iter()
+            .try_for_each(|found| writeln!(terminal, "  {}", shown(&found.to_string())))?;
+    }
+    Ok(())
+}
+
+fn line(terminal: &mut Terminal, label: &str, value: &str) -> Result<()> {
+    writeln!(terminal, "  {} {}", styled(format!("{label:<14}"), Style::Faint), shown(value))?;
+    Ok(())
+}
+
+fn invocation(skill: &Skill) -> Option<String> {
+    match (skill.is_model_invocable(), skill.extensions.user_invocable) {
+        (true, true) => None,
+        (true, false) => Some("by models only".to_owned()),
+        (false, true) => Some("by people only".to_owned()),
+        (false, false) => Some("by nobody: both are turned off".to_owned()),
+    }
+}
+
+fn print_resources(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Result<()> {
+    if info.resources.is_empty() {
+        return Ok(());
+    }
+    writeln!(terminal, "\n{} {}", styled("resources", Style::Heading), resources.counts())?;
+    for kind in [ResourceKind::Script, ResourceKind::Reference, ResourceKind::Asset, ResourceKind::Other] {
+        for file in info.resources.iter().filter(|file| file.kind == kind) {
+            writeln!(terminal, "  {:<10} {:>10}  {}", kind.as_str(), size(file.size), shown(&file.path))?;
+        }
+    }
+    if info.resources_capped {
+        writeln!(terminal, "  … and more: only the first {} are listed", prowess_catalog::MAX_RESOURCES)?;
+    }
+    Ok(())
+}
+
+/// A value on one line.
+fn flat(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}

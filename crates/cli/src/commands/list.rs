@@ -1,0 +1,190 @@
+//! `prowess list`
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use clap::Args;
+use prowess_catalog::{Catalog, Diagnostic, Entry, ResourceCounts, Root, Severity, Trust};
+use serde::Serialize;
+
+use crate::commands::Outcome;
+use crate::options::Places;
+use crate::skills::Skills;
+use crate::terminal::{Style, Terminal, count, shown, styled};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Also list skills that others take precedence over
+    #[arg(long)]
+    all: bool,
+    /// Also show what was found wrong or passed over
+    #[arg(long)]
+    diagnostics: bool,
+    /// Count each skill's scripts, references and assets
+    #[arg(long)]
+    resources: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    places: Places,
+}
+
+/// One skill of the list.
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    description: &'a str,
+    status: Status,
+    source: &'a Root,
+    location: &'a str,
+    model_visible: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<ResourceCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadowed_by: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Active,
+    Untrusted,
+    Shadowed,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    skills: Vec<Row<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnostics: Option<Vec<&'a Diagnostic>>,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let skills = options.places.discover()?;
+    let rows = rows(&skills, options);
+    if options.json {
+        let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());
+        terminal.json(&Listed { skills: rows, diagnostics })?;
+        return Ok(Outcome::Done);
+    }
+    if rows.is_empty() {
+        let places = skills.create_in.join(" or ");
+        writeln!(
+            terminal,
+            "No skills were found. `prowess new NAME` makes one in {places}; --root DIR looks elsewhere."
+        )?;
+    } else {
+        print(&rows, options, terminal)?;
+    }
+    if options.diagnostics {
+        print_diagnostics(&skills.catalog, terminal)?;
+    } else {
+        terminal.flush()?;
+        summarise(&skills.catalog)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn rows<'a>(skills: &'a Skills, options: &Options) -> Vec<Row<'a>> {
+    let row = |entry: &'a Entry, status, shadowed_by| Row {
+        name: entry.skill.name.as_str(),
+        description: &entry.skill.description,
+        status,
+        source: &entry.root,
+        location: entry.skill.location.as_str(),
+        model_visible: status == Status::Active && entry.skill.is_model_invocable(),
+        resources: options.resources.then(|| entry.resources(skills.links, 1).counts()),
+        shadowed_by,
+    };
+    let catalog = &skills.catalog;
+    let mut rows: Vec<Row<'_>> =
+        catalog.entries().iter().map(|entry| row(entry, Status::Active, None)).collect();
+    rows.extend(catalog.untrusted().iter().map(|entry| row(entry, Status::Untrusted, None)));
+    if options.all {
+        rows.extend(catalog.shadowed().iter().map(|shadowed| {
+            row(&shadowed.entry, Status::Shadowed, Some(shadowed.by.skill.location.as_str()))
+        }));
+    }
+    rows.sort_by_key(|row| row.name);
+    rows
+}
+
+fn print(rows: &[Row<'_>], options: &Options, terminal: &mut Terminal) -> Result<()> {
+    let mut heading = vec!["NAME", "SOURCE"];
+    if options.resources {
+        heading.push("RESOURCES");
+    }
+    heading.push("DESCRIPTION");
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let mut cells = vec![shown(row.name), source(row)];
+            cells.extend(row.resources.as_ref().map(ToString::to_string));
+            cells.push(shown(row.description));
+            cells
+        })
+        .collect();
+    terminal.table(&heading, &cells)?;
+    if terminal.is_screen() {
+        writeln!(terminal, "\n{}", styled(count(rows.len(), "skill"), Style::Faint))?;
+    }
+    Ok(())
+}
+
+fn source(row: &Row<'_>) -> String {
+    let mut source = row.source.kind.as_str().to_owned();
+    if !source.eq_ignore_ascii_case(&row.source.label) {
+        source = format!("{source}: {}", shown(&row.source.label));
+    }
+    match row.status {
+        Status::Active if !row.model_visible => source + " (manual only)",
+        Status::Active => source,
+        Status::Untrusted => source + " (untrusted)",
+        Status::Shadowed => source + " (shadowed)",
+    }
+}
+
+fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
+    let mut total = 0;
+    for diagnostic in catalog.diagnostics() {
+        total += 1;
+        let style = match diagnostic.severity {
+            Severity::Error => Style::Bad,
+            Severity::Warning => Style::Name,
+            Severity::Info => Style::Faint,
+        };
+        let mut text = shown(&diagnostic.to_string());
+        if let Some(at) = text.find(": ") {
+            let (place, message) = text.split_at(at + 2);
+            text = format!("{place}{}", styled(message, style));
+        }
+        writeln!(terminal, "{}{text}", if total == 1 { "\n" } else { "" })?;
+    }
+    writeln!(terminal, "\n{}", count(total, "diagnostic"))?;
+    Ok(())
+}
+
+/// What the list does not show, in one line on the error stream.
+fn summarise(catalog: &Catalog) -> Result<()> {
+    let skipped = catalog.diagnostics().filter(|found| found.severity == Severity::Error).count();
+    let untrusted = catalog.untrusted().iter().filter(|entry| entry.root.trust == Trust::Untrusted).count();
+    let mut parts = Vec::new();
+    if skipped > 0 {
+        parts.push(format!("{} could not be loaded", count(skipped, "skill")));
+    }
+    if !catalog.shadowed().is_empty() {
+        parts.push(format!("{} shadowed", count(catalog.shadowed().len(), "skill")));
+    }
+    if !parts.is_empty() {
+        writeln!(anstream::stderr(), "{}: `prowess list --all --diagnostics` says more", parts.join(", "))?;
+    }
+    if untrusted > 0 {
+        let what = count(untrusted, "project skill");
+        writeln!(
+            anstream::stderr(),
+            "{what} not trusted, so models do not see them: --trust-project shows them"
+        )?;
+    }
+    Ok(())
+}

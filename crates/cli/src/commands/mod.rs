@@ -1,0 +1,37 @@
+//! One file a command: what it takes, and what it does.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod info;
+pub(crate) mod list;
+pub(crate) mod new;
+pub(crate) mod package;
+pub(crate) mod prompt;
+pub(crate) mod search;
+
+use anyhow::Result;
+
+use crate::options::Command;
+use crate::terminal::Terminal;
+
+/// How a command ended, when it could do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Done,
+    /// It found something wrong with the skills.
+    Findings,
+}
+
+pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> {
+    match command {
+        Command::List(options) => list::run(&options, terminal),
+        Command::Info(options) => info::run(&options, terminal),
+        Command::Check(options) => check::run(&options, terminal),
+        Command::New(options) => new::run(&options, terminal),
+        Command::Prompt(options) => prompt::run(&options, terminal),
+        Command::Search(options) => search::run(&options, terminal),
+        Command::Package(options) => package::run(&options, terminal),
+        Command::Completions(options) => completions::run(&options, terminal),
+    }
+}

@@ -1,0 +1,95 @@
+//! `prowess package NAME`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use prowess_catalog::{PackageError, Profile};
+use serde_json::json;
+
+use crate::check::human;
+use crate::commands::Outcome;
+use crate::commands::check::ProfileName;
+use crate::options::Places;
+use crate::skills::directory_of;
+use crate::terminal::{Terminal, count, shown, size};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The skill's name, or its directory
+    skill: String,
+    /// Where to write the archive; NAME.skill in the working directory otherwise
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an archive that exists
+    #[arg(long)]
+    force: bool,
+    /// Whose rules the skill must follow
+    #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
+    profile: ProfileName,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    places: Places,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let directory = find(options)?;
+    let mut buffer = std::io::Cursor::new(Vec::new());
+    let packaged = match prowess_catalog::package(&directory, Profile::from(options.profile), &mut buffer) {
+        Ok(packaged) => packaged,
+        Err(PackageError::Invalid(report)) => {
+            human::report(&report, terminal)?;
+            terminal.flush()?;
+            writeln!(anstream::stderr(), "not packed: mend what `prowess check` finds first")?;
+            return Ok(Outcome::Findings);
+        }
+        Err(error) => bail!("{error}"),
+    };
+    let output = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.skill", packaged.name)));
+    save(&output, buffer.get_ref(), options.force)?;
+    if options.json {
+        terminal.json(&json!({
+            "name": packaged.name, "archive": output, "bytes": buffer.get_ref().len(),
+            "files": packaged.files, "left_out": packaged.left_out,
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    for path in &packaged.left_out {
+        writeln!(terminal, "left out: {}", shown(path))?;
+    }
+    let (files, bytes) = (count(packaged.files.len(), "file"), size(buffer.get_ref().len() as u64));
+    writeln!(terminal, "{}: {files}, {bytes}", output.display())?;
+    Ok(Outcome::Done)
+}
+
+/// A path is taken as one; anything else is a skill's name.
+fn find(options: &Options) -> Result<PathBuf> {
+    let path = Path::new(&options.skill);
+    if options.skill.contains('/') || options.skill == "." || options.skill == ".." {
+        if !path.is_dir() {
+            bail!("{}: there is no such directory", path.display());
+        }
+        return Ok(path.to_owned());
+    }
+    Ok(directory_of(&*options.places.discover()?.find(&options.skill)?))
+}
+
+/// Writes the archive whole or not at all.
+fn save(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let context = || format!("{} cannot be written", path.display());
+    let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
+    file.write_all(bytes).with_context(context)?;
+    if force {
+        file.persist(path).with_context(context)?;
+    } else if let Err(error) = file.persist_noclobber(path) {
+        if error.error.kind() == std::io::ErrorKind::AlreadyExists {
+            bail!("{} exists; --force replaces it, --output FILE writes elsewhere", path.display());
+        }
+        return Err(error).with_context(context);
+    }
+    Ok(())
+}

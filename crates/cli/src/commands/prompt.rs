@@ -1,0 +1,108 @@
+//! `prowess prompt`
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+use prowess_catalog::{Activation, ManualSkills, OverviewOptions, Rendered, SectionTemplate};
+use serde_json::json;
+
+use crate::commands::Outcome;
+use crate::options::Places;
+use crate::terminal::{Terminal, count};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The form of the overview
+    #[arg(long, value_enum, default_value_t = Form::Section)]
+    form: Form,
+    /// Show this skill as loaded
+    #[arg(long, value_name = "NAME")]
+    loaded: Vec<String>,
+    /// Tell the model to read files itself, where it has no tool to load a skill
+    #[arg(long)]
+    read_file: bool,
+    /// List skills that only people may start, marked as such
+    #[arg(long)]
+    manual: bool,
+    /// Show what files each skill has
+    #[arg(long)]
+    resources: bool,
+    /// A template for the section, with the slots {skills_locations} and {skills_list}
+    #[arg(long, value_name = "FILE")]
+    template: Option<std::path::PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    places: Places,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// The whole section of the system prompt
+    Section,
+    /// Its list of skills alone
+    List,
+    /// The specification's <available_skills>
+    Xml,
+    /// One line a skill
+    Compact,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let skills = options.places.discover()?;
+    for name in &options.loaded {
+        skills.find(name)?;
+    }
+    let view = skills.catalog.view_all();
+    let mut overview = OverviewOptions::default();
+    overview.loaded = options.loaded.iter().map(String::as_str).collect();
+    overview.create_in.clone_from(&skills.create_in);
+    if options.read_file {
+        overview.activation = Activation::ReadFile;
+    }
+    if options.manual {
+        overview.manual = ManualSkills::Marked;
+    }
+    let list = || {
+        view.overview(&overview, &|entry| {
+            let wanted = options.resources || overview.loaded.contains(entry.skill.name.as_str());
+            wanted.then(|| entry.resources(skills.links, 1).counts())
+        })
+    };
+    let rendered = match options.form {
+        Form::Section => template(options)?.render(&view.locations(), &list().text),
+        Form::List => list(),
+        Form::Xml => view.overview_xml(),
+        Form::Compact => view.overview_compact(),
+    };
+    print(&rendered, view.entries().len(), options.json, terminal)?;
+    let untrusted = skills.catalog.untrusted().len();
+    if untrusted > 0 {
+        terminal.flush()?;
+        let what = count(untrusted, "project skill");
+        writeln!(
+            anstream::stderr(),
+            "{what} left out: this project is not trusted; --trust-project puts them in"
+        )?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn template(options: &Options) -> Result<SectionTemplate> {
+    let Some(path) = &options.template else { return Ok(SectionTemplate::default()) };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the template {} cannot be read", path.display()))?;
+    SectionTemplate::parse(&text).with_context(|| path.display().to_string())
+}
+
+fn print(rendered: &Rendered, skills: usize, json: bool, terminal: &mut Terminal) -> Result<()> {
+    if json {
+        return terminal.json(&json!({ "text": rendered.text, "tokens": rendered.tokens, "skills": skills }));
+    }
+    writeln!(terminal, "{}", rendered.text)?;
+    terminal.flush()?;
+    writeln!(anstream::stderr(), "{}, about {} tokens", count(skills, "skill"), rendered.tokens)?;
+    Ok(())
+}

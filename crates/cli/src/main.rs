@@ -1,0 +1,87 @@
+//! `prowess`: finds, checks and shows Agent Skills.
+
+#![allow(clippy::doc_markdown, reason = "doc comments on arguments are help texts, which have no markup")]
+
+mod check;
+mod commands;
+mod options;
+mod progress;
+mod skills;
+mod terminal;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::commands::Outcome;
+use crate::options::Cli;
+use crate::terminal::Terminal;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let mut terminal = Terminal::new(cli.color);
+    init_log(cli.verbose, &terminal);
+    let result = commands::run(cli.command, &mut terminal).and_then(|outcome| {
+        terminal.flush()?;
+        Ok(outcome)
+    });
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => ExitCode::FAILURE,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing can be done about an error stream that is closed.
+            let _ =
+                writeln!(anstream::stderr(), "prowess: {}", prowess_catalog::one_line(&format!("{error:#}")));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whoever read our output has read enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Help goes out as it is; a mistake is told in one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    let text = error.render().to_string();
+    let told: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let told = told.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ");
+    let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess --help` shows what there is");
+    ExitCode::from(2)
+}
+
+fn init_log(verbose: u8, terminal: &Terminal) {
+    let level = match verbose {
+        0 => return,
+        1 => tracing::Level::INFO,
+        2 => tracing::Level::DEBUG,
+        _ => tracing::Level::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(io::stderr)
+        .with_ansi(terminal.errors_are_styled())
+        .init();
+}

@@ -1,0 +1,98 @@
+//! The catalog that a command works on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use prowess_catalog::{Catalog, Entry, Layers, Links, ScanOptions, Surroundings, Trust};
+
+use crate::options::Places;
+use crate::progress::Progress;
+
+/// The skills of the places that were asked for.
+pub(crate) struct Skills {
+    pub(crate) catalog: Catalog,
+    pub(crate) links: Links,
+    /// Where a person could put a first skill.
+    pub(crate) create_in: Vec<String>,
+}
+
+impl Places {
+    /// How to scan.
+    pub(crate) fn scan_options(&self) -> ScanOptions {
+        let mut options = ScanOptions::default();
+        options.hidden = self.hidden;
+        options.nested = self.nested;
+        options.gitignore = self.gitignore;
+        options.max_depth = self.max_depth.unwrap_or(options.max_depth);
+        if self.follow_links {
+            options.links = Links::Anywhere;
+        }
+        options
+    }
+
+    /// Finds the skills.
+    pub(crate) fn discover(&self) -> Result<Skills> {
+        let surroundings = self.surroundings()?;
+        let mut layers = Layers::default();
+        if self.trust_project {
+            layers.project_trust = Trust::Trusted;
+        }
+        let create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
+        let roots = if self.only {
+            if surroundings.explicit.is_empty() {
+                bail!("--only needs a directory to look in: add --root DIR, or set SKILLS_ROOT");
+            }
+            surroundings.explicit.iter().map(prowess_catalog::Root::explicit).collect()
+        } else {
+            layers.resolve(&surroundings)
+        };
+        for root in &roots {
+            if !root.path.is_dir() {
+                bail!(
+                    "--root {}: there is no such directory; check the path, or create it",
+                    root.path.display()
+                );
+            }
+        }
+        let options = self.scan_options();
+        let _progress = Progress::start("looking for skills");
+        let catalog = Catalog::discover(&roots, &options);
+        Ok(Skills { catalog, links: options.links, create_in })
+    }
+
+    fn surroundings(&self) -> Result<Surroundings> {
+        let mut surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
+        surroundings.explicit.extend(self.root.iter().cloned());
+        Ok(surroundings)
+    }
+}
+
+impl Skills {
+    /// The skill called `name`, trusted or not; else an error that helps.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>> {
+        let untrusted = || self.catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);
+        if let Some(entry) = self.catalog.get(name).or_else(untrusted) {
+            return Ok(Arc::clone(entry));
+        }
+        let shown = crate::terminal::shown(name);
+        let hits = self.catalog.view_all().search(name);
+        match hits.first() {
+            Some(hit) => bail!(
+                "there is no skill `{shown}`; did you mean `{}`? `prowess list` shows all",
+                hit.entry.skill.name
+            ),
+            None if self.catalog.entries().is_empty() && self.catalog.untrusted().is_empty() => {
+                bail!(
+                    "there is no skill `{shown}`: no skills were found at all; `prowess new {shown}` makes one, --root DIR looks elsewhere"
+                )
+            }
+            None => bail!("there is no skill `{shown}`; `prowess list` shows all"),
+        }
+    }
+}
+
+/// The directory of an entry on the local disk.
+pub(crate) fn directory_of(entry: &Entry) -> PathBuf {
+    PathBuf::from(entry.skill.location.directory())
+}

@@ -1,0 +1,190 @@
+//! Where output goes: styles and tables on a terminal, plain lines in a pipe.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use prowess_catalog::one_line;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::options::Color;
+
+/// Narrower than this, columns are not cut any further.
+const NARROWEST: usize = 20;
+
+/// Standard output.
+pub(crate) struct Terminal {
+    out: BufWriter<AutoStream<io::Stdout>>,
+    choice: ColorChoice,
+    /// The columns of the screen, when there is one.
+    width: Option<usize>,
+}
+
+impl Terminal {
+    pub(crate) fn new(color: Color) -> Self {
+        let choice = match color {
+            Color::Auto => AutoStream::choice(&io::stdout()),
+            Color::Always => ColorChoice::AlwaysAnsi,
+            Color::Never => ColorChoice::Never,
+        };
+        let width = io::stdout().is_terminal().then(|| {
+            terminal_size::terminal_size()
+                .map_or(80, |(terminal_size::Width(columns), _)| usize::from(columns))
+        });
+        Self { out: BufWriter::new(AutoStream::new(io::stdout(), choice)), choice, width }
+    }
+
+    /// Whether a person looks at the output as it comes.
+    pub(crate) fn is_screen(&self) -> bool {
+        self.width.is_some()
+    }
+
+    /// Whether output has styles.
+    pub(crate) fn is_styled(&self) -> bool {
+        self.choice != ColorChoice::Never
+    }
+
+    /// Whether the error stream may have styles.
+    pub(crate) fn errors_are_styled(&self) -> bool {
+        self.is_styled() && io::stderr().is_terminal()
+    }
+
+    /// The columns to draw in.
+    pub(crate) fn width(&self) -> usize {
+        self.width.unwrap_or(120)
+    }
+
+    /// Prints a value as indented JSON.
+    pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut self.out, value)?;
+        writeln!(self.out)?;
+        Ok(())
+    }
+
+    /// Prints rows: aligned under a heading on a screen, with the last column cut to fit; else one
+    /// line each with tabs between the columns, whole.
+    pub(crate) fn table(&mut self, heading: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+        let Some(width) = self.width else {
+            for row in rows {
+                writeln!(self.out, "{}", row.join("\t"))?;
+            }
+            return Ok(());
+        };
+        let columns = heading.len();
+        let mut widths: Vec<usize> = heading.iter().map(|title| title.width()).collect();
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        // No column but the last may take more than a third, so that the last one has room.
+        for column in &mut widths[..columns - 1] {
+            *column = (*column).min((width / 3).max(NARROWEST));
+        }
+        let taken: usize = widths[..columns - 1].iter().map(|width| width + 2).sum();
+        widths[columns - 1] = width.saturating_sub(taken).max(NARROWEST);
+        let titles: Vec<String> = heading.iter().map(|title| (*title).to_owned()).collect();
+        self.line(&titles, &widths, Style::Heading)?;
+        rows.iter().try_for_each(|row| self.line(row, &widths, Style::Name))
+    }
+
+    fn line(&mut self, cells: &[String], widths: &[usize], first: Style) -> io::Result<()> {
+        for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            let cut = cut(cell, *width);
+            let style = if at == 0 || first == Style::Heading { first } else { Style::Plain };
+            write!(self.out, "{}", styled(&cut, style))?;
+            if at + 1 < cells.len() {
+                write!(self.out, "{:1$}", "", width - cut.width() + 2)?;
+            }
+        }
+        writeln!(self.out)
+    }
+}
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// How a piece of text looks on a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Heading,
+    Name,
+    Faint,
+    Good,
+    Bad,
+}
+
+/// `text` in a style; the stream removes it where styles are not wanted.
+pub(crate) fn styled(text: impl Display, style: Style) -> impl Display {
+    let code = match style {
+        Style::Plain => return text.to_string(),
+        Style::Heading => "1;4",
+        Style::Name => "1;36",
+        Style::Faint => "2",
+        Style::Good => "32",
+        Style::Bad => "1;31",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// Text that a stranger wrote, on one line and without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    one_line(text).into_owned()
+}
+
+/// `text` in at most `width` columns, with an ellipsis where it was cut.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push('…');
+    kept
+}
+
+/// Bytes in the unit that a person would use.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+/// `1 skill`, `2 skills`.
+pub(crate) fn count(number: usize, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_by_columns_not_characters() {
+        assert_eq!(cut("plain", 5), "plain");
+        assert_eq!(cut("a longer text", 6), "a lon…");
+        assert_eq!(cut("潮汐日志", 5), "潮汐…");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!([size(5), size(2048), size(3_500_000)], ["5 B", "2.0 KiB", "3.3 MiB"]);
+    }
+}
