@@ -35,6 +35,7 @@ const MIN_FILES_PER_THREAD: usize = 32;
 /// A write goes to a temporary file beside its target, named `.prowess-….tmp`, and is renamed into
 /// place. It keeps the permissions of the file that it replaces, without the set-uid and set-gid bits,
 /// and belongs to whoever runs this process.
+///
 /// Changes by other processes are excluded by advisory locks if those take them, as other values of
 /// this type do. A file with several hard links is never changed in place: the other names keep what
 /// they have.

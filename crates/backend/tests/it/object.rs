@@ -16,23 +16,46 @@ use prowess_backend::{Backend, Edit, GlobQuery, ObjectBackend, VirtualPath, Writ
 
 use crate::cage::{at, code};
 
-/// A store in which another process always writes first.
-#[derive(Debug, Default)]
-struct Contested {
+/// How a store answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// As if another process always wrote first.
+    Contested,
+    /// After others have had their turn, as over a network.
+    Slow,
+}
+
+/// A memory store with a manner of its own.
+#[derive(Debug)]
+struct Wrapped {
     store: InMemory,
+    manner: Manner,
     refused: AtomicUsize,
 }
 
-impl fmt::Display for Contested {
+impl Wrapped {
+    fn new(manner: Manner) -> Arc<Self> {
+        Arc::new(Self { store: InMemory::new(), manner, refused: AtomicUsize::new(0) })
+    }
+
+    async fn wait(&self) {
+        if self.manner == Manner::Slow {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl fmt::Display for Wrapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Contested")
+        f.write_str("Wrapped")
     }
 }
 
 #[async_trait]
-impl ObjectStore for Contested {
+impl ObjectStore for Wrapped {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        if let PutMode::Update(_) = options.mode {
+        self.wait().await;
+        if self.manner == Manner::Contested && matches!(options.mode, PutMode::Update(_)) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Error::Precondition { path: location.to_string(), source: "changed".into() });
         }
@@ -48,6 +71,7 @@ impl ObjectStore for Contested {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.wait().await;
         self.store.get_opts(location, options).await
     }
 
@@ -70,7 +94,7 @@ impl ObjectStore for Contested {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_race_is_a_conflict_after_a_bounded_number_of_attempts() {
-    let store = Arc::new(Contested::default());
+    let store = Wrapped::new(Manner::Contested);
     let backend = ObjectBackend::new(store.clone(), VirtualPath::root());
     backend.write(&at("/file"), "text".into(), WriteMode::Replace).await.unwrap();
     assert_eq!(code(backend.append(&at("/file"), "x".into())).await, "conflict");
@@ -83,7 +107,7 @@ async fn a_lost_race_is_a_conflict_after_a_bounded_number_of_attempts() {
 /// Two values of the type over one store are to each other as two processes are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_backends_over_one_store_lose_nothing() {
-    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let store: Arc<dyn ObjectStore> = Wrapped::new(Manner::Slow);
     let tasks: Vec<_> = (0..4)
         .map(|number| {
             let backend = ObjectBackend::new(Arc::clone(&store), at("/prefix"));

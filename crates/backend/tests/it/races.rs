@@ -135,13 +135,17 @@ async fn a_file_that_grows_while_it_is_read_stays_within_the_limit() {
 /// Two values of the type over one directory are to each other as two processes are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_backends_over_one_directory_lose_nothing() {
+    const BACKENDS: usize = 4;
+    const CHANGES: usize = 25;
     let cage = Cage::new();
-    fs::write(cage.inside("file"), "count: \n").unwrap();
-    let tasks: Vec<_> = (0..4)
+    // Large enough that reading and rewriting it takes a while.
+    let padding = "x".repeat(400_000);
+    fs::write(cage.inside("file"), format!("count: \n{padding}\n")).unwrap();
+    let tasks: Vec<_> = (0..BACKENDS)
         .map(|number| {
             let backend = LocalBackend::open(cage.inside("")).unwrap();
             tokio::spawn(async move {
-                for round in 0..10 {
+                for round in 0..CHANGES {
                     if number % 2 == 0 {
                         backend.edit(&at("/file"), &Edit::unique("count: ", "count: I")).await.unwrap();
                     } else {
@@ -155,8 +159,9 @@ async fn separate_backends_over_one_directory_lose_nothing() {
         task.await.unwrap();
     }
     let text = fs::read_to_string(cage.inside("file")).unwrap();
-    assert_eq!(text.lines().next(), Some(format!("count: {}", "I".repeat(20)).as_str()));
-    assert_eq!(text.lines().count(), 21, "{text}");
+    let changes = BACKENDS / 2 * CHANGES;
+    assert_eq!(text.lines().next(), Some(format!("count: {}", "I".repeat(changes)).as_str()));
+    assert_eq!(text.lines().count(), 2 + changes);
 }
 
 #[tokio::test(start_paused = true)]
