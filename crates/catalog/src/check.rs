@@ -48,7 +48,7 @@ pub struct CheckReport {
     pub id: String,
     /// The skill, if a loader would load it.
     pub skill: Option<Skill>,
-    /// Everything that was found.
+    /// Everything that was found, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
     /// The manifest's bytes, as far as it could be read.
     pub source: Vec<u8>,
@@ -177,6 +177,7 @@ pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> io::Resu
             report.diagnostics.push(missing.hint("`prowess new NAME` makes a skill"));
         }
     }
+    report.diagnostics.sort_by_key(|found| found.span.as_ref().map(|span| span.start));
     for found in &mut report.diagnostics {
         if *found.file == *location.as_str() {
             found.file = shown(&report.file).into();

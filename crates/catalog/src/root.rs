@@ -169,6 +169,13 @@ impl Surroundings {
     }
 }
 
+impl Surroundings {
+    /// The explicit roots alone; relative paths are taken from the working directory.
+    pub fn explicit_roots(&self) -> impl Iterator<Item = Root> {
+        self.explicit.iter().map(|path| Root::explicit(self.working_directory.join(path)))
+    }
+}
+
 impl Layers {
     /// The roots that exist, from least to most precedence.
     ///
@@ -193,7 +200,7 @@ impl Layers {
                 self.collect(directory, layers, kind, &mut roots);
             }
         }
-        roots.extend(surroundings.explicit.iter().map(Root::explicit));
+        roots.extend(surroundings.explicit_roots());
         roots
     }
 

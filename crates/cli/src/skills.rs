@@ -43,15 +43,15 @@ impl Places {
             if surroundings.explicit.is_empty() {
                 bail!("--only needs a directory to look in: add --root DIR, or set SKILLS_ROOT");
             }
-            surroundings.explicit.iter().map(prowess_catalog::Root::explicit).collect()
+            surroundings.explicit_roots().collect()
         } else {
             layers.resolve(&surroundings)
         };
-        for root in &roots {
-            if !root.path.is_dir() {
+        for path in &surroundings.explicit {
+            if !surroundings.working_directory.join(path).is_dir() {
                 bail!(
-                    "--root {}: there is no such directory; check the path, or create it",
-                    root.path.display()
+                    "{}: there is no such directory to look in; check --root and SKILLS_ROOT",
+                    path.display()
                 );
             }
         }
@@ -76,18 +76,25 @@ impl Skills {
             return Ok(Arc::clone(entry));
         }
         let shown = crate::terminal::shown(name);
-        let hits = self.catalog.view_all().search(name);
-        match hits.first() {
-            Some(hit) => bail!(
-                "there is no skill `{shown}`; did you mean `{}`? `prowess list` shows all",
-                hit.entry.skill.name
-            ),
-            None if self.catalog.entries().is_empty() && self.catalog.untrusted().is_empty() => {
-                bail!(
-                    "there is no skill `{shown}`: no skills were found at all; `prowess new {shown}` makes one, --root DIR looks elsewhere"
-                )
+        let known = || {
+            self.catalog
+                .entries()
+                .iter()
+                .chain(self.catalog.untrusted())
+                .map(|entry| entry.skill.name.as_str())
+        };
+        let alike = |known: &str| {
+            if known.contains(name) { 1.0 } else { strsim::jaro_winkler(known, name) }
+        };
+        let nearest = known().map(|known| (alike(known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
+        match nearest {
+            Some((likeness, known)) if likeness > 0.8 => {
+                bail!("there is no skill `{shown}`; did you mean `{known}`? `prowess list` shows all")
             }
-            None => bail!("there is no skill `{shown}`; `prowess list` shows all"),
+            Some(_) => bail!("there is no skill `{shown}`; `prowess list` shows all"),
+            None => bail!(
+                "there is no skill `{shown}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
+            ),
         }
     }
 }

@@ -64,41 +64,44 @@ impl Terminal {
     /// Prints rows: aligned under a heading on a screen, with the last column cut to fit; else one
     /// line each with tabs between the columns, whole.
     pub(crate) fn table(&mut self, heading: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
-        let Some(width) = self.width else {
-            for row in rows {
-                writeln!(self.out, "{}", row.join("\t"))?;
-            }
-            return Ok(());
-        };
-        let columns = heading.len();
-        let mut widths: Vec<usize> = heading.iter().map(|title| title.width()).collect();
-        for row in rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.width());
-            }
+        match self.width {
+            Some(width) => write!(self.out, "{}", aligned(heading, rows, width)),
+            None => rows.iter().try_for_each(|row| writeln!(self.out, "{}", row.join("\t"))),
         }
-        // No column but the last may take more than a third, so that the last one has room.
-        for column in &mut widths[..columns - 1] {
-            *column = (*column).min((width / 3).max(NARROWEST));
-        }
-        let taken: usize = widths[..columns - 1].iter().map(|width| width + 2).sum();
-        widths[columns - 1] = width.saturating_sub(taken).max(NARROWEST);
-        let titles: Vec<String> = heading.iter().map(|title| (*title).to_owned()).collect();
-        self.line(&titles, &widths, Style::Heading)?;
-        rows.iter().try_for_each(|row| self.line(row, &widths, Style::Name))
     }
+}
 
-    fn line(&mut self, cells: &[String], widths: &[usize], first: Style) -> io::Result<()> {
-        for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
+/// The rows below their heading, in columns that fit into `width`.
+fn aligned(heading: &[&str], rows: &[Vec<String>], width: usize) -> String {
+    let last = heading.len() - 1;
+    let mut widths: Vec<usize> = heading.iter().map(|title| title.width()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    // No column but the last may take more than a third, so that the last one has room.
+    for column in &mut widths[..last] {
+        *column = (*column).min((width / 3).max(NARROWEST));
+    }
+    let taken: usize = widths[..last].iter().map(|width| width + 2).sum();
+    widths[last] = width.saturating_sub(taken).max(NARROWEST);
+
+    let mut text = String::new();
+    let titles: Vec<String> = heading.iter().map(|title| (*title).to_owned()).collect();
+    let styles = std::iter::once(Style::Heading).chain(std::iter::repeat(Style::Name));
+    for (row, first) in std::iter::once(&titles).chain(rows).zip(styles) {
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let cut = cut(cell, *width);
             let style = if at == 0 || first == Style::Heading { first } else { Style::Plain };
-            write!(self.out, "{}", styled(&cut, style))?;
-            if at + 1 < cells.len() {
-                write!(self.out, "{:1$}", "", width - cut.width() + 2)?;
+            text.push_str(&styled(&cut, style));
+            if at < last {
+                text.extend(std::iter::repeat_n(' ', width - cut.width() + 2));
             }
         }
-        writeln!(self.out)
+        text.push('\n');
     }
+    text
 }
 
 impl Write for Terminal {
@@ -123,7 +126,7 @@ pub(crate) enum Style {
 }
 
 /// `text` in a style; the stream removes it where styles are not wanted.
-pub(crate) fn styled(text: impl Display, style: Style) -> impl Display {
+pub(crate) fn styled(text: impl Display, style: Style) -> String {
     let code = match style {
         Style::Plain => return text.to_string(),
         Style::Heading => "1;4",
@@ -181,6 +184,31 @@ mod tests {
         assert_eq!(cut("plain", 5), "plain");
         assert_eq!(cut("a longer text", 6), "a lon…");
         assert_eq!(cut("潮汐日志", 5), "潮汐…");
+    }
+
+    #[test]
+    fn tables_fit_the_screen() {
+        let rows = vec![
+            vec![
+                "csv-report".to_owned(),
+                "project".to_owned(),
+                "Profiles a table and writes a report.".to_owned(),
+            ],
+            vec![
+                "潮汐".to_owned(),
+                "user".to_owned(),
+                "记录每天的潮汐时间。当用户计划赶海时使用。".to_owned(),
+            ],
+        ];
+        let table =
+            anstream::adapter::strip_str(&aligned(&["NAME", "SOURCE", "DESCRIPTION"], &rows, 44)).to_string();
+        assert_eq!(
+            table,
+            "NAME        SOURCE   DESCRIPTION\n\
+             csv-report  project  Profiles a table and w…\n\
+             潮汐        user     记录每天的潮汐时间。当…\n"
+        );
+        assert!(table.lines().all(|line| line.width() <= 44));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use prowess_catalog::{CheckReport, Severity};
 
 use crate::check::severity;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, shown};
 
 pub(crate) fn report(report: &CheckReport, terminal: &mut Terminal) -> Result<()> {
     for found in &report.diagnostics {
@@ -32,9 +32,9 @@ pub(crate) fn report(report: &CheckReport, terminal: &mut Terminal) -> Result<()
     Ok(())
 }
 
-/// Text after `::`, escaped so that it cannot become a command of its own.
+/// Text after `::`: on one line, so that it cannot become a command of its own.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    shown(text).replace('%', "%25")
 }
 
 fn property(text: &str) -> String {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn text_cannot_become_a_command() {
-        assert_eq!(data("100%\n::error::x"), "100%25%0A::error::x");
+        assert_eq!(data("100%\n::error::x\u{1b}[2J"), "100%25 ::error::x[2J");
         assert_eq!(property("a,b:c"), "a%2Cb%3Ac");
     }
 }

@@ -5,14 +5,15 @@ use std::io::Write as _;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use prowess_catalog::{
-    Diagnostic, Entry, Resource, ResourceKind, Resources, Root, Skill, Value, estimate_tokens,
+    Diagnostic, Entry, OverviewOptions, Resource, ResourceKind, Resources, Root, Skill, Value,
+    estimate_tokens,
 };
 use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::options::Places;
 use crate::skills::Skills;
-use crate::terminal::{Style, Terminal, shown, size, styled};
+use crate::terminal::{Style, Terminal, count, shown, size, styled};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -51,13 +52,17 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let entry = skills.find(&options.name)?;
     let text = entry.read_text(skills.links).map_err(|error| anyhow!("{error}"))?;
     let resources = entry.resources(skills.links, 1);
-    let overview = format!("{} {}", entry.skill.name, entry.skill.description);
+    let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
+    let overview = alone.overview(&OverviewOptions::default(), &|_| None);
     let info = Info {
         skill: &text.skill,
         source: &entry.root,
         digest: text.digest.to_string(),
         model_visible: skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable(),
-        tokens: Tokens { overview: estimate_tokens(&overview), instructions: estimate_tokens(text.body()) },
+        tokens: Tokens {
+            overview: if alone.entries().is_empty() { 0 } else { overview.tokens },
+            instructions: estimate_tokens(text.body()),
+        },
         lines: text.document().lines().count(),
         resources: &resources.files,
         resources_capped: resources.capped,
@@ -132,11 +137,21 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
         writeln!(terminal, "\n{}", styled("shadows", Style::Heading))?;
         info.shadows.iter().try_for_each(|location| writeln!(terminal, "  {}", shown(location)))?;
     }
-    if !info.diagnostics.is_empty() {
-        writeln!(terminal, "\n{}", styled("diagnostics", Style::Heading))?;
-        info.diagnostics
-            .iter()
-            .try_for_each(|found| writeln!(terminal, "  {}", shown(&found.to_string())))?;
+    print_diagnostics(info, terminal)
+}
+
+/// What matters; what is merely worth knowing is counted.
+fn print_diagnostics(info: &Info<'_>, terminal: &mut Terminal) -> Result<()> {
+    if info.diagnostics.is_empty() {
+        return Ok(());
+    }
+    writeln!(terminal, "\n{}", styled("diagnostics", Style::Heading))?;
+    let (notes, matter): (Vec<&Diagnostic>, Vec<&Diagnostic>) =
+        info.diagnostics.iter().copied().partition(|found| found.severity == prowess_catalog::Severity::Info);
+    matter.iter().try_for_each(|found| writeln!(terminal, "  {}", shown(&found.to_string())))?;
+    if !notes.is_empty() {
+        let directory = shown(info.skill.location.directory());
+        writeln!(terminal, "  {}: `prowess check {directory}` shows them", count(notes.len(), "note"))?;
     }
     Ok(())
 }

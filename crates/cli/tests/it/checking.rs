@@ -1,0 +1,150 @@
+//! `check`, in all its forms.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::world::{World, examples};
+
+fn flawed() -> World {
+    let world = World::new();
+    world
+        .skill("project/skills", "good", "Is as it should be. Use as an example.")
+        .skill("project/skills", "colon", "Use when: something. Use it.")
+        .file(
+            "project/skills/wrong-name/SKILL.md",
+            "\u{FEFF}---\nname: Right_Name\ndescription: x\nallowed-tools: Read, Write\nauthor: me\n---\n[a](references/none.md)\n",
+        )
+        .file("project/skills/case/skill.md", "---\nname: case\n---\n");
+    world
+}
+
+#[test]
+fn the_examples_are_valid() {
+    let world = World::new();
+    let checked = world.json(&["check", "--json", &examples()]);
+    assert!(checked.as_array().unwrap().len() >= 6);
+    for skill in checked.as_array().unwrap() {
+        assert_eq!((&skill["valid_strict"], &skill["advice"]), (&json!(true), &json!([])), "{skill}");
+    }
+}
+
+#[test]
+fn people_see_every_finding_with_its_line() {
+    assert_snapshot!(flawed().run(&["check", "skills"]));
+}
+
+#[test]
+fn a_valid_skill_is_one_line_and_exit_0() {
+    assert_snapshot!(flawed().run(&["check", "skills/good"]));
+    assert_snapshot!(flawed().run(&["check", "skills/good/SKILL.md"]));
+}
+
+#[test]
+fn jsonl_has_one_object_for_each_directory_given() {
+    let world = flawed();
+    world.file("project/skills/none/README.md", "");
+    let output = world.output(&[
+        "check",
+        "--format",
+        "jsonl",
+        "skills/good/",
+        "skills/none",
+        "skills/case",
+        "skills/colon",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let objects: Vec<serde_json::Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let brief: Vec<_> = objects
+        .iter()
+        .map(|object| {
+            json!([
+                object["id"],
+                object["valid_strict"],
+                object["loads_lenient"],
+                object["name"],
+                object["diagnostics"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        json!(brief),
+        json!([
+            ["skills/good/", true, true, "good", []],
+            ["skills/none", false, false, null, ["missing-skill-md"]],
+            ["skills/case", false, false, null, ["file-name-case"]],
+            ["skills/colon", false, true, "colon", ["yaml-repaired"]],
+        ])
+    );
+    let keys: Vec<_> = objects[0].as_object().unwrap().keys().cloned().collect();
+    for key in [
+        "id",
+        "valid_strict",
+        "loads_lenient",
+        "name",
+        "description",
+        "diagnostics",
+        "allowed_tools",
+        "metadata",
+        "model_visible",
+    ] {
+        assert!(keys.iter().any(|have| have == key), "{key}");
+    }
+}
+
+#[test]
+fn jsonl_of_a_tree_has_one_object_for_each_skill_in_it() {
+    let world = World::new();
+    for number in 0..2000 {
+        world.skill("project/tree", &format!("skill-{number}"), "Is one of many. Use for tests.");
+    }
+    let output = world.stdout(&["check", "--format", "jsonl", "tree"]);
+    assert_eq!(output.lines().count(), 2000);
+    assert!(output.lines().all(|line| line.contains("\"valid_strict\":true")));
+}
+
+#[test]
+fn other_forms_are_for_other_programs() {
+    let world = flawed();
+    assert_snapshot!(world.run(&["check", "--format", "github", "skills/wrong-name"]));
+    let log = world.json(&["check", "--format", "sarif", "skills"]);
+    assert_eq!(log["version"], "2.1.0");
+    let result = &log["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "file-name-case");
+    assert_eq!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "skills/case/skill.md");
+}
+
+#[test]
+fn profiles_have_their_own_rules() {
+    let world = World::new();
+    let skill = |name: &str, more: &str| {
+        world.file(
+            &format!("project/{name}/SKILL.md"),
+            &format!("---\nname: {name}\ndescription: Does a thing. Use for <x>.\n{more}---\nBody.\n"),
+        );
+    };
+    skill("claude-helper", "");
+    skill("with-model", "model: small\n");
+    let valid = |profile: &str, path: &str| {
+        world.json(&["check", "--json", "--profile", profile, path])[0]["valid_strict"].clone()
+    };
+    assert_eq!(
+        [valid("spec", "claude-helper"), valid("claude", "claude-helper")],
+        [json!(true), json!(false)]
+    );
+    assert_eq!([valid("spec", "with-model"), valid("prowess", "with-model")], [json!(false), json!(true)]);
+}
+
+#[test]
+fn fix_mends_what_is_safe_and_keeps_the_rest() {
+    let world = flawed();
+    assert_snapshot!(world.run(&["check", "--fix", "skills/colon", "skills/wrong-name"]));
+    assert_snapshot!(std::fs::read_to_string(world.path("project/skills/wrong-name/SKILL.md")).unwrap());
+    assert_eq!(
+        std::fs::read_to_string(world.path("project/skills/colon/SKILL.md")).unwrap(),
+        "---\nname: colon\ndescription: \"Use when: something. Use it.\"\n---\n\n# colon\n\nDo it.\n"
+    );
+}

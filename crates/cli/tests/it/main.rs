@@ -1,0 +1,9 @@
+//! The binary as a person uses it: exit code, output and errors together.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod authoring;
+mod checking;
+mod mistakes;
+mod showing;
+mod world;

@@ -1,0 +1,83 @@
+//! A home, a project and a binary to run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// An empty home and an empty project under version control.
+pub(crate) struct World {
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let world = Self { directory: tempfile::tempdir().unwrap() };
+        for path in ["home", "project/.git"] {
+            std::fs::create_dir_all(world.directory.path().join(path)).unwrap();
+        }
+        world
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    /// Writes a file, with the directories that it needs.
+    pub(crate) fn file(&self, path: &str, text: &str) -> &Self {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Writes a skill below `root`.
+    pub(crate) fn skill(&self, root: &str, name: &str, description: &str) -> &Self {
+        let text = format!("---\nname: {name}\ndescription: {description}\n---\n\n# {name}\n\nDo it.\n");
+        self.file(&format!("{root}/{name}/SKILL.md"), &text)
+    }
+
+    /// Runs `prowess` in the project.
+    pub(crate) fn output(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_prowess"))
+            .args(args)
+            .current_dir(self.path("project"))
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// The standard output of a run that must succeed.
+    pub(crate) fn stdout(&self, args: &[&str]) -> String {
+        let output = self.output(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The JSON that a run prints, whatever its exit code.
+    pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
+        serde_json::from_slice(&self.output(args).stdout).unwrap()
+    }
+
+    /// Everything a run says, as one text to hold against a snapshot.
+    pub(crate) fn run(&self, args: &[&str]) -> String {
+        let output = self.output(args);
+        let told = |bytes: &[u8]| {
+            String::from_utf8_lossy(bytes).replace(&*self.directory.path().to_string_lossy(), "[WORLD]")
+        };
+        format!(
+            "exit {}\n--- out\n{}--- err\n{}",
+            output.status.code().map_or("by signal".to_owned(), |code| code.to_string()),
+            told(&output.stdout),
+            told(&output.stderr)
+        )
+    }
+}
+
+/// The skills that come with the project.
+pub(crate) fn examples() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/skills").to_string_lossy().into_owned()
+}
