@@ -183,11 +183,28 @@ fn hostile_text_does_not_reach_the_terminal() {
         "r/evil/SKILL.md",
         "---\nname: evil\ndescription: \"a\\e[31mred\\e]52;c;eA==\\a\\u202Etxt\\nnext\"\nlicense: \"\\e[2J\"\n---\n\\e\n",
     );
+    world.file(
+        "r/raw/SKILL.md",
+        "---\nname: raw\u{1b}[31m\ndescription: a\u{1b}]0;x\u{7}b\u{202E}c: d\n---\n\u{1b}[2J [x](references/\u{1b}.md)\n",
+    );
+    world.file(
+        "r/body/SKILL.md",
+        "---\nname: other\ndescription: x\n---\n\u{1b}[2J\u{202E} [x](references/\u{1b}.md)\n",
+    );
+    world.file("r/\u{1b}[31mname/SKILL.md", "---\ndescription: x\n---\n");
     let root = world.path("r");
-    for args in
-        [&["list"][..], &["info", "evil"], &["prompt"], &["search", "red"], &["list", "--diagnostics"]]
-    {
-        let output = world.output(&[args, &["--only", "--root", root.to_str().unwrap()]].concat());
+    let places = ["--only", "--root", root.to_str().unwrap()];
+    for args in [
+        &["list"][..],
+        &["list", "--diagnostics"],
+        &["info", "evil"],
+        &["prompt"],
+        &["search", "red"],
+        &["check"],
+        &["check", "--format", "github"],
+    ] {
+        let places = if args[0] == "check" { &places[2..] } else { &places[..] };
+        let output = world.output(&[args, places].concat());
         for bytes in [&output.stdout, &output.stderr] {
             let text = String::from_utf8_lossy(bytes);
             assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202E}']), "{args:?}: {text:?}");
