@@ -298,16 +298,23 @@ impl Reader<'_, '_, '_> {
         if name.contains("--") {
             add(Code::NameDoubleHyphen, format!("the name `{shown}` has two hyphens in a row"), "use one");
         }
+        if !name.is_ascii() && untrusted::mixes_scripts(name) {
+            let message = format!("the name `{shown}` mixes letters of scripts that look alike");
+            add(Code::SuspiciousUnicode, message, "use one script");
+        }
         if let Some(directory) = directory.filter(|directory| *directory != name) {
             let message = format!(
                 "the name `{shown}` is not the directory's name `{}`",
                 untrusted::one_line(directory)
             );
-            add(Code::NameDirMismatch, message, "rename one of them");
-        }
-        if !name.is_ascii() && untrusted::mixes_scripts(name) {
-            let message = format!("the name `{shown}` mixes letters of scripts that look alike");
-            add(Code::SuspiciousUnicode, message, "use one script");
+            let added = self
+                .findings
+                .add(Code::NameDirMismatch, Some(place.clone()), message)
+                .hint("rename one of them");
+            // The directory says the same in the specification's spelling: there is one way to mend it.
+            if spelt_as_name(name) == directory {
+                added.fix(place.clone(), quote_if_needed(directory));
+            }
         }
     }
 
@@ -599,6 +606,16 @@ impl Reader<'_, '_, '_> {
             }
         }
     }
+}
+
+/// `text` in the spelling that the specification wants of a name.
+fn spelt_as_name(text: &str) -> String {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    words.join("-")
 }
 
 /// `text` as a double-quoted YAML scalar on one line.

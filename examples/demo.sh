@@ -1,0 +1,37 @@
+#!/bin/sh
+# Shows prowess at work on the example skills. Needs no key and no network.
+set -eu
+prowess=${1:-prowess}
+cd "$(dirname "$0")"
+case $prowess in */*) prowess=../$prowess ;; esac
+
+bold='' faint='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+  bold=$(printf '\033[1m') faint=$(printf '\033[2m') plain=$(printf '\033[0m')
+fi
+
+title() {
+  printf '\n%s== %s%s\n%s$ prowess %s%s\n' "$bold" "$1" "$plain" "$faint" "$2" "$plain"
+}
+
+step() {
+  title "$1" "$2"
+  # shellcheck disable=SC2086 # the words of the command are meant to be split
+  $prowess $2
+}
+
+step "Find the skills" "list --only --root skills --resources"
+step "Check them against the open specification" "check skills"
+step "Know one of them" "info python-math --only --root skills"
+step "Find one by words" "search errors in a log --only --root skills"
+step "See what a model is told" "prompt --only --root skills --form list"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+step "Make a skill of your own" "new tide-tables --in $scratch"
+step "Which is valid from the start" "check $scratch/tide-tables"
+printf -- '---\nname: Tide_Tables\ndescription: Looks up tides. Use when: a boat leaves.\nallowed-tools: Read, Bash(git:*)\n---\nLook it up.\n' >"$scratch/tide-tables/SKILL.md"
+title "Break it, and be told how" "check $scratch/tide-tables"
+$prowess check "$scratch/tide-tables" || true
+title "Have it mended" "check --fix $scratch/tide-tables"
+$prowess check --fix "$scratch/tide-tables"
