@@ -312,7 +312,7 @@ impl Reader<'_, '_, '_> {
                 .add(Code::NameDirMismatch, Some(place.clone()), message)
                 .hint("rename one of them");
             // The directory says the same in the specification's spelling: there is one way to mend it.
-            if spelt_as_name(name) == directory {
+            if SkillName::spelling(name) == directory {
                 added.fix(place.clone(), quote_if_needed(directory));
             }
         }
@@ -606,16 +606,6 @@ impl Reader<'_, '_, '_> {
             }
         }
     }
-}
-
-/// `text` in the spelling that the specification wants of a name.
-fn spelt_as_name(text: &str) -> String {
-    let words: Vec<String> = text
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
-    words.join("-")
 }
 
 /// `text` as a double-quoted YAML scalar on one line.

@@ -69,6 +69,21 @@ impl SkillName {
         Ok(Self(name.into_boxed_str()))
     }
 
+    /// `text` in the spelling that the specification wants of a name; empty when nothing is left.
+    ///
+    /// ```
+    /// assert_eq!(prowess_catalog::SkillName::spelling("My Skill_2!"), "my-skill-2");
+    /// ```
+    pub fn spelling(text: &str) -> String {
+        let words: Vec<String> = text
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect();
+        let name: String = words.join("-").chars().take(MAX_NAME_CHARS).collect();
+        name.trim_end_matches('-').to_owned()
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Code, Location, Skill};
+use prowess_catalog::{Code, Location, Skill, SkillName};
 use serde_json::json;
 
 use crate::commands::Outcome;
@@ -77,7 +77,7 @@ fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
         .iter()
         .find(|found| found.code.fails_strict() || found.code == Code::SuspiciousUnicode)
     {
-        let suggestion = suggest(name);
+        let suggestion = SkillName::spelling(name);
         let hint = if suggestion.is_empty() || suggestion == name {
             String::new()
         } else {
@@ -86,22 +86,6 @@ fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
         bail!("`{}` cannot be made: {}{hint}", shown(name), found.message);
     }
     Ok(())
-}
-
-/// The name as the specification would have it.
-fn suggest(name: &str) -> String {
-    let words: Vec<String> = name
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
-    words
-        .join("-")
-        .chars()
-        .take(prowess_catalog::MAX_NAME_CHARS)
-        .collect::<String>()
-        .trim_end_matches('-')
-        .to_owned()
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {

@@ -1,0 +1,42 @@
+//! The documents say what the code says.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use prowess_catalog::{Code, CodeClass, Severity};
+
+/// `docs/diagnostics.md` as the code would have it; `PROWESS_WRITE_DOCS=1` writes it.
+#[test]
+fn the_page_of_diagnostics_lists_every_code() {
+    let mut page = String::from(
+        "# Diagnostics\n\nEvery finding has a stable code. *Loading* says what becomes of the skill when an agent loads it;\n\
+         *check* says whether `prowess check` calls it an error under the profile `spec`.\n",
+    );
+    for (class, heading, text) in [
+        (CodeClass::Breach, "Breaches of the specification", "What the open specification forbids."),
+        (CodeClass::Advice, "Advice", "What is allowed and likely a mistake, or refused by other clients."),
+        (
+            CodeClass::Discovery,
+            "Discovery",
+            "What was met while looking for skills: `prowess list --diagnostics`.",
+        ),
+    ] {
+        write!(page, "\n## {heading}\n\n{text}\n\n| code | loading | check | meaning |\n|---|---|---|---|\n")
+            .unwrap();
+        for code in Code::ALL.iter().filter(|code| code.class() == class) {
+            let loading = match code.severity() {
+                Severity::Error => "skipped",
+                Severity::Warning => "warning",
+                Severity::Info => "note",
+            };
+            let check = if code.fails_strict() { "error" } else { "" };
+            writeln!(page, "| `{code}` | {loading} | {check} | {} |", code.explanation()).unwrap();
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnostics.md");
+    if std::env::var_os("PROWESS_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "docs/diagnostics.md is out of date: run this test with PROWESS_WRITE_DOCS=1");
+}
