@@ -7,7 +7,7 @@ use crate::overview::Rendered;
 const LOCATIONS: &str = "{skills_locations}";
 const LIST: &str = "{skills_list}";
 
-const DEFAULT: &str = r#"
+const OPENING: &str = "
 
 ## Skills System
 
@@ -24,11 +24,9 @@ You have access to a skills library that provides specialized capabilities and d
 Skills follow a **progressive disclosure** pattern - you see their name and description above, but only read full instructions when needed:
 
 1. **Recognize when a skill applies**: Check if the user's task matches a skill's description
-2. **Load the skill**: Use `load_skill("skill-name")` to read full instructions and discover resources
-3. **Follow the skill's instructions**: The loaded content contains step-by-step workflows, best practices, and examples
-4. **Access supporting files**: Use the resource paths shown in the loaded skill output with `read_file`
-5. **Unload when done**: Use `unload_skill("skill-name")` to free up a loading slot when a skill is no longer needed
+";
 
+const CLOSING: &str = r#"
 **When to Use Skills:**
 - User's request matches a skill's domain (e.g., "research X" -> web-research skill)
 - You need specialized knowledge or structured workflows
@@ -42,8 +40,9 @@ Remember: Skills make you more capable and consistent. When in doubt, check if a
 pub struct SectionTemplate(String);
 
 impl Default for SectionTemplate {
+    /// The section for the tools `load_skill` and `unload_skill`.
     fn default() -> Self {
-        Self(DEFAULT.to_owned())
+        Self::for_tools("load_skill", "unload_skill")
     }
 }
 
@@ -73,6 +72,27 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl SectionTemplate {
+    /// The section for a model that loads and unloads skills with tools of these names.
+    pub fn for_tools(load: &str, unload: &str) -> Self {
+        Self(format!(
+            r#"{OPENING}2. **Load the skill**: Use `{load}("skill-name")` to read full instructions and discover resources
+3. **Follow the skill's instructions**: The loaded content contains step-by-step workflows, best practices, and examples
+4. **Access supporting files**: Use the resource paths shown in the loaded skill output with `read_file`
+5. **Unload when done**: Use `{unload}("skill-name")` to free up a loading slot when a skill is no longer needed
+{CLOSING}"#
+        ))
+    }
+
+    /// The section for a model that reads the files itself.
+    pub fn for_reading() -> Self {
+        Self(format!(
+            "{OPENING}2. **Read the skill's full instructions**: Use `read_file` with the path shown in the list above
+3. **Follow the skill's instructions**: SKILL.md contains step-by-step workflows, best practices, and examples
+4. **Access supporting files**: Paths in SKILL.md are relative to its directory; read them when they are needed
+{CLOSING}"
+        ))
+    }
+
     /// The template that `text` is, if its slots are right.
     ///
     /// ```
@@ -130,6 +150,8 @@ mod tests {
         let template = SectionTemplate::parse("{\"json\": 1} {skills_list} at {skills_locations}").unwrap();
         let rendered = template.render("{skills_list}", "L");
         assert_eq!(rendered.text, "{\"json\": 1} L at {skills_list}");
-        assert_eq!(SectionTemplate::parse(DEFAULT), Ok(SectionTemplate::default()));
+        for template in [SectionTemplate::default(), SectionTemplate::for_reading()] {
+            assert_eq!(SectionTemplate::parse(&template.0), Ok(template));
+        }
     }
 }

@@ -91,7 +91,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 fn template(options: &Options) -> Result<SectionTemplate> {
-    let Some(path) = &options.template else { return Ok(SectionTemplate::default()) };
+    let Some(path) = &options.template else {
+        return Ok(if options.read_file {
+            SectionTemplate::for_reading()
+        } else {
+            SectionTemplate::default()
+        });
+    };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("the template {} cannot be read", path.display()))?;
     SectionTemplate::parse(&text).with_context(|| path.display().to_string())
