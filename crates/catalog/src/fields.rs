@@ -114,6 +114,13 @@ impl Reader<'_, '_, '_> {
         self.base + range.start..self.base + range.end
     }
 
+    /// The place of a node's text alone: a block's ends with the line break below it.
+    fn written(&self, node: &Node) -> Range<usize> {
+        let place = self.place(&node.range);
+        let text = &self.yaml[place.start - self.base..place.end - self.base];
+        place.start..place.start + text.trim_end().len()
+    }
+
     fn add(&mut self, code: Code, range: &Range<usize>, message: impl Into<String>) -> Added<'_> {
         let place = self.place(range);
         self.findings.add(code, Some(place), message)
@@ -211,7 +218,7 @@ impl Reader<'_, '_, '_> {
             self.findings.refuse(Code::NameNotString, Some(place), "the name is a list or a map");
             return None;
         };
-        let place = self.place(&node.range);
+        let place = self.written(node);
         let normal = name::normalise(text);
         if *schema == Schema::Null || normal.is_empty() {
             // A value that is not there has its place after the colon, or further down.
@@ -363,7 +370,7 @@ impl Reader<'_, '_, '_> {
         }
         if *schema == Schema::Other {
             let (rewritable, fix) = (self.rewritable(), quote(text));
-            let place = self.place(&node.range);
+            let place = self.written(node);
             self.add(
                 Code::DescriptionNotString,
                 &node.range,
@@ -429,7 +436,7 @@ impl Reader<'_, '_, '_> {
             Kind::Scalar { schema: Schema::Null, .. } => None,
             Kind::Scalar { text, schema, .. } => {
                 if *schema == Schema::Other {
-                    let (rewritable, place) = (self.rewritable(), self.place(&node.range));
+                    let (rewritable, place) = (self.rewritable(), self.written(node));
                     self.add(
                         code,
                         &node.range,
@@ -493,7 +500,7 @@ impl Reader<'_, '_, '_> {
     }
 
     fn allowed_tools(&mut self, key: &Key, node: &Node) -> Vec<String> {
-        let place = self.place(&node.range);
+        let place = self.written(node);
         let rewritable = self.rewritable();
         let list = match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => return Vec::new(),
@@ -529,10 +536,9 @@ impl Reader<'_, '_, '_> {
                 let from = self.place(&key.range).end;
                 let to = place.start.max(from);
                 let between = &self.yaml[from - self.base..to - self.base];
-                let length = self.yaml[from - self.base..place.end.max(to) - self.base].trim_end().len();
                 self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a list")
                     .hint("write one line of text, the tools separated by blanks")
-                    .fix_if(rewritable && between.trim() == ":", from..from + length, format!(": {fix}"));
+                    .fix_if(rewritable && between.trim() == ":", from..place.end.max(to), format!(": {fix}"));
                 tools
             }
             Kind::Map(_) => {
