@@ -3,3 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod conformance;
+mod hostile;
+mod tree;
