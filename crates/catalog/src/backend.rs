@@ -197,7 +197,8 @@ async fn read(
             (version(candidate.entry.stamp.as_ref()), Manifest::refused(too_large(&location)))
         };
         let directory = candidate.directory.as_str().into();
-        all.push(Found { directory, link: "".into(), stamp, inode: None, manifest: Arc::new(manifest) });
+        let (settled, manifest) = (stamp.is_some(), Arc::new(manifest));
+        all.push(Found { directory, link: "".into(), stamp, settled, inode: None, manifest });
     }
     all
 }

@@ -271,8 +271,9 @@ impl Inner {
 fn entry_of(found: &Found, root: &Arc<Root>, known: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
     let skill = found.manifest.skill.as_ref()?;
     if let Some(known) = known
-        && known.stamp.is_some()
         && known.stamp == found.stamp
+        && known.link == found.link
+        && Arc::ptr_eq(&known.manifest, &found.manifest)
     {
         return Some(Arc::clone(known));
     }

@@ -376,6 +376,21 @@ impl<'a> Findings<'a> {
             self.dropped += 1;
             return Added(None);
         }
+        self.keep(code, range, message)
+    }
+
+    /// Adds a finding that prevents loading, whatever its code usually does.
+    pub(crate) fn refuse(
+        &mut self,
+        code: Code,
+        range: Option<Range<usize>>,
+        message: impl Into<String>,
+    ) -> Added<'_> {
+        let added = self.keep(code, range, message);
+        added.with(|diagnostic| diagnostic.severity = Severity::Error)
+    }
+
+    fn keep(&mut self, code: Code, range: Option<Range<usize>>, message: impl Into<String>) -> Added<'_> {
         let mut diagnostic = Diagnostic::new(code, Arc::clone(&self.file), message);
         diagnostic.span = range.map(|range| Span::locate(self.source, range));
         self.found.push(diagnostic);
@@ -404,13 +419,14 @@ impl Added<'_> {
         self.with(|diagnostic| diagnostic.hint = Some(hint.into()))
     }
 
-    pub(crate) fn severity(self, severity: Severity) -> Self {
-        self.with(|diagnostic| diagnostic.severity = severity)
+    pub(crate) fn fix(self, range: Range<usize>, replacement: impl Into<String>) -> Self {
+        self.fix_if(true, range, replacement)
     }
 
-    pub(crate) fn fix(self, range: Range<usize>, replacement: impl Into<String>) -> Self {
+    /// A fix that is offered only when it is certainly `safe`.
+    pub(crate) fn fix_if(self, safe: bool, range: Range<usize>, replacement: impl Into<String>) -> Self {
         let fix = Fix { start: range.start, end: range.end, replacement: replacement.into() };
-        self.with(|diagnostic| diagnostic.fix = Some(fix))
+        self.with(|diagnostic| diagnostic.fix = safe.then_some(fix))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Diagnostic)) -> Self {

@@ -1,16 +1,17 @@
 //! The fields of the frontmatter: their types, limits and repairs.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use granit_parser::ScalarStyle;
 
-use crate::diagnostic::{Added, Code, Findings, Severity};
+use crate::diagnostic::{Added, Code, Findings};
 use crate::name::{self, MAX_NAME_CHARS, NameError, SkillName};
 use crate::repair::Repaired;
 use crate::skill::{Extensions, Location, MissingName, Skill, SkillContext};
 use crate::tools;
 use crate::untrusted;
-use crate::yaml::{Kind, Node, Schema, Value};
+use crate::yaml::{Key, Kind, Node, Schema, Value};
 
 /// The most characters the specification allows in a description.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -63,7 +64,8 @@ pub(crate) fn read(
         return None;
     };
 
-    let field = |key: &str| entries.iter().find(|(name, _)| name.text == key).map(|(_, node)| node);
+    let entry = |key: &str| entries.iter().find(|(name, _)| name.text == key);
+    let field = |key: &str| entry(key).map(|(_, node)| node);
     let mut extensions = Extensions::default();
     let mut extra = Vec::new();
     for (key, node) in entries {
@@ -77,12 +79,14 @@ pub(crate) fn read(
         reader.report_unknown(&key.text, &key.range, known);
     }
 
-    let name = reader.name(field("name"), location, missing_name);
+    let first_key = entries.first().map(|(key, _)| key);
+    let name = reader.name(field("name"), first_key, location, missing_name);
     let description = reader.description(field("description"));
     let license = field("license").and_then(|node| reader.text(node, "license", Code::LicenseNotString));
     let compatibility = field("compatibility").and_then(|node| reader.compatibility(node));
     let metadata = field("metadata").map(|node| reader.metadata(node)).unwrap_or_default();
-    let allowed_tools = field("allowed-tools").map(|node| reader.allowed_tools(node)).unwrap_or_default();
+    let allowed_tools =
+        entry("allowed-tools").map(|(key, node)| reader.allowed_tools(key, node)).unwrap_or_default();
     Some(Skill {
         name: name?,
         description: description?,
@@ -110,9 +114,32 @@ impl Reader<'_, '_, '_> {
         self.base + range.start..self.base + range.end
     }
 
+    /// The place of a node's text alone: a block's ends with the line break below it.
+    fn written(&self, node: &Node) -> Range<usize> {
+        let place = self.place(&node.range);
+        let text = &self.yaml[place.start - self.base..place.end - self.base];
+        place.start..place.start + text.trim_end().len()
+    }
+
     fn add(&mut self, code: Code, range: &Range<usize>, message: impl Into<String>) -> Added<'_> {
         let place = self.place(range);
         self.findings.add(code, Some(place), message)
+    }
+
+    /// Whether a value may be rewritten: not when another one may refer to it.
+    fn rewritable(&self) -> bool {
+        !self.repaired.document.anchored
+    }
+
+    /// Whether a line with another field may stand before `first`: only comments may be above it.
+    fn takes_a_line_before(&self, first: Option<&Key>) -> bool {
+        let above = first.and_then(|key| self.yaml.get(..self.repaired.original(&key.range).start));
+        above.is_some_and(|above| {
+            let breaks = ['\n', '\r'];
+            let mut lines = above.split(breaks);
+            (above.is_empty() || above.ends_with(breaks))
+                && lines.all(|line| line.trim().is_empty() || line.starts_with('#'))
+        })
     }
 
     /// The text of a node as it stands in the file.
@@ -167,36 +194,48 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    fn name(&mut self, node: Option<&Node>, location: &Location, missing: MissingName) -> Option<SkillName> {
+    fn name(
+        &mut self,
+        node: Option<&Node>,
+        first_key: Option<&Key>,
+        location: &Location,
+        missing: MissingName,
+    ) -> Option<SkillName> {
         let directory = location.directory_name().map(name::normalise);
         let Some(node) = node else {
             let at = self.base..self.base;
+            let insertion = Some("name: {}\n").filter(|_| self.takes_a_line_before(first_key));
             return self.name_from_directory(
-                Code::NameMissing,
+                (Code::NameMissing, "no `name`"),
                 &at,
                 directory.as_deref(),
                 missing,
-                "no `name`",
+                insertion,
             );
         };
         let Kind::Scalar { text, schema, .. } = &node.kind else {
-            self.add(Code::NameNotString, &node.range, "the name is a list or a map")
-                .severity(Severity::Error);
+            let place = self.place(&node.range);
+            self.findings.refuse(Code::NameNotString, Some(place), "the name is a list or a map");
             return None;
         };
-        let place = self.place(&node.range);
+        let place = self.written(node);
         let normal = name::normalise(text);
         if *schema == Schema::Null || normal.is_empty() {
+            // A value that is not there has its place after the colon, or further down.
+            let before = &self.yaml[..place.start - self.base];
+            let insertion = if !place.is_empty() { "{}" } else { " {}" };
+            let in_place = self.rewritable() && (!place.is_empty() || before.ends_with(':'));
             return self.name_from_directory(
-                Code::NameEmpty,
+                (Code::NameEmpty, "the name is empty"),
                 &place,
                 directory.as_deref(),
                 missing,
-                "the name is empty",
+                Some(insertion).filter(|_| in_place),
             );
         }
         if *schema == Schema::Other {
             let quoted = quote(text);
+            let rewritable = self.rewritable();
             self.findings
                 .add(
                     Code::NameNotString,
@@ -204,7 +243,7 @@ impl Reader<'_, '_, '_> {
                     "the name is a number or a boolean; its text is used",
                 )
                 .hint("put it in quotes")
-                .fix(place.clone(), quoted);
+                .fix_if(rewritable, place.clone(), quoted);
         }
         self.report_name(&normal, &place, directory.as_deref());
         match SkillName::parse(&normal) {
@@ -212,7 +251,7 @@ impl Reader<'_, '_, '_> {
             Err(error) => {
                 let code =
                     if error == NameError::TooLong { Code::NameTooLong } else { Code::NameInvalidChars };
-                self.findings.add(code, Some(place), error.to_string()).severity(Severity::Error);
+                self.findings.refuse(code, Some(place), error.to_string());
                 None
             }
         }
@@ -220,21 +259,19 @@ impl Reader<'_, '_, '_> {
 
     fn name_from_directory(
         &mut self,
-        code: Code,
+        (code, message): (Code, &str),
         place: &Range<usize>,
         directory: Option<&str>,
         missing: MissingName,
-        message: &str,
+        insertion: Option<&str>,
     ) -> Option<SkillName> {
         let fallback = directory
             .filter(|_| missing == MissingName::UseDirectory)
             .and_then(|name| SkillName::parse(name).ok());
         match fallback {
             Some(name) => {
-                let insertion = match code {
-                    Code::NameMissing => format!("name: {}\n", quote_if_needed(name.as_str())),
-                    _ => format!(" {}", quote_if_needed(name.as_str())),
-                };
+                let written = quote_if_needed(name.as_str());
+                let replacement = insertion.map(|insertion| insertion.replace("{}", &written));
                 self.findings
                     .add(
                         code,
@@ -242,13 +279,12 @@ impl Reader<'_, '_, '_> {
                         format!("{message}; the directory's name `{name}` is used"),
                     )
                     .hint(format!("add `name: {name}`"))
-                    .fix(place.clone(), insertion);
+                    .fix_if(replacement.is_some(), place.clone(), replacement.unwrap_or_default());
                 Some(name)
             }
             None => {
                 self.findings
-                    .add(code, Some(place.clone()), message)
-                    .severity(Severity::Error)
+                    .refuse(code, Some(place.clone()), message)
                     .hint("add `name: …`, equal to the directory's name");
                 None
             }
@@ -327,9 +363,9 @@ impl Reader<'_, '_, '_> {
             return None;
         };
         let Kind::Scalar { text, schema, style } = &node.kind else {
-            let message = "the description is a list or a map";
-            self.add(Code::DescriptionNotString, &node.range, message)
-                .severity(Severity::Error)
+            let place = self.place(&node.range);
+            self.findings
+                .refuse(Code::DescriptionNotString, Some(place), "the description is a list or a map")
                 .hint("write it as text");
             return None;
         };
@@ -340,15 +376,15 @@ impl Reader<'_, '_, '_> {
             return None;
         }
         if *schema == Schema::Other {
-            let fix = quote(text);
-            let place = self.place(&node.range);
+            let (rewritable, fix) = (self.rewritable(), quote(text));
+            let place = self.written(node);
             self.add(
                 Code::DescriptionNotString,
                 &node.range,
                 "the description is a number or a boolean; its text is used",
             )
             .hint("put it in quotes")
-            .fix(place, fix);
+            .fix_if(rewritable, place, fix);
         }
         self.report_description(text, *style, node);
         Some(text.to_owned())
@@ -407,14 +443,14 @@ impl Reader<'_, '_, '_> {
             Kind::Scalar { schema: Schema::Null, .. } => None,
             Kind::Scalar { text, schema, .. } => {
                 if *schema == Schema::Other {
-                    let place = self.place(&node.range);
+                    let (rewritable, place) = (self.rewritable(), self.written(node));
                     self.add(
                         code,
                         &node.range,
                         format!("`{field}` is a number or a boolean; its text is used"),
                     )
                     .hint("put it in quotes")
-                    .fix(place, quote(text));
+                    .fix_if(rewritable, place, quote(text));
                 }
                 Some(text.trim().to_owned())
             }
@@ -470,8 +506,9 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    fn allowed_tools(&mut self, node: &Node) -> Vec<String> {
-        let place = self.place(&node.range);
+    fn allowed_tools(&mut self, key: &Key, node: &Node) -> Vec<String> {
+        let place = self.written(node);
+        let rewritable = self.rewritable();
         let list = match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => return Vec::new(),
             Kind::Scalar { text, schema, .. } => {
@@ -487,7 +524,7 @@ impl Reader<'_, '_, '_> {
                     let fix = quote_if_needed(&split.tools.join(" "));
                     self.add(Code::AllowedToolsComma, &node.range, "`allowed-tools` are separated by commas")
                         .hint("separate them by blanks")
-                        .fix(place, fix);
+                        .fix_if(rewritable, place, fix);
                 }
                 split.tools
             }
@@ -501,14 +538,14 @@ impl Reader<'_, '_, '_> {
                     .flat_map(|text| tools::split(text).tools)
                     .collect();
                 let fix = quote_if_needed(&tools.join(" "));
-                // A block list begins on the line below its key: the fix brings it up.
-                let from = self.yaml[..place.start - self.base]
-                    .rfind(':')
-                    .map_or(place.start, |at| self.base + at + 1);
-                let to = from + self.yaml[from - self.base..place.end - self.base].trim_end().len();
+                // A block list begins on the line below its key: the fix brings it up. A comment in
+                // between, or a tag, would be lost.
+                let from = self.place(&key.range).end;
+                let to = place.start.max(from);
+                let between = &self.yaml[from - self.base..to - self.base];
                 self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a list")
                     .hint("write one line of text, the tools separated by blanks")
-                    .fix(from..to, format!(" {fix}"));
+                    .fix_if(rewritable && between.trim() == ":", from..place.end.max(to), format!(": {fix}"));
                 tools
             }
             Kind::Map(_) => {
@@ -618,6 +655,11 @@ pub(crate) fn quote(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
+            // YAML allows these in its text only as escapes.
+            c if c.is_control() || matches!(c, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}') => {
+                // Writing to a String cannot fail.
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
             c => quoted.push(c),
         }
     }

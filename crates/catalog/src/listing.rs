@@ -62,7 +62,7 @@ impl Rules<'_> {
         }
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         #[cfg(feature = "gitignore")]
-        self.ignores.enter(&join(self.shown, directory), names.iter().any(|(name, _)| name == ".gitignore"));
+        self.ignores.enter(directory, names.iter().any(|(name, _)| name == ".gitignore"));
 
         let depth = directory.split('/').filter(|part| !part.is_empty()).count();
         for (name, kind) in names {
@@ -109,7 +109,7 @@ impl Rules<'_> {
 
     #[cfg(feature = "gitignore")]
     fn gitignored(&self, path: &str) -> Option<Code> {
-        self.ignores.exclude(&join(self.shown, path)).then_some(Code::Gitignored)
+        self.ignores.exclude(path).then_some(Code::Gitignored)
     }
 
     #[cfg(not(feature = "gitignore"))]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::catalog::Entry;
 use crate::resource::ResourceCounts;
+use crate::root::{Root, Trust};
 use crate::tokens::estimate_tokens;
 use crate::untrusted::{prompt_line, quoted, xml};
 use crate::view::CatalogView;
@@ -130,7 +131,7 @@ impl CatalogView {
     /// The roots with their labels, one line each, from least to most precedence.
     pub fn locations(&self) -> String {
         let mut text = String::new();
-        for root in self.catalog().roots().filter(|root| root.trust == crate::Trust::Trusted) {
+        for root in self.trusted_roots() {
             text.push_str(if text.is_empty() { "- **" } else { "\n- **" });
             prompt_line(&root.label, &mut text);
             text.push_str(" skills**: `");
@@ -138,6 +139,11 @@ impl CatalogView {
             text.push('`');
         }
         text
+    }
+
+    fn trusted_roots(&self) -> impl Iterator<Item = &Root> {
+        let trusted = |root: &&Root| root.trust == Trust::Trusted;
+        self.catalog().roots().map(AsRef::as_ref).filter(trusted)
     }
 
     fn listed(&self, manual: ManualSkills) -> impl Iterator<Item = &Entry> {
@@ -148,7 +154,7 @@ impl CatalogView {
     }
 
     fn write_no_skills(&self, options: &OverviewOptions<'_>, text: &mut String) {
-        let roots = || self.catalog().roots().map(|root| root.path.to_string_lossy().into_owned()).collect();
+        let roots = || self.trusted_roots().map(|root| root.path.to_string_lossy().into_owned()).collect();
         let places: Vec<String> =
             if options.create_in.is_empty() { roots() } else { options.create_in.clone() };
         text.push_str("(No skills available yet.");

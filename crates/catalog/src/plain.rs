@@ -27,7 +27,7 @@ pub(crate) fn compose(text: &str) -> Option<Document> {
     }
     let end = entries.last().map(|_| text.len())?;
     let root = Some(Node::map(0..end, entries));
-    Some(Document { root, duplicates: Vec::new(), nonportable: None })
+    Some(Document { root, duplicates: Vec::new(), nonportable: None, anchored: false })
 }
 
 /// A map of plain lines, indented alike.

@@ -125,6 +125,8 @@ pub(crate) struct Found {
     pub(crate) link: Arc<str>,
     /// The manifest's version; none when it cannot be told.
     pub(crate) stamp: Option<Stamp>,
+    /// Whether a later version is sure to have another stamp.
+    pub(crate) settled: bool,
     /// The manifest's device and inode, on a local disk.
     pub(crate) inode: Option<(u64, u64)>,
     pub(crate) manifest: Arc<Manifest>,
@@ -170,6 +172,8 @@ impl RootScan {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |a: &Found, b: &Found| {
             Arc::ptr_eq(&a.manifest, &b.manifest)
+                && a.settled == b.settled
+                && a.link == b.link
                 && (Arc::ptr_eq(&a.directory, &b.directory) || a.directory == b.directory)
         };
         self.root == other.root

@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::diagnostic::{Code, Diagnostic, Findings, Severity};
+#[cfg(doc)]
+use crate::diagnostic::Severity;
+use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::fields;
 use crate::frontmatter::{self, MAX_FRONTMATTER, SplitError};
 use crate::name::SkillName;
@@ -279,7 +281,8 @@ fn read(
                 YamlError::Limit { at, message } => (Code::YamlLimits, at, message),
             };
             let at = split.yaml.start + at;
-            findings.add(code, Some(at..at + 1), format!("the frontmatter cannot be read: {message}"));
+            let length = text[at..].chars().next().map_or(0, char::len_utf8);
+            findings.add(code, Some(at..at + length), format!("the frontmatter cannot be read: {message}"));
             return Some((None, split.body));
         }
     };
@@ -339,7 +342,6 @@ fn report_split(error: SplitError, text: &str, findings: &mut Findings<'_>) {
             let message = format!("the frontmatter has more than {MAX_FRONTMATTER} bytes");
             findings
                 .add(Code::YamlLimits, Some(0..3), message)
-                .severity(Severity::Error)
                 .hint("move text from the frontmatter to the body");
         }
     }

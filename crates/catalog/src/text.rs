@@ -174,7 +174,7 @@ impl Entry {
             opened => opened,
         };
         let (file, stamp, size) = opened.map_err(|error| match error {
-            OpenError::Absent => io_error(io::ErrorKind::NotFound.into()),
+            OpenError::Absent => io_error(rustix::io::Errno::NOENT.into()),
             OpenError::Io(error) => io_error(error),
             OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => {
                 ReadError::NotAFile { location: location.clone() }

@@ -42,7 +42,7 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
             shown: &shown,
             accepts_root: root.kind == RootKind::Explicit,
             #[cfg(feature = "gitignore")]
-            ignores: crate::gitignore::Ignores::above(&root.path, options.gitignore),
+            ignores: crate::gitignore::Ignores::of(&root.path, options.gitignore),
         },
         clock: Clock::now(),
         // Other options find and report other things.
@@ -128,6 +128,7 @@ impl Walk<'_> {
         while !level.is_empty() && !self.stopped {
             self.cap_level(&mut level);
             let seen = self.visit_level(tree, &level);
+            let out_of_time = seen.iter().any(|part| part.out_of_time);
             level = Vec::new();
             for part in seen {
                 self.scan.found.extend(part.found);
@@ -139,16 +140,12 @@ impl Walk<'_> {
                     self.scan.diagnostics.extend(listing.diagnostics.iter().cloned());
                     self.scan.listings.insert(directory, listing);
                 }
-                if part.out_of_time && !self.stopped {
-                    self.stopped = true;
-                    let message = format!("the scan was stopped after {:?}", self.rules.options.time_budget);
-                    self.report(
-                        Code::TimeBudget,
-                        "",
-                        message,
-                        "raise the time budget, or give a narrower root",
-                    );
-                }
+            }
+            if out_of_time {
+                self.stopped = true;
+                let message = format!("the scan was stopped after {:?}", self.rules.options.time_budget);
+                let hint = "raise the time budget, or give a narrower root";
+                self.report(Code::TimeBudget, "", message, hint);
             }
             self.cap_skills();
             level.sort_unstable();
@@ -259,8 +256,9 @@ impl Walk<'_> {
         path.push_str(if below.is_empty() { "" } else { "/" });
         path.push_str(MANIFEST);
 
-        if let Some(known) = self.known(directory, expected)
-            && known.stamp.is_some()
+        let known = self.known(directory, expected).filter(|known| known.link == *tree.link);
+        if let Some(known) = known
+            && known.settled
             && local::stamp(tree.base, path).map(Stamp::File) == known.stamp
         {
             return Some(known.clone());
@@ -273,11 +271,19 @@ impl Walk<'_> {
             opened => opened,
         };
         let location = Location::in_directory(self.rules.shown, directory);
-        let found = |stamp: Option<FileStamp>, manifest| {
+        let found = |stamp: Option<FileStamp>, manifest: Manifest| {
             let (directory, link) = (Arc::clone(directory), Arc::clone(tree.link));
             let inode = stamp.map(|stamp| (stamp.device, stamp.inode));
-            let stamp = stamp.and_then(|stamp| self.clock.settled(stamp)).map(Stamp::File);
-            Some(Found { directory, link, stamp, inode, manifest: Arc::new(manifest) })
+            let settled = stamp.is_some_and(|stamp| self.clock.settled(stamp).is_some());
+            let stamp = stamp.map(Stamp::File);
+            // What says the same in the same version is the same, though it was read again.
+            let manifest = match known {
+                Some(known) if known.stamp == stamp && *known.manifest == manifest => {
+                    Arc::clone(&known.manifest)
+                }
+                _ => Arc::new(manifest),
+            };
+            Some(Found { directory, link, stamp, settled, inode, manifest })
         };
         match opened {
             Ok((file, stamp, size)) => {

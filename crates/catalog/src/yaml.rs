@@ -143,6 +143,8 @@ pub(crate) struct Document {
     pub(crate) duplicates: Vec<Key>,
     /// The first use of flow style, an anchor or a tag.
     pub(crate) nonportable: Option<Range<usize>>,
+    /// Whether a value has a name that others may refer to.
+    pub(crate) anchored: bool,
 }
 
 /// Why a text gives no document.
@@ -171,7 +173,8 @@ pub(crate) fn compose(text: &str) -> Result<Document, YamlError> {
         bytes: 0,
     };
     let root = composer.document()?;
-    Ok(Document { root, duplicates: composer.duplicates, nonportable: composer.nonportable })
+    let Composer { duplicates, nonportable, anchors, .. } = composer;
+    Ok(Document { root, duplicates, nonportable, anchored: !anchors.is_empty() })
 }
 
 struct Composer<'a> {

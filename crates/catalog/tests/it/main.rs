@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod conformance;
+mod discovery;
 mod documents;
+mod hostile;
+mod tree;
