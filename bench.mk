@@ -1,0 +1,31 @@
+# Benchmarks; docs/benchmarks.md says what they measure.
+
+CARGO ?= cargo
+BENCH_TARGET := $(or $(CARGO_TARGET_DIR),target)
+BENCH_PROGRAM := $(BENCH_TARGET)/release/prowess-bench
+BENCH_VENV := $(BENCH_TARGET)/peers-venv
+BENCH_BASELINE := bench/baseline.json
+
+.PHONY: bench bench-peers bench-baseline bench-build
+
+# The table with its bars, then the parts one by one.
+bench: bench-build
+	$(BENCH_PROGRAM) --compare $(BENCH_BASELINE)
+	$(CARGO) bench --locked -p prowess-catalog --bench catalog
+
+# Records what later runs are compared with.
+bench-baseline: bench-build
+	$(BENCH_PROGRAM) --json $(BENCH_BASELINE)
+
+# The same skills loaded by deepagents, from its registry, in the same run.
+bench-peers: bench-build $(BENCH_VENV)/installed
+	$(BENCH_VENV)/bin/python bench/peers.py --prowess-bench $(BENCH_PROGRAM)
+
+# Built together, so that the library has the same features in both.
+bench-build:
+	$(CARGO) build --release --locked -p prowess -p prowess-bench
+
+$(BENCH_VENV)/installed: bench/peers-requirements.txt
+	python3 -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/peers-requirements.txt
+	touch $@

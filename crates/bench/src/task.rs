@@ -1,0 +1,186 @@
+//! What is measured, each in a fresh process.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
+use serde::{Deserialize, Serialize};
+
+/// One thing that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub(crate) enum Task {
+    /// Reads the files and does nothing with them.
+    Floor,
+    /// Discovers the skills.
+    Discover,
+    /// Refreshes a catalog in which nothing changed.
+    Refresh,
+    /// Renders the overview of a catalog in which nothing changed.
+    Overview,
+    /// Refreshes that catalog and renders its overview, as a host does in every turn.
+    Turn,
+    /// Runs `prowess list`.
+    List,
+    /// Runs `prowess check`.
+    Check,
+}
+
+impl Task {
+    /// The arguments of `prowess`, for what it is to run.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::List => &["list", "--root"],
+            Self::Check => &["check", "--format", "jsonl"],
+            Self::Floor | Self::Discover | Self::Refresh | Self::Overview | Self::Turn => &[],
+        }
+    }
+
+    /// Whether the binary `prowess` is needed.
+    pub(crate) fn runs_prowess(self) -> bool {
+        !self.arguments().is_empty()
+    }
+}
+
+/// What one process used.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// CPU time of what was measured, of all threads, user and system.
+    pub(crate) cpu_ms: f64,
+    /// The most memory that was resident.
+    pub(crate) peak_mib: f64,
+    /// How many skills, or files, there were.
+    pub(crate) skills: usize,
+    /// How many characters their descriptions have, to hold against what others read.
+    pub(crate) description_chars: usize,
+}
+
+/// An overview takes less time than the clock's resolution is worth.
+const OVERVIEWS: u32 = 50;
+
+/// Does `task` with the skills in `root`, in this process.
+pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
+    if task.runs_prowess() {
+        return spawn(task, root, prowess);
+    }
+    let (cpu_ms, catalog) = match task {
+        Task::Floor => return floor(root),
+        Task::Discover => cpu_of(|| discover(root)),
+        Task::Refresh => {
+            let catalog = discover(root);
+            let (cpu, refreshed) = cpu_of(|| refresh(&catalog, root));
+            ensure!(refreshed.is_same(&catalog), "the skills in {} changed meanwhile", root.display());
+            (cpu, refreshed)
+        }
+        Task::Overview => {
+            let catalog = discover(root);
+            let view = catalog.view_all();
+            let (cpu, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| overview(&view)));
+            (cpu / f64::from(OVERVIEWS), catalog)
+        }
+        Task::Turn => {
+            let catalog = discover(root);
+            let turn = || overview(&refresh(&catalog, root).view_all());
+            let (cpu, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| turn()));
+            (cpu / f64::from(OVERVIEWS), catalog)
+        }
+        Task::List | Task::Check => unreachable!("these are programs"),
+    };
+    let characters = |text: &str| text.trim().chars().count();
+    Ok(Sample {
+        cpu_ms,
+        peak_mib: peak_mib(UsageWho::RUSAGE_SELF)?,
+        skills: catalog.entries().len(),
+        description_chars: catalog.entries().iter().map(|entry| characters(&entry.skill.description)).sum(),
+    })
+}
+
+fn discover(root: &Path) -> Catalog {
+    Catalog::discover(&[Root::explicit(root)], &ScanOptions::default())
+}
+
+fn refresh(catalog: &Catalog, root: &Path) -> Catalog {
+    catalog.refreshed(&[Root::explicit(root)], &ScanOptions::default())
+}
+
+fn overview(view: &CatalogView) {
+    std::hint::black_box(view.overview(&OverviewOptions::default(), &|_| None));
+}
+
+/// The least that reading the files can cost: the names in the root, then for each file one open,
+/// one read into the same buffer and one close, by two threads. Paths are relative to the root, so
+/// that the kernel does not walk down to it every time.
+fn floor(root: &Path) -> Result<Sample> {
+    std::env::set_current_dir(root)?;
+    let (cpu_ms, read) = cpu_of(|| -> std::io::Result<usize> {
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(".")? {
+            let mut path = entry?.file_name();
+            path.push("/SKILL.md");
+            paths.push(path);
+        }
+        let read_all = |paths: &[std::ffi::OsString]| -> std::io::Result<usize> {
+            let mut buffer = vec![0; 64 * 1024];
+            let mut files = 0;
+            for path in paths {
+                files += usize::from(File::open(path)?.read(&mut buffer)? > 0);
+            }
+            Ok(files)
+        };
+        let (first, second) = paths.split_at(paths.len() / 2);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| read_all(second));
+            Ok(read_all(first)? + second.join().map_err(|_| std::io::Error::other("a thread died"))??)
+        })
+    });
+    let peak_mib = peak_mib(UsageWho::RUSAGE_SELF)?;
+    Ok(Sample { cpu_ms, peak_mib, skills: read?, description_chars: 0 })
+}
+
+/// Runs `prowess` to its end, in an empty home, its output read through a pipe. This process has no
+/// other child, so what its children used is what that one used, from its start.
+fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
+    let home = tempfile::tempdir()?;
+    let output = Command::new(prowess)
+        .args(task.arguments())
+        .arg(root)
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .env_remove("SKILLS_ROOT")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} cannot be started", prowess.display()))?;
+    // A check that finds something to say says so with its exit code.
+    ensure!(
+        output.status.success() || (task == Task::Check && output.status.code() == Some(1)),
+        "`prowess {}` failed: {}\n{}",
+        task.arguments().join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let skills = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+    let cpu_ms = cpu_ms(UsageWho::RUSAGE_CHILDREN)?;
+    Ok(Sample { cpu_ms, peak_mib: peak_mib(UsageWho::RUSAGE_CHILDREN)?, skills, description_chars: 0 })
+}
+
+fn cpu_of<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let now = || cpu_ms(UsageWho::RUSAGE_SELF).unwrap_or(f64::NAN);
+    let before = now();
+    let result = work();
+    (now() - before, result)
+}
+
+fn cpu_ms(who: UsageWho) -> nix::Result<f64> {
+    let usage = getrusage(who)?;
+    Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1_000.0)
+}
+
+fn peak_mib(who: UsageWho) -> nix::Result<f64> {
+    let kibibytes = if cfg!(target_vendor = "apple") { 1_024.0 } else { 1.0 };
+    Ok(getrusage(who)?.max_rss() as f64 / kibibytes / 1_024.0)
+}
