@@ -99,9 +99,13 @@ impl Catalog {
     /// The catalog of `roots` now. Documents in the version that this catalog knows are not read
     /// again, and when nothing changed it is this very snapshot.
     pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
+        // A root given twice counts once, where it has the most precedence.
+        let once = |at: usize, root: &Root| !roots[at + 1..].iter().any(|later| later.path == root.path);
         let scans = roots
             .iter()
-            .map(|root| {
+            .enumerate()
+            .filter(|(at, root)| once(*at, root))
+            .map(|(_, root)| {
                 let previous = self.scan_of(root);
                 let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
                 scan_local(&root, options, previous)

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::advice;
-use crate::diagnostic::{Code, CodeClass, Diagnostic, Findings};
+use crate::diagnostic::{Code, CodeClass, Diagnostic, Findings, Severity};
 use crate::fields::EXTENSION_FIELDS;
 use crate::local::{self, Follow, OpenError, WholeFile};
 use crate::root::Root;
-use crate::scan::ScanOptions;
+use crate::scan::{RootScan, ScanOptions};
 use crate::skill::{Location, MANIFEST, Skill};
 use crate::walk::{self, scan_local};
 
@@ -95,50 +95,49 @@ impl CheckReport {
 
 /// Checks what is at `path`: a skill's directory, its SKILL.md, or a tree with skills in it.
 ///
-/// A directory in which no SKILL.md can be found is reported as one that lacks it.
+/// A directory in which no SKILL.md can be found is reported as one that lacks it. Returned is what
+/// was met while looking through a tree: limits that were reached, directories that cannot be read.
 pub fn check(
     path: &Path,
     profile: Profile,
     options: &ScanOptions,
     each: &mut dyn FnMut(CheckReport),
-) -> io::Result<()> {
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_dir() {
+) -> io::Result<Vec<Diagnostic>> {
+    if !std::fs::metadata(path)?.is_dir() {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(MANIFEST)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a directory, and not a SKILL.md"));
         }
-        each(check_directory(parent, &shown(path), profile)?);
-        return Ok(());
+        each(check_directory(parent, &shown(path), profile));
+        return Ok(Vec::new());
     }
-    let manifest = find_manifest(&local::open_directory(path)?)?;
-    let below = if manifest == ManifestName::None { skills_below(path, options) } else { Vec::new() };
-    if below.is_empty() {
-        each(check_directory(path, &shown(path), profile)?);
-        return Ok(());
+    if find_manifest(&local::open_directory(path)?)? != ManifestName::None {
+        each(check_directory(path, &shown(path), profile));
+        return Ok(Vec::new());
     }
-    for directory in below {
-        let id = if shown(path).ends_with('/') {
-            format!("{}{directory}", shown(path))
-        } else {
-            format!("{}/{directory}", shown(path))
-        };
-        each(check_directory(&path.join(&directory), &id, profile)?);
+    let scan = scan_local(&Arc::new(Root::explicit(path)), options, None);
+    let prefix = format!("{}/", shown(path).trim_end_matches('/'));
+    let directories = skill_directories(&scan, &prefix);
+    if directories.is_empty() {
+        each(check_directory(path, &shown(path), profile));
     }
-    Ok(())
+    for directory in directories {
+        each(check_directory(&path.join(&directory), &format!("{prefix}{directory}"), profile));
+    }
+    let worth_telling =
+        |found: &Diagnostic| found.severity >= Severity::Warning && found.code != Code::FileNameCase;
+    Ok(scan.diagnostics.into_iter().filter(worth_telling).collect())
 }
 
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The directories below `path` with a SKILL.md, or with one in the wrong letter case.
-fn skills_below(path: &Path, options: &ScanOptions) -> Vec<String> {
-    let scan = scan_local(&Arc::new(Root::explicit(path)), options, None);
-    let prefix = format!("{}/", shown(path).trim_end_matches('/'));
+/// The directories with a SKILL.md, or with one in the wrong letter case, below `prefix`.
+fn skill_directories(scan: &RootScan, prefix: &str) -> Vec<String> {
     let misnamed =
         scan.diagnostics.iter().filter(|found| found.code == Code::FileNameCase).filter_map(|found| {
-            let directory = found.file.strip_prefix(&prefix)?.rsplit_once('/')?.0;
+            let directory = found.file.strip_prefix(prefix)?.rsplit_once('/')?.0;
             Some(directory.to_owned())
         });
     let mut directories: Vec<String> =
@@ -149,12 +148,8 @@ fn skills_below(path: &Path, options: &ScanOptions) -> Vec<String> {
 }
 
 /// Checks one directory as a skill; `id` is how the report names it.
-pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> io::Result<CheckReport> {
-    let handle = local::open_directory(directory)?;
-    let named = name_of(directory)?;
+pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> CheckReport {
     let file = directory.join(MANIFEST);
-    // The name that counts is the directory's own, however the path was written.
-    let location = Location::new(format!("{}/{MANIFEST}", named.to_string_lossy()));
     let mut report = CheckReport {
         id: id.to_owned(),
         skill: None,
@@ -163,10 +158,20 @@ pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> io::Resu
         file,
         profile,
     };
+    if let Err(error) = look_into(directory, &mut report) {
+        report.diagnostics.push(walk::unreadable(&Location::new(shown(directory)), &error));
+    }
+    report
+}
+
+fn look_into(directory: &Path, report: &mut CheckReport) -> io::Result<()> {
+    let handle = local::open_directory(directory)?;
+    // The name that counts is the directory's own, however the path was written.
+    let location = Location::new(format!("{}/{MANIFEST}", name_of(directory)?.to_string_lossy()));
     match find_manifest(&handle)? {
-        ManifestName::Exact => read_manifest(&handle, &location, &mut report),
+        ManifestName::Exact => read_manifest(&handle, &location, report),
         ManifestName::OtherCase(name) => {
-            report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name))))
+            report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name))));
         }
         ManifestName::None => {
             let missing = Diagnostic::new(
@@ -183,7 +188,7 @@ pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> io::Resu
             found.file = shown(&report.file).into();
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// The directory's absolute path, so that `.` and `..` have a name too.

@@ -223,7 +223,7 @@ impl Reader<'_, '_, '_> {
         if *schema == Schema::Null || normal.is_empty() {
             // A value that is not there has its place after the colon, or further down.
             let before = &self.yaml[..place.start - self.base];
-            let insertion = if !place.is_empty() { "{}" } else { " {}" };
+            let insertion = if place.is_empty() { " {}" } else { "{}" };
             let in_place = self.rewritable() && (!place.is_empty() || before.ends_with(':'));
             return self.name_from_directory(
                 (Code::NameEmpty, "the name is empty"),
@@ -343,14 +343,12 @@ impl Reader<'_, '_, '_> {
                 "the name `{shown}` is not the directory's name `{}`",
                 untrusted::one_line(directory)
             );
-            let added = self
-                .findings
+            // When the directory says the same in the specification's spelling, it is meant.
+            let meant = self.rewritable() && SkillName::spelling(name) == directory;
+            self.findings
                 .add(Code::NameDirMismatch, Some(place.clone()), message)
-                .hint("rename one of them");
-            // The directory says the same in the specification's spelling: there is one way to mend it.
-            if SkillName::spelling(name) == directory {
-                added.fix(place.clone(), quote_if_needed(directory));
-            }
+                .hint("rename one of them")
+                .fix_if(meant, place.clone(), quote_if_needed(directory));
         }
     }
 

@@ -91,7 +91,7 @@ pub fn package(
     profile: Profile,
     archive: impl Write + Seek,
 ) -> Result<Packaged, PackageError> {
-    let report = check_directory(directory, &directory.to_string_lossy(), profile)?;
+    let report = check_directory(directory, &directory.to_string_lossy(), profile);
     let Some(skill) = report.skill.as_ref().filter(|_| report.is_valid()) else {
         return Err(PackageError::Invalid(Box::new(report)));
     };

@@ -462,7 +462,7 @@ fn fixed(source: &[u8], diagnostics: &[Diagnostic]) -> Option<Vec<u8>> {
     (!fixes.is_empty()).then_some(text)
 }
 
-/// What a skill says, blanks around its values left aside.
+/// What a skill says, blanks around its values and the spelling of its name left aside.
 fn said(skill: &Skill) -> Skill {
     fn trim(value: &mut Value) {
         match value {
@@ -474,6 +474,13 @@ fn said(skill: &Skill) -> Skill {
     }
     let mut skill = skill.clone();
     skill.metadata.iter_mut().chain(&mut skill.extra).for_each(|(_, value)| trim(value));
+    // A name may be fixed to the directory's, if they differ in spelling only.
+    if let Some(directory) = skill.location.directory_name()
+        && SkillName::spelling(skill.name.as_str()) == directory
+        && let Ok(name) = SkillName::parse(directory)
+    {
+        skill.name = name;
+    }
     skill
 }
 

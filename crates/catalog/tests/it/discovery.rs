@@ -300,7 +300,7 @@ fn layers_resolve_from_built_in_to_explicit() {
         (tree.join("home/work/.claude/skills"), RootKind::ProjectCompatibility, "Claude"),
         (tree.join("home/work/.tool/skills"), RootKind::Project, "Ours"),
         (tree.join("home/work/part/.tool/skills"), RootKind::Project, "Ours"),
-        ("given".into(), RootKind::Explicit, "Explicit"),
+        (tree.join("home/work/part/deep/given"), RootKind::Explicit, "Explicit"),
     ];
     assert_eq!(resolved, expected.map(|(path, kind, label)| (path, kind, label.to_owned())));
 }

@@ -99,7 +99,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         if let Some(error) = failure {
             return Err(error);
         }
-        checked.with_context(|| format!("{} cannot be checked", path.display()))?;
+        drop(progress);
+        for met in checked.with_context(|| format!("{} cannot be checked", path.display()))? {
+            writeln!(anstream::stderr(), "{}", shown(&met.to_string()))?;
+        }
     }
     match format {
         Format::Human => summarise(&tally, terminal)?,
@@ -140,7 +143,7 @@ fn fix(mut report: CheckReport, tally: &mut Tally) -> Result<CheckReport> {
         replace(&report.file, &report.source, &text)?;
         tally.fixed += applied;
         let directory = report.file.parent().unwrap_or(Path::new("."));
-        report = check_directory(directory, &report.id, report.profile)?;
+        report = check_directory(directory, &report.id, report.profile);
     }
     Ok(report)
 }
