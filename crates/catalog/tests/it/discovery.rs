@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use prowess_catalog::{
-    Catalog, Code, Layer, Layers, Links, MissingName, OverviewOptions, Root, RootKind, ScanOptions,
-    Severity, Surroundings, Trust,
+    Catalog, Code, Layer, Layers, Links, MissingName, OverviewOptions, Root, RootKind, ScanOptions, Severity,
+    Surroundings, Trust,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -22,8 +22,7 @@ fn nothing() -> Vec<String> {
 #[test]
 fn the_later_root_wins_and_both_places_are_named() {
     let tree = Tree::new().skill("user/deploy").skill("user/notes").skill("project/deploy");
-    let roots =
-        [tree.root_at("user", RootKind::User), tree.root_at("project", RootKind::Project)];
+    let roots = [tree.root_at("user", RootKind::User), tree.root_at("project", RootKind::Project)];
     let catalog = Catalog::discover(&roots, &ScanOptions::default());
     assert_eq!(names(&catalog), ["deploy", "notes"]);
     let winner = catalog.get("deploy").unwrap();
@@ -350,7 +349,9 @@ fn what_was_discovered_is_logged_with_its_figures() {
     let tree = (0..15).fold(Tree::new().skill("b/s0"), skill);
     let roots = ["a", "b", "gone"].map(|path| tree.root_at(path, RootKind::User));
     let recorder = Recorder::default();
-    tracing::subscriber::with_default(recorder.clone(), || Catalog::discover(&roots, &ScanOptions::default()));
+    tracing::subscriber::with_default(recorder.clone(), || {
+        Catalog::discover(&roots, &ScanOptions::default())
+    });
     let events = recorder.0.lock().unwrap();
     let expected = [
         ("diagnostics", "2"),

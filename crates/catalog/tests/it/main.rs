@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod backend;
 mod conformance;
 mod discovery;
 mod hostile;
+mod overview;
+mod refresh;
 mod tree;
