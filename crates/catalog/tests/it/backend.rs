@@ -73,8 +73,10 @@ fn every_backend_gives_the_catalog_of_the_disk() {
     block_on(async {
         let root = VirtualPath::root();
         let inner = Arc::new(MemoryBackend::new());
-        let relative: Vec<_> =
-            files().into_iter().map(|(path, contents)| (path.strip_prefix("/skills").unwrap(), contents)).collect();
+        let relative: Vec<_> = files()
+            .into_iter()
+            .map(|(path, contents)| (path.strip_prefix("/skills").unwrap(), contents))
+            .collect();
         fill(&*inner, &relative).await;
         let mount = VirtualPath::parse("/skills").unwrap();
         let composite = CompositeBackend::new(Arc::new(MemoryBackend::new())).mount(mount, inner);
@@ -97,7 +99,8 @@ fn nested_skills_and_roots_that_are_skills_follow_the_same_rules() {
     block_on(async {
         let backend = MemoryBackend::new();
         let skill = |name| manifest(name, "Looks after something. Use it.").into_bytes();
-        let all = [("/skills/outer/SKILL.md", skill("outer")), ("/skills/outer/inner/SKILL.md", skill("inner"))];
+        let all =
+            [("/skills/outer/SKILL.md", skill("outer")), ("/skills/outer/inner/SKILL.md", skill("inner"))];
         fill(&backend, &all).await;
         let stopped = scanned(&backend, &ScanOptions::default()).await;
         assert_eq!(names(&stopped), ["outer"]);
@@ -125,7 +128,11 @@ struct Counting {
 impl Counting {
     fn called(&self, call: impl Into<String>) -> prowess_backend::Result<()> {
         self.calls.lock().unwrap().push(call.into());
-        if self.failing { Err(BackendError::Conflict { path: VirtualPath::root() }) } else { Ok(()) }
+        if self.failing {
+            Err(BackendError::Conflict { path: VirtualPath::root(), attempts: 1 })
+        } else {
+            Ok(())
+        }
     }
 
     fn take(&self) -> Vec<String> {
@@ -156,7 +163,12 @@ impl Backend for Counting {
         self.inner.read_many(paths, max).await
     }
 
-    async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> prowess_backend::Result<Entry> {
+    async fn write(
+        &self,
+        path: &VirtualPath,
+        bytes: Bytes,
+        mode: WriteMode,
+    ) -> prowess_backend::Result<Entry> {
         self.inner.write(path, bytes, mode).await
     }
 
