@@ -504,8 +504,10 @@ impl Reader<'_, '_, '_> {
         let rewritable = self.rewritable();
         let list = match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => return Vec::new(),
-            Kind::Scalar { text, schema, .. } => {
+            Kind::Scalar { text, schema, style } => {
                 let split = tools::split(text);
+                // Quotes inside a block would be part of its text.
+                let rewritable = rewritable && !matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if *schema == Schema::Other {
                     self.add(
                         Code::AllowedToolsNotString,
@@ -531,14 +533,23 @@ impl Reader<'_, '_, '_> {
                     .flat_map(|text| tools::split(text).tools)
                     .collect();
                 let fix = quote_if_needed(&tools.join(" "));
+                let whole = items.iter().all(|item| matches!(item.kind, Kind::Scalar { .. }));
                 // A block list begins on the line below its key: the fix brings it up. A comment in
-                // between, or a tag, would be lost.
+                // between, or a tag, would be lost. The place of a list that is not indented is that
+                // of its first item.
                 let from = self.place(&key.range).end;
                 let to = place.start.max(from);
                 let between = &self.yaml[from - self.base..to - self.base];
-                self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a list")
+                let between: Vec<&str> = between.split_whitespace().collect();
+                let safe = rewritable && whole && matches!(between[..], [":"] | [":", "-"]);
+                let message = if whole {
+                    "`allowed-tools` is a list"
+                } else {
+                    "`allowed-tools` is a list with entries that are not text; those are ignored"
+                };
+                self.add(Code::AllowedToolsNotString, &node.range, message)
                     .hint("write one line of text, the tools separated by blanks")
-                    .fix_if(rewritable && between.trim() == ":", from..place.end.max(to), format!(": {fix}"));
+                    .fix_if(safe, from..place.end.max(to), format!(": {fix}"));
                 tools
             }
             Kind::Map(_) => {
