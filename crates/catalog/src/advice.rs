@@ -12,6 +12,8 @@ use crate::tokens::estimate_tokens;
 const LONG_BODY_LINES: usize = 500;
 /// And fewer tokens than this.
 const LONG_BODY_TOKENS: usize = 5000;
+/// A longer text is not taken for a path.
+const MAX_REFERENCE_BYTES: usize = 512;
 /// References beyond this many are not looked up.
 const MAX_REFERENCES: usize = 200;
 
@@ -77,22 +79,28 @@ pub(crate) fn reserved_name(name: &SkillName, findings: &mut Findings<'_>) {
 /// The places in `body` that name a file of the skill: link targets, and paths in code spans that
 /// begin with a standard directory.
 fn references(body: &str) -> impl Iterator<Item = Range<usize>> {
-    let links = body.match_indices("](").filter_map(|(at, _)| {
-        let start = at + 2;
-        let end = start + body[start..].find([')', '\n'])?;
-        let target = body[start..end].split(['#', '?', ' ']).next().unwrap_or_default();
-        Some(start..start + target.len()).filter(|_| body.as_bytes()[end] == b')' && is_relative(target))
+    let links = body.match_indices("](").filter_map(|(at, opening)| {
+        let inside = enclosed(body, at + opening.len(), b')')?;
+        let target = body[inside.clone()].split(['#', '?', ' ']).next().unwrap_or_default();
+        is_relative(target).then_some(inside.start..inside.start + target.len())
     });
     let spans = body.match_indices('`').filter_map(|(at, _)| {
-        let start = at + 1;
-        let end = start + body[start..].find(['`', '\n'])?;
-        let path = &body[start..end];
+        let inside = enclosed(body, at + 1, b'`')?;
+        let path = &body[inside.clone()];
         let standard =
             ["scripts/", "references/", "assets/"].iter().any(|directory| path.starts_with(directory));
         let named = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
-        (standard && named && body.as_bytes()[end] == b'`' && is_literal(path)).then_some(start..end)
+        (standard && named && is_literal(path)).then_some(inside)
     });
     links.chain(spans)
+}
+
+/// What stands between `start` and the next `closing` on the same line, if that is near enough to be
+/// a path: a body full of openings is not searched to its end for each.
+fn enclosed(body: &str, start: usize, closing: u8) -> Option<Range<usize>> {
+    let near = &body.as_bytes()[start..body.len().min(start + MAX_REFERENCE_BYTES)];
+    let length = near.iter().position(|&byte| byte == closing || byte == b'\n')?;
+    (near[length] == closing).then_some(start..start + length)
 }
 
 fn is_relative(target: &str) -> bool {

@@ -171,7 +171,8 @@ async fn read(
         |candidate: &&Candidate| unchanged(candidate).is_none() && candidate.entry.size <= MAX_MANIFEST;
     let paths: Vec<VirtualPath> =
         candidates.iter().filter(wanted).map(|candidate| candidate.entry.path.clone()).collect();
-    let mut contents = backend.read_many(&paths, HEAD).await.into_iter();
+    let contents = if paths.is_empty() { Vec::new() } else { backend.read_many(&paths, HEAD).await };
+    let mut contents = contents.into_iter();
 
     let mut all = Vec::with_capacity(candidates.len());
     for candidate in &candidates {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::root::{Root, Trust};
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
+use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
 use crate::walk::scan_local;
 
@@ -22,6 +22,8 @@ pub struct Entry {
     pub(crate) directory: Arc<str>,
     pub(crate) link: Arc<str>,
     pub(crate) stamp: Option<Stamp>,
+    /// How the scan that found it follows links.
+    pub(crate) links: Links,
 }
 
 impl Entry {
@@ -154,7 +156,7 @@ impl Catalog {
         for (root_order, scan) in scans.iter().enumerate() {
             for found in &scan.found {
                 let known = known.get(&(Arc::as_ptr(&scan.root), &*found.directory)).copied();
-                let Some(entry) = entry_of(found, &scan.root, known) else { continue };
+                let Some(entry) = entry_of(found, scan, known) else { continue };
                 match scan.root.trust {
                     Trust::Untrusted => inner.untrusted.push(entry),
                     Trust::Trusted => {
@@ -272,21 +274,23 @@ impl Inner {
     }
 }
 
-fn entry_of(found: &Found, root: &Arc<Root>, known: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
+fn entry_of(found: &Found, scan: &RootScan, known: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
     let skill = found.manifest.skill.as_ref()?;
     if let Some(known) = known
         && known.stamp == found.stamp
         && known.link == found.link
+        && known.links == scan.options.links
         && Arc::ptr_eq(&known.manifest, &found.manifest)
     {
         return Some(Arc::clone(known));
     }
     Some(Arc::new(Entry {
         skill: Arc::clone(skill),
-        root: Arc::clone(root),
+        root: Arc::clone(&scan.root),
         manifest: Arc::clone(&found.manifest),
         directory: Arc::clone(&found.directory),
         link: Arc::clone(&found.link),
         stamp: found.stamp.clone(),
+        links: scan.options.links,
     }))
 }

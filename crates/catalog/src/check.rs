@@ -256,6 +256,7 @@ fn read_manifest(directory: &OwnedFd, location: &Location, report: &mut CheckRep
 
 fn is_extension(found: &Diagnostic, source: &[u8]) -> bool {
     let key = found.span.as_ref().and_then(|span| source.get(span.start..span.end)).unwrap_or_default();
-    let key = key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\"")).unwrap_or(key);
+    let inside = |quote: &[u8]| key.strip_prefix(quote).and_then(|key| key.strip_suffix(quote));
+    let key = inside(b"\"").or_else(|| inside(b"'")).unwrap_or(key);
     EXTENSION_FIELDS.iter().any(|field| field.as_bytes() == key)
 }

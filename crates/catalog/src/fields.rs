@@ -80,7 +80,7 @@ pub(crate) fn read(
     }
 
     let first_key = entries.first().map(|(key, _)| key);
-    let name = reader.name(field("name"), first_key, location, missing_name);
+    let name = reader.name(entry("name"), first_key, location, missing_name);
     let description = reader.description(field("description"));
     let license = field("license").and_then(|node| reader.text(node, "license", Code::LicenseNotString));
     let compatibility = field("compatibility").and_then(|node| reader.compatibility(node));
@@ -118,7 +118,7 @@ impl Reader<'_, '_, '_> {
     fn written(&self, node: &Node) -> Range<usize> {
         let place = self.place(&node.range);
         let text = &self.yaml[place.start - self.base..place.end - self.base];
-        place.start..place.start + text.trim_end().len()
+        place.start..place.start + text.trim_end_matches([' ', '\t', '\n', '\r']).len()
     }
 
     fn add(&mut self, code: Code, range: &Range<usize>, message: impl Into<String>) -> Added<'_> {
@@ -140,6 +140,15 @@ impl Reader<'_, '_, '_> {
             (above.is_empty() || above.ends_with(breaks))
                 && lines.all(|line| line.trim().is_empty() || line.starts_with('#'))
         })
+    }
+
+    /// The place after the colon of a key that nothing but a comment follows on its line.
+    fn after_colon(&self, key: &Key) -> Option<usize> {
+        let end = self.repaired.original(&key.range).end;
+        let rest = self.yaml.get(end..)?.strip_prefix(':')?;
+        let line = rest.split(['\n', '\r']).next().unwrap_or_default();
+        let line = line.trim_start_matches([' ', '\t']);
+        (line.is_empty() || line.starts_with('#')).then_some(self.base + end + 1)
     }
 
     /// The text of a node as it stands in the file.
@@ -196,13 +205,13 @@ impl Reader<'_, '_, '_> {
 
     fn name(
         &mut self,
-        node: Option<&Node>,
+        entry: Option<&(Key, Node)>,
         first_key: Option<&Key>,
         location: &Location,
         missing: MissingName,
     ) -> Option<SkillName> {
         let directory = location.directory_name().map(name::normalise);
-        let Some(node) = node else {
+        let Some((key, node)) = entry else {
             let at = self.base..self.base;
             let insertion = Some("name: {}\n").filter(|_| self.takes_a_line_before(first_key));
             return self.name_from_directory(
@@ -221,16 +230,18 @@ impl Reader<'_, '_, '_> {
         let place = self.written(node);
         let normal = name::normalise(text);
         if *schema == Schema::Null || normal.is_empty() {
-            // A value that is not there has its place after the colon, or further down.
-            let before = &self.yaml[..place.start - self.base];
-            let insertion = if place.is_empty() { " {}" } else { "{}" };
-            let in_place = self.rewritable() && (!place.is_empty() || before.ends_with(':'));
+            let (place, insertion) = if place.is_empty() {
+                let after = self.after_colon(key);
+                (after.map_or(place, |at| at..at), after.map(|_| " {}"))
+            } else {
+                (place, Some("{}"))
+            };
             return self.name_from_directory(
                 (Code::NameEmpty, "the name is empty"),
                 &place,
                 directory.as_deref(),
                 missing,
-                Some(insertion).filter(|_| in_place),
+                insertion.filter(|_| self.rewritable()),
             );
         }
         if *schema == Schema::Other {
@@ -509,8 +520,10 @@ impl Reader<'_, '_, '_> {
         let rewritable = self.rewritable();
         let list = match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => return Vec::new(),
-            Kind::Scalar { text, schema, .. } => {
+            Kind::Scalar { text, schema, style } => {
                 let split = tools::split(text);
+                // Quotes inside a block would be part of its text.
+                let rewritable = rewritable && !matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if *schema == Schema::Other {
                     self.add(
                         Code::AllowedToolsNotString,
@@ -536,14 +549,23 @@ impl Reader<'_, '_, '_> {
                     .flat_map(|text| tools::split(text).tools)
                     .collect();
                 let fix = quote_if_needed(&tools.join(" "));
+                let whole = items.iter().all(|item| matches!(item.kind, Kind::Scalar { .. }));
                 // A block list begins on the line below its key: the fix brings it up. A comment in
-                // between, or a tag, would be lost.
+                // between, or a tag, would be lost. The place of a list that is not indented is that
+                // of its first item.
                 let from = self.place(&key.range).end;
                 let to = place.start.max(from);
                 let between = &self.yaml[from - self.base..to - self.base];
-                self.add(Code::AllowedToolsNotString, &node.range, "`allowed-tools` is a list")
+                let between: Vec<&str> = between.split_whitespace().collect();
+                let safe = rewritable && whole && matches!(between[..], [":"] | [":", "-"]);
+                let message = if whole {
+                    "`allowed-tools` is a list"
+                } else {
+                    "`allowed-tools` is a list with entries that are not text; those are ignored"
+                };
+                self.add(Code::AllowedToolsNotString, &node.range, message)
                     .hint("write one line of text, the tools separated by blanks")
-                    .fix_if(rewritable && between.trim() == ":", from..place.end.max(to), format!(": {fix}"));
+                    .fix_if(safe, from..place.end.max(to), format!(": {fix}"));
                 tools
             }
             Kind::Map(_) => {

@@ -18,7 +18,7 @@
 //!     "- **greet**: Says hello. Use at the door.\n  -> Use `load_skill(\"greet\")` to read full instructions"
 //! );
 //!
-//! let text = catalog.get("greet").unwrap().read_text(Default::default()).unwrap();
+//! let text = catalog.get("greet").unwrap().read_text().unwrap();
 //! assert_eq!(text.body(), "Wave.");
 //! ```
 //!

@@ -91,11 +91,11 @@ pub fn package(
     profile: Profile,
     archive: impl Write + Seek,
 ) -> Result<Packaged, PackageError> {
+    let handle = local::open_directory(directory)?;
     let report = check_directory(directory, &directory.to_string_lossy(), profile);
     let Some(skill) = report.skill.as_ref().filter(|_| report.is_valid()) else {
         return Err(PackageError::Invalid(Box::new(report)));
     };
-    let handle = local::open_directory(directory)?;
     let mut packaged =
         Packaged { name: skill.name.to_string(), files: Vec::new(), bytes: 0, left_out: Vec::new() };
     list(&handle, &mut packaged)?;

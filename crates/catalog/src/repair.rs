@@ -96,7 +96,9 @@ fn repairable_value(text: &str, at: usize) -> Option<Range<usize>> {
     if !is_key || !rest.starts_with([' ', '\t']) {
         return None;
     }
-    let value = rest.trim_start();
+    // What else Unicode counts as white space is text to YAML.
+    let blank = [' ', '\t'];
+    let value = rest.trim_start_matches(blank);
     if value.trim_end().is_empty() || value.starts_with(['"', '\'', '#']) || is_block_header(value) {
         return None;
     }
@@ -106,7 +108,7 @@ fn repairable_value(text: &str, at: usize) -> Option<Range<usize>> {
         return None;
     }
     let value_start = start + line.len() - value.len();
-    Some(value_start..start + line.trim_end().len())
+    Some(value_start..start + line.trim_end_matches(blank).len())
 }
 
 /// Whether `value` opens a block scalar (`|`, `>-`, `|2+`), as opposed to text that begins like one.

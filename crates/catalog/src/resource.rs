@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::catalog::Entry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::local::{self, EntryKind, Follow};
-use crate::scan::{Links, join};
+use crate::scan::join;
 use crate::skill::MANIFEST;
 
 /// The most resources that are listed for one skill; [`Resources::capped`] says that there are more.
@@ -107,9 +107,9 @@ impl fmt::Display for ResourceCounts {
 impl Entry {
     /// Lists the skill's files on the local disk: those beside SKILL.md, and those in the standard
     /// directories to `depth` levels (1: their own files only).
-    pub fn resources(&self, links: Links, depth: usize) -> Resources {
+    pub fn resources(&self, depth: usize) -> Resources {
         let mut resources = Resources::default();
-        let opened = self.open_base(links).and_then(|base| {
+        let opened = self.open_base().and_then(|base| {
             let below = self.below();
             Ok(local::open_directory_at(base.as_fd(), below, Follow::Never)?)
         });

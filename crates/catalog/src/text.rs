@@ -162,13 +162,13 @@ impl std::error::Error for ReadError {
 
 impl Entry {
     /// Reads the document from the local disk, through the same checks as the scan that found it.
-    pub fn read_text(&self, links: Links) -> Result<SkillText, ReadError> {
+    pub fn read_text(&self) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
         let io_error = |error: io::Error| ReadError::Io { location: location.clone(), error };
-        let base = self.open_base(links).map_err(io_error)?;
+        let base = self.open_base().map_err(io_error)?;
         let path = join(self.below(), MANIFEST);
         let opened = match local::open_file(base.as_fd(), &path, Follow::Never) {
-            Err(OpenError::Link) if links != Links::Never => {
+            Err(OpenError::Link) if self.links != Links::Never => {
                 local::open_file(base.as_fd(), &path, Follow::Beneath)
             }
             opened => opened,
@@ -191,9 +191,9 @@ impl Entry {
     }
 
     /// Opens what the skill's directory was found beneath: its root, or the link that led to it.
-    pub(crate) fn open_base(&self, links: Links) -> io::Result<OwnedFd> {
+    pub(crate) fn open_base(&self) -> io::Result<OwnedFd> {
         let root = local::open_directory(&self.root.path)?;
-        match links {
+        match self.links {
             _ if self.link.is_empty() => Ok(root),
             Links::Anywhere => Ok(local::open_directory_anywhere(root.as_fd(), &self.link)?),
             Links::Never | Links::WithinRoot => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,6 +14,7 @@ use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, ne
 
 use crate::catalog::CatalogDiff;
 use crate::host::CatalogHost;
+use crate::local;
 
 /// Keeps a [`CatalogHost`] up to date for as long as it lives.
 #[derive(Debug)]
@@ -105,40 +107,89 @@ impl Drop for Watcher {
     }
 }
 
+/// How often roots are looked for again while they come and go under the watcher's hands.
+const MAX_ROUNDS: usize = 8;
+
 struct Watches {
     debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
-    watched: HashMap<PathBuf, RecursiveMode>,
+    watched: HashMap<PathBuf, Watch>,
+}
+
+/// How a directory is watched, and which one: another may stand in its place later.
+struct Watch {
+    mode: RecursiveMode,
+    device: u64,
+    inode: u64,
+    /// Open, so that its number is not given to another one when it is deleted.
+    _directory: OwnedFd,
+}
+
+impl Watch {
+    fn of(path: &Path, mode: RecursiveMode) -> Option<Self> {
+        let directory = local::open_directory(path).ok()?;
+        let stamp = local::stamp_of(&directory).ok()?;
+        Some(Self { mode, device: stamp.device, inode: stamp.inode, _directory: directory })
+    }
+}
+
+impl PartialEq for Watch {
+    fn eq(&self, other: &Self) -> bool {
+        (self.mode, self.device, self.inode) == (other.mode, other.device, other.inode)
+    }
 }
 
 impl Watches {
     /// Watches the roots that exist, and waits for those that do not.
     fn arm(&mut self, host: &CatalogHost) -> Result<(), WatchError> {
-        let wanted: HashMap<PathBuf, RecursiveMode> =
-            host.roots().iter().map(|root| watchable(&root.path)).collect();
-        let gone: Vec<PathBuf> =
-            self.watched.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect();
-        for path in gone {
+        let mut failed = None;
+        // What came or went while it was armed is seen in the next round.
+        for _ in 0..MAX_ROUNDS {
+            let wanted = wanted(host);
+            if wanted == self.watched {
+                return Ok(());
+            }
+            failed = self.change_to(wanted).err();
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn change_to(&mut self, wanted: HashMap<PathBuf, Watch>) -> Result<(), WatchError> {
+        let stale =
+            |(path, watch): (&PathBuf, &Watch)| (wanted.get(path) != Some(watch)).then(|| path.clone());
+        let stale: Vec<PathBuf> = self.watched.iter().filter_map(stale).collect();
+        for path in stale {
             // It may be gone from the disk as well.
             let _ = self.debouncer.unwatch(&path);
             self.watched.remove(&path);
         }
-        for (path, mode) in wanted {
-            if self.watched.get(&path) != Some(&mode) {
+        for (path, watch) in wanted {
+            if !self.watched.contains_key(&path) {
                 self.debouncer
-                    .watch(&path, mode)
+                    .watch(&path, watch.mode)
                     .map_err(|error| WatchError { path: Some(path.clone()), error })?;
-                self.watched.insert(path, mode);
+                self.watched.insert(path, watch);
             }
         }
         Ok(())
     }
 }
 
-/// The root itself, or the nearest directory above it, in which it may appear.
-fn watchable(root: &Path) -> (PathBuf, RecursiveMode) {
-    if root.is_dir() {
-        return (root.to_owned(), RecursiveMode::Recursive);
+/// The roots themselves, or the nearest directories above them, in which they may appear.
+fn wanted(host: &CatalogHost) -> HashMap<PathBuf, Watch> {
+    let mut wanted: HashMap<PathBuf, Watch> = HashMap::new();
+    for root in host.roots() {
+        let found = root.path.ancestors().zip(0..).find_map(|(path, above)| {
+            // The nearest directory above a relative path is the working directory.
+            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            let mode = if above == 0 { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+            Some((path.to_owned(), Watch::of(path, mode)?))
+        });
+        // A root is watched whole, though another one is awaited in it.
+        if let Some((path, watch)) = found
+            && (watch.mode == RecursiveMode::Recursive || !wanted.contains_key(&path))
+        {
+            wanted.insert(path, watch);
+        }
     }
-    let above = root.ancestors().skip(1).find(|path| path.is_dir()).unwrap_or(Path::new("/"));
-    (above.to_owned(), RecursiveMode::NonRecursive)
+    wanted
 }

@@ -22,7 +22,7 @@ const FIXED_EVERY: u64 = 4;
 /// Applying fixes comes to an end after this many rounds.
 const MAX_ROUNDS: usize = 8;
 
-/// SplitMix64: small, fast, and the same everywhere.
+/// The generator `SplitMix64`: small, fast, and the same everywhere.
 struct Random(u64);
 
 impl Random {
@@ -111,6 +111,13 @@ const FRAGMENTS: &[&str] = &[
     "allowed-tools: [Read, [Write], {a: b}, \"x: y\", '#']\n",
     "allowed-tools: [\"tab\\there\", \"bell\\x07\"]\n",
     "allowed-tools: 12\n",
+    "allowed-tools:\n- Read\n- Write\n",
+    "allowed-tools:\n- Read\n- Bash(a: b)\n",
+    "allowed-tools: >-\n  Read,\n  Write\n",
+    "allowed-tools: |\n  Read, Write\n",
+    "license: |\n  1\n",
+    "compatibility: >\n",
+    "name: >-\n\n",
     "allowed-tools: *\n",
     "license: 1.0\n",
     "license: [MIT]\n",
@@ -259,7 +266,7 @@ fn damage(source: &mut Vec<u8>, seeds: &[Seed], random: &mut Random) {
         }
         6 => {
             let start = lines(source, random).start;
-            let blanks: &[u8] = *random.pick(&[b" ".as_slice(), b"  ", b"\t", b"      ", b"- "]);
+            let blanks = *random.pick(&[b" ".as_slice(), b"  ", b"\t", b"      ", b"- "]);
             source.splice(start..start, blanks.iter().copied());
         }
         7 => {
@@ -287,7 +294,7 @@ fn damage(source: &mut Vec<u8>, seeds: &[Seed], random: &mut Random) {
             source.splice(at..at, piece);
         }
         _ => {
-            let ending: &[u8] = *random.pick(&[b"\r\n".as_slice(), b"\r", b"\n\n", b"\n"]);
+            let ending = *random.pick(&[b"\r\n".as_slice(), b"\r", b"\n\n", b"\n"]);
             let range = lines(source, random);
             let text = source[range.clone()].to_vec();
             let changed: Vec<u8> = text
@@ -513,12 +520,12 @@ fn processor_time() -> Duration {
 
 /// Reads one input, and says how long that took.
 fn read(number: u64, location: &Location, source: &[u8]) -> Result<Duration, String> {
-    let missing = if number % 5 == 0 { MissingName::Skip } else { MissingName::UseDirectory };
+    let missing = if number.is_multiple_of(5) { MissingName::Skip } else { MissingName::UseDirectory };
     let before = processor_time();
     let parsed = Skill::parse_with(source, location, missing);
     let taken = processor_time().saturating_sub(before);
     check(source, &parsed)?;
-    if missing == MissingName::UseDirectory && number % FIXED_EVERY == 0 {
+    if missing == MissingName::UseDirectory && number.is_multiple_of(FIXED_EVERY) {
         check_fixes(source, location, &parsed)?;
     }
     Ok(taken)

@@ -12,7 +12,6 @@ use crate::progress::Progress;
 /// The skills of the places that were asked for.
 pub(crate) struct Skills {
     pub(crate) catalog: Catalog,
-    pub(crate) links: Links,
     /// Where a person could put a first skill.
     pub(crate) create_in: Vec<String>,
 }
@@ -58,7 +57,7 @@ impl Places {
         let options = self.scan_options();
         let _progress = Progress::start("looking for skills");
         let catalog = Catalog::discover(&roots, &options);
-        Ok(Skills { catalog, links: options.links, create_in })
+        Ok(Skills { catalog, create_in })
     }
 
     fn surroundings(&self) -> Result<Surroundings> {

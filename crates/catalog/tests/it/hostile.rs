@@ -46,7 +46,7 @@ fn case_02_directory_link_out_of_the_root_is_skipped_unless_allowed() {
     let allowed = tree.discover_with(|options| options.links = Links::Anywhere);
     assert_eq!(names(&allowed), ["elsewhere", "here"]);
     assert_eq!(tree.findings(&allowed), Vec::<String>::new());
-    let text = allowed.get("elsewhere").unwrap().read_text(Links::Anywhere).unwrap();
+    let text = allowed.get("elsewhere").unwrap().read_text().unwrap();
     assert_eq!(text.body(), "Follow the steps.");
 }
 
@@ -202,7 +202,7 @@ fn case_10_what_is_not_utf8_is_skipped_with_its_path() {
     );
     // The index reads no body: the bad byte in one is met when the body is asked for.
     assert_eq!(names(&catalog), ["late"]);
-    let error = catalog.get("late").unwrap().read_text(Links::default()).unwrap_err();
+    let error = catalog.get("late").unwrap().read_text().unwrap_err();
     assert!(matches!(error, ReadError::Encoding { .. }));
     assert!(error.to_string().starts_with("Failed to decode skill file: "));
 }
@@ -294,7 +294,7 @@ fn case_14_a_file_swapped_between_index_and_load_is_checked_again() {
 
     let load = |name: &str| {
         let entry = std::sync::Arc::clone(catalog.get(name).unwrap());
-        in_time(move || entry.read_text(Links::default()))
+        in_time(move || entry.read_text())
     };
     let refusal = |name: &str| {
         let shown = load(name).unwrap_err().to_string();
@@ -536,7 +536,7 @@ fn case_20_a_shadowing_skill_has_an_identity_of_its_own() {
     let project = Tree::new().skill("deploy");
     let identity = |roots: &[Root]| {
         let catalog = Catalog::discover(roots, &options(|_| {}));
-        catalog.get("deploy").unwrap().read_text(Links::default()).unwrap().identity()
+        catalog.get("deploy").unwrap().read_text().unwrap().identity()
     };
     let approved = identity(&[user.root()]);
     let shadowing = identity(&[user.root(), project.root()]);

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod authoring;
+mod backend;
 mod conformance;
 mod discovery;
 mod documents;
 mod hostile;
+mod overview;
+mod refresh;
 mod tree;

@@ -50,8 +50,8 @@ struct Tokens {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
     let entry = skills.find(&options.name)?;
-    let text = entry.read_text(skills.links).map_err(|error| anyhow!("{error}"))?;
-    let resources = entry.resources(skills.links, 1);
+    let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
+    let resources = entry.resources(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
     let overview = alone.overview(&OverviewOptions::default(), &|_| None);
     let info = Info {

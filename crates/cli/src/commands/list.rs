@@ -94,7 +94,7 @@ fn rows<'a>(skills: &'a Skills, options: &Options) -> Vec<Row<'a>> {
         source: &entry.root,
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active && entry.skill.is_model_invocable(),
-        resources: options.resources.then(|| entry.resources(skills.links, 1).counts()),
+        resources: options.resources.then(|| entry.resources(1).counts()),
         shadowed_by,
     };
     let catalog = &skills.catalog;

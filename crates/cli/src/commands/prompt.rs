@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let list = || {
         view.overview(&overview, &|entry| {
             let wanted = options.resources || overview.loaded.contains(entry.skill.name.as_str());
-            wanted.then(|| entry.resources(skills.links, 1).counts())
+            wanted.then(|| entry.resources(1).counts())
         })
     };
     let rendered = match options.form {
