@@ -1,6 +1,5 @@
 //! The catalog: every skill that was found, which of them counts, and what was met on the way.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -153,30 +152,28 @@ impl Catalog {
 
         let mut inner = Inner::default();
         let mut candidates = Vec::new();
-        for (root_order, scan) in scans.iter().enumerate() {
+        for (order, scan) in scans.iter().enumerate() {
             for found in &scan.found {
                 let known = known.get(&(Arc::as_ptr(&scan.root), &*found.directory)).copied();
                 let Some(entry) = entry_of(found, scan, known) else { continue };
                 match scan.root.trust {
                     Trust::Untrusted => inner.untrusted.push(entry),
-                    Trust::Trusted => {
-                        candidates.push((entry.skill.name.collision_key(), Reverse(root_order), entry))
-                    }
+                    Trust::Trusted => candidates.push(Candidate::new(entry, order)),
                 }
             }
         }
         // Among skills of one name the later root comes first, and inside a root the first in path
         // order, in which a stable sort leaves them.
-        candidates.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-        let mut winner: Option<(String, Arc<Entry>)> = None;
-        for (key, _, entry) in candidates {
+        candidates.sort_by(|a, b| a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)));
+        let mut winner: Option<Candidate> = None;
+        for candidate in candidates {
             match &winner {
-                Some((name, by)) if *name == key => {
-                    inner.shadowed.push(Shadowed { entry, by: Arc::clone(by) })
+                Some(winner) if winner.key() == candidate.key() => {
+                    inner.shadowed.push(Shadowed { entry: candidate.entry, by: Arc::clone(&winner.entry) });
                 }
                 _ => {
-                    inner.entries.push(Arc::clone(&entry));
-                    winner = Some((key, entry));
+                    inner.entries.push(Arc::clone(&candidate.entry));
+                    winner = Some(candidate);
                 }
             }
         }
@@ -271,6 +268,24 @@ impl Inner {
             );
             self.diagnostics.push(Diagnostic::new(Code::Untrusted, entry.skill.location.shared(), message));
         }
+    }
+}
+
+/// A skill that may be shadowed by another one of its name.
+struct Candidate {
+    entry: Arc<Entry>,
+    folded: Option<Box<str>>,
+    root_order: usize,
+}
+
+impl Candidate {
+    fn new(entry: Arc<Entry>, root_order: usize) -> Self {
+        Self { folded: entry.skill.name.collision_key(), entry, root_order }
+    }
+
+    /// What the names that collide share.
+    fn key(&self) -> &str {
+        self.folded.as_deref().unwrap_or(self.entry.skill.name.as_str())
     }
 }
 

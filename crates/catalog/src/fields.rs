@@ -45,7 +45,7 @@ pub const EXTENSION_FIELDS: [&str; 12] = [
 pub(crate) fn read(
     yaml: &str,
     base: usize,
-    repaired: &Repaired,
+    repaired: &Repaired<'_>,
     location: &Location,
     missing_name: MissingName,
     findings: &mut Findings<'_>,
@@ -69,12 +69,12 @@ pub(crate) fn read(
     let mut extensions = Extensions::default();
     let mut extra = Vec::new();
     for (key, node) in entries {
-        if SPEC_FIELDS.contains(&key.text.as_str()) {
+        if SPEC_FIELDS.contains(&&*key.text) {
             continue;
         }
         let known = reader.extension(&key.text, node, &mut extensions);
         if !known {
-            extra.push((key.text.clone(), node.to_value()));
+            extra.push((key.text.to_string(), node.to_value()));
         }
         reader.report_unknown(&key.text, &key.range, known);
     }
@@ -103,7 +103,7 @@ pub(crate) fn read(
 struct Reader<'r, 'f, 's> {
     yaml: &'r str,
     base: usize,
-    repaired: &'r Repaired,
+    repaired: &'r Repaired<'r>,
     findings: &'f mut Findings<'s>,
 }
 
@@ -115,7 +115,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// The place of a node's text alone: a block's ends with the line break below it.
-    fn written(&self, node: &Node) -> Range<usize> {
+    fn written(&self, node: &Node<'_>) -> Range<usize> {
         let place = self.place(&node.range);
         let text = &self.yaml[place.start - self.base..place.end - self.base];
         place.start..place.start + text.trim_end_matches([' ', '\t', '\n', '\r']).len()
@@ -132,7 +132,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Whether a line with another field may stand before `first`: only comments may be above it.
-    fn takes_a_line_before(&self, first: Option<&Key>) -> bool {
+    fn takes_a_line_before(&self, first: Option<&Key<'_>>) -> bool {
         let above = first.and_then(|key| self.yaml.get(..self.repaired.original(&key.range).start));
         above.is_some_and(|above| {
             let breaks = ['\n', '\r'];
@@ -143,7 +143,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// The place after the colon of a key that nothing but a comment follows on its line.
-    fn after_colon(&self, key: &Key) -> Option<usize> {
+    fn after_colon(&self, key: &Key<'_>) -> Option<usize> {
         let end = self.repaired.original(&key.range).end;
         let rest = self.yaml.get(end..)?.strip_prefix(':')?;
         let line = rest.split(['\n', '\r']).next().unwrap_or_default();
@@ -152,7 +152,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// The text of a node as it stands in the file.
-    fn source(&self, node: &Node) -> &str {
+    fn source(&self, node: &Node<'_>) -> &str {
         self.yaml.get(self.repaired.original(&node.range)).unwrap_or_default().trim_end()
     }
 
@@ -205,8 +205,8 @@ impl Reader<'_, '_, '_> {
 
     fn name(
         &mut self,
-        entry: Option<&(Key, Node)>,
-        first_key: Option<&Key>,
+        entry: Option<&(Key<'_>, Node<'_>)>,
+        first_key: Option<&Key<'_>>,
         location: &Location,
         missing: MissingName,
     ) -> Option<SkillName> {
@@ -363,7 +363,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    fn description(&mut self, node: Option<&Node>) -> Option<String> {
+    fn description(&mut self, node: Option<&Node<'_>>) -> Option<String> {
         let Some(node) = node else {
             let at = self.base;
             self.findings
@@ -399,7 +399,7 @@ impl Reader<'_, '_, '_> {
         Some(text.to_owned())
     }
 
-    fn report_description(&mut self, text: &str, style: ScalarStyle, node: &Node) {
+    fn report_description(&mut self, text: &str, style: ScalarStyle, node: &Node<'_>) {
         let end = self.place(&node.range).end - self.base;
         let rest = self.yaml[end.min(self.yaml.len())..].lines().next().unwrap_or_default();
         let cut = style == ScalarStyle::Plain && rest.trim_start().starts_with('#');
@@ -447,7 +447,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// A field that is text: other scalars are coerced, lists and maps are reported and ignored.
-    fn text(&mut self, node: &Node, field: &str, code: Code) -> Option<String> {
+    fn text(&mut self, node: &Node<'_>, field: &str, code: Code) -> Option<String> {
         match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => None,
             Kind::Scalar { text, schema, .. } => {
@@ -471,7 +471,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    fn compatibility(&mut self, node: &Node) -> Option<String> {
+    fn compatibility(&mut self, node: &Node<'_>) -> Option<String> {
         let text = self.text(node, "compatibility", Code::CompatibilityNotString)?;
         let count = text.chars().count();
         if count == 0 {
@@ -486,7 +486,7 @@ impl Reader<'_, '_, '_> {
         Some(text)
     }
 
-    fn metadata(&mut self, node: &Node) -> Vec<(String, Value)> {
+    fn metadata(&mut self, node: &Node<'_>) -> Vec<(String, Value)> {
         match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => Vec::new(),
             Kind::Map(entries) => {
@@ -501,11 +501,11 @@ impl Reader<'_, '_, '_> {
                     }
                 }
                 // Metadata is a map of strings: a scalar's own text, whatever YAML would make of it.
-                let text = |node: &Node| match &node.kind {
-                    Kind::Scalar { text, .. } => Value::Text(text.clone()),
+                let text = |node: &Node<'_>| match &node.kind {
+                    Kind::Scalar { text, .. } => Value::Text(text.to_string()),
                     Kind::List(_) | Kind::Map(_) => node.to_value(),
                 };
-                entries.iter().map(|(key, node)| (key.text.clone(), text(node))).collect()
+                entries.iter().map(|(key, node)| (key.text.to_string(), text(node))).collect()
             }
             Kind::Scalar { .. } | Kind::List(_) => {
                 self.add(Code::MetadataNotMap, &node.range, "`metadata` is not a map; it is ignored")
@@ -515,7 +515,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    fn allowed_tools(&mut self, key: &Key, node: &Node) -> Vec<String> {
+    fn allowed_tools(&mut self, key: &Key<'_>, node: &Node<'_>) -> Vec<String> {
         let place = self.written(node);
         let rewritable = self.rewritable();
         let list = match &node.kind {
@@ -582,7 +582,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Reads `key` if it is one of [`EXTENSION_FIELDS`]; says whether it is.
-    fn extension(&mut self, key: &str, node: &Node, extensions: &mut Extensions) -> bool {
+    fn extension(&mut self, key: &str, node: &Node<'_>, extensions: &mut Extensions) -> bool {
         match key {
             // A value that is neither yes nor no hides the skill from models: the careful reading.
             "disable-model-invocation" => extensions.disable_model_invocation = self.flag(key, node, true),
@@ -602,11 +602,11 @@ impl Reader<'_, '_, '_> {
         true
     }
 
-    fn invalid(&mut self, key: &str, node: &Node, expected: &str) {
+    fn invalid(&mut self, key: &str, node: &Node<'_>, expected: &str) {
         self.add(Code::FieldInvalid, &node.range, format!("`{key}` must be {expected}"));
     }
 
-    fn flag(&mut self, key: &str, node: &Node, otherwise: bool) -> bool {
+    fn flag(&mut self, key: &str, node: &Node<'_>, otherwise: bool) -> bool {
         if let Kind::Scalar { text, .. } = &node.kind {
             match text.trim().to_ascii_lowercase().as_str() {
                 "true" | "yes" | "on" => return true,
@@ -618,7 +618,7 @@ impl Reader<'_, '_, '_> {
         otherwise
     }
 
-    fn plain_text(&mut self, key: &str, node: &Node) -> Option<String> {
+    fn plain_text(&mut self, key: &str, node: &Node<'_>) -> Option<String> {
         match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => None,
             Kind::Scalar { text, .. } => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
@@ -630,14 +630,14 @@ impl Reader<'_, '_, '_> {
     }
 
     /// `[file] [count]` is what people write: a list is taken as the text that it was.
-    fn hint_text(&mut self, node: &Node) -> Option<String> {
+    fn hint_text(&mut self, node: &Node<'_>) -> Option<String> {
         match &node.kind {
             Kind::Scalar { .. } => self.plain_text("argument-hint", node),
             Kind::List(_) | Kind::Map(_) => Some(untrusted::one_line(self.source(node)).into_owned()),
         }
     }
 
-    fn words(&mut self, key: &str, node: &Node) -> Vec<String> {
+    fn words(&mut self, key: &str, node: &Node<'_>) -> Vec<String> {
         match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => Vec::new(),
             Kind::Scalar { text, .. } => text
@@ -653,7 +653,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    fn context(&mut self, node: &Node) -> SkillContext {
+    fn context(&mut self, node: &Node<'_>) -> SkillContext {
         match self.plain_text("context", node).as_deref() {
             Some("fork") => SkillContext::Fork,
             None | Some("inline") => SkillContext::Inline,

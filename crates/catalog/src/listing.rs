@@ -36,7 +36,7 @@ impl Rules<'_> {
     /// Lists `directory`, which is open as `handle` in the version `stamp`.
     pub(crate) fn list(&self, directory: &Arc<str>, handle: &OwnedFd, stamp: Option<FileStamp>) -> Listing {
         let mut listing = Listing { stamp, children: Vec::new(), links: Vec::new(), diagnostics: Vec::new() };
-        let mut names: Vec<(String, EntryKind)> = Vec::new();
+        let mut names: Vec<(Arc<str>, EntryKind)> = Vec::new();
         let listed = local::list(handle, |name, kind| {
             let matters = match kind {
                 EntryKind::Directory | EntryKind::Link => true,
@@ -44,7 +44,7 @@ impl Rules<'_> {
                 EntryKind::Other => false,
             };
             match std::str::from_utf8(name) {
-                Ok(name) if matters => names.push((name.to_owned(), kind)),
+                Ok(name) if matters => names.push((name.into(), kind)),
                 Err(_) if matters => {
                     let shown = join(directory, &String::from_utf8_lossy(name));
                     listing.diagnostics.push(self.found(
@@ -62,19 +62,19 @@ impl Rules<'_> {
         }
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         #[cfg(feature = "gitignore")]
-        self.ignores.enter(directory, names.iter().any(|(name, _)| name == ".gitignore"));
+        self.ignores.enter(directory, names.iter().any(|(name, _)| **name == *".gitignore"));
 
         let depth = directory.split('/').filter(|part| !part.is_empty()).count();
         for (name, kind) in names {
             match kind {
-                EntryKind::File if name == MANIFEST => self.manifest(directory, &mut listing),
+                EntryKind::File if *name == *MANIFEST => self.manifest(directory, &mut listing),
                 EntryKind::File if name.eq_ignore_ascii_case(MANIFEST) => {
                     listing.diagnostics.push(wrong_case(&join(self.shown, &join(directory, &name))));
                 }
                 EntryKind::File | EntryKind::Other => {}
                 EntryKind::Directory | EntryKind::Link => {
                     let excluded = self.options.excludes(&name);
-                    let path = if directory.is_empty() { name } else { join(directory, &name) };
+                    let path = if directory.is_empty() { name } else { join(directory, &name).into() };
                     if let Some(code) = excluded.or_else(|| self.gitignored(&path)) {
                         listing.diagnostics.push(self.found(code, &path, code.explanation()));
                     } else if depth >= self.options.max_depth {
@@ -83,9 +83,9 @@ impl Rules<'_> {
                         listing.diagnostics.push(capped.hint("raise the limit, or give a deeper root"));
                         break;
                     } else if kind == EntryKind::Link {
-                        listing.links.push(path.into());
+                        listing.links.push(path);
                     } else {
-                        listing.children.push(path.into());
+                        listing.children.push(path);
                     }
                 }
             }

@@ -89,9 +89,11 @@ impl SkillName {
         &self.0
     }
 
-    /// Names that differ only in letter case collide: this is what they share.
-    pub(crate) fn collision_key(&self) -> String {
-        self.0.to_lowercase()
+    /// Names that differ only in letter case collide: this is what they share, where it is not the
+    /// name itself.
+    pub(crate) fn collision_key(&self) -> Option<Box<str>> {
+        let is_folded = self.0.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+        (!is_folded).then(|| self.0.to_lowercase().into_boxed_str())
     }
 }
 

@@ -13,8 +13,8 @@ use crate::yaml::{Document, Key, Node};
 const MAX_KEYS: usize = 24;
 
 /// The document in `text`, if every line of it is plain.
-pub(crate) fn compose(text: &str) -> Option<Document> {
-    let mut entries: Vec<(Key, Node)> = Vec::with_capacity(8);
+pub(crate) fn compose(text: &str) -> Option<Document<'_>> {
+    let mut entries = Vec::with_capacity(8);
     let mut lines = Lines { text, at: 0 };
     while let Some(line) = lines.peek() {
         let (key, value) = split_line(text, line.clone(), 0)?;
@@ -31,7 +31,7 @@ pub(crate) fn compose(text: &str) -> Option<Document> {
 }
 
 /// A map of plain lines, indented alike.
-fn nested(text: &str, lines: &mut Lines<'_>) -> Option<Node> {
+fn nested<'a>(text: &'a str, lines: &mut Lines<'a>) -> Option<Node<'a>> {
     let first = lines.peek()?;
     let indent = text[first.clone()].bytes().take_while(|&byte| byte == b' ').count();
     if indent == 0 {
@@ -50,12 +50,17 @@ fn nested(text: &str, lines: &mut Lines<'_>) -> Option<Node> {
     Some(Node::map(start..lines.at, entries))
 }
 
-fn push(entries: &mut Vec<(Key, Node)>, text: &str, key: Range<usize>, node: Node) -> Option<()> {
+fn push<'a>(
+    entries: &mut Vec<(Key<'a>, Node<'a>)>,
+    text: &'a str,
+    key: Range<usize>,
+    node: Node<'a>,
+) -> Option<()> {
     let name = &text[key.clone()];
     if entries.len() >= MAX_KEYS || entries.iter().any(|(other, _)| other.text == name) {
         return None;
     }
-    entries.push((Key { text: name.to_owned(), range: key }, node));
+    entries.push((Key { text: name.into(), range: key }, node));
     Some(())
 }
 
@@ -86,7 +91,7 @@ fn split_line(text: &str, line: Range<usize>, indent: usize) -> Option<(Range<us
 }
 
 /// A one-line scalar: plain words, or a quoted text without escapes.
-fn scalar(text: &str, range: Range<usize>) -> Option<Node> {
+fn scalar(text: &str, range: Range<usize>) -> Option<Node<'_>> {
     let value = &text.as_bytes()[range.clone()];
     if !value.iter().all(|byte| (b' '..=b'~').contains(byte)) {
         return None;
@@ -103,7 +108,7 @@ fn scalar(text: &str, range: Range<usize>) -> Option<Node> {
         _ => return None,
     };
     let inner = std::str::from_utf8(inner).ok()?;
-    Some(Node::scalar(range, inner.to_owned(), style))
+    Some(Node::scalar(range, inner.into(), style))
 }
 
 fn is_plain(first: u8, last: u8, value: &[u8]) -> bool {

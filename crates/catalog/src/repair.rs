@@ -13,8 +13,8 @@ const MAX_REPAIRS: usize = 8;
 
 /// A document read with or without repairs.
 #[derive(Debug)]
-pub(crate) struct Repaired {
-    pub(crate) document: Document,
+pub(crate) struct Repaired<'a> {
+    pub(crate) document: Document<'a>,
     /// The values that were rewritten, as ranges of the original text.
     pub(crate) values: Vec<Range<usize>>,
     edits: Vec<Edit>,
@@ -27,7 +27,7 @@ struct Edit {
     grown: usize,
 }
 
-impl Repaired {
+impl Repaired<'_> {
     /// The range of the original text that `range` of the composed text stands for.
     pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let back = |offset: usize| {
@@ -48,7 +48,7 @@ impl Repaired {
 /// Composes `text`, repairing values if that is what it takes.
 ///
 /// On failure the error is the one of the text as it was written.
-pub(crate) fn compose(text: &str) -> Result<Repaired, YamlError> {
+pub(crate) fn compose(text: &str) -> Result<Repaired<'_>, YamlError> {
     let unrepaired = |document| Ok(Repaired { document, values: Vec::new(), edits: Vec::new() });
     if let Some(document) = plain::compose(text) {
         return unrepaired(document);
@@ -73,7 +73,7 @@ pub(crate) fn compose(text: &str) -> Result<Repaired, YamlError> {
         let repaired_to = value.end + insertion.len();
         current.insert_str(value.start, insertion);
         match yaml::compose(&current) {
-            Ok(document) => return Ok(Repaired { document, values, edits }),
+            Ok(document) => return Ok(Repaired { document: document.into_owned(), values, edits }),
             // Only an error further down is a new one: otherwise the repair did not help.
             Err(YamlError::Syntax { at, .. }) if at > repaired_to => error_at = at,
             Err(_) => return Err(first),

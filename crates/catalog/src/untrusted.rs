@@ -52,40 +52,48 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 
 /// [`one_line`], with angle brackets written so that they cannot form a tag.
 pub(crate) fn prompt_line(text: &str, out: &mut String) {
-    for c in one_line(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            c => out.push(c),
-        }
-    }
+    escape(&one_line(text), out, |c| match c {
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        _ => None,
+    });
 }
 
 /// `text` as the content of an XML element or a double-quoted attribute, on one line.
 pub(crate) fn xml(text: &str, out: &mut String) {
-    for c in one_line(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#x27;"),
-            c => out.push(c),
+    escape(&one_line(text), out, |c| match c {
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '&' => Some("&amp;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#x27;"),
+        _ => None,
+    });
+}
+
+/// Appends `text` with some characters replaced; what lies between them is copied as it is.
+fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'static str>) {
+    let mut copied = 0;
+    for (at, c) in text.char_indices() {
+        if let Some(replacement) = replacement(c) {
+            out.push_str(&text[copied..at]);
+            out.push_str(replacement);
+            copied = at + c.len_utf8();
         }
     }
+    out.push_str(&text[copied..]);
 }
 
 /// `text` inside double quotes inside a Markdown code span: `load_skill("…")`.
 pub(crate) fn quoted(text: &str, out: &mut String) {
-    for c in one_line(text).chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '`' => out.push('\''),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            c => out.push(c),
-        }
-    }
+    escape(&one_line(text), out, |c| match c {
+        '"' => Some("\\\""),
+        '\\' => Some("\\\\"),
+        '`' => Some("'"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        _ => None,
+    });
 }
 
 /// The first character of `text` that a reader would not see, if there is one.

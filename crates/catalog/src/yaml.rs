@@ -4,6 +4,7 @@
 //! an alias is copied within a budget of nodes and bytes, and nesting is limited whether it is
 //! written out or reached through aliases.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -64,9 +65,9 @@ impl serde::Serialize for Value {
 
 /// A node with its place in the YAML text.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct Node<'a> {
     pub(crate) range: Range<usize>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: Kind<'a>,
     /// Levels of nesting below this node.
     height: usize,
     nodes: usize,
@@ -74,16 +75,22 @@ pub(crate) struct Node {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    Scalar { text: String, schema: Schema, style: ScalarStyle },
-    List(Vec<Node>),
-    Map(Vec<(Key, Node)>),
+pub(crate) enum Kind<'a> {
+    Scalar { text: Cow<'a, str>, schema: Schema, style: ScalarStyle },
+    List(Vec<Node<'a>>),
+    Map(Vec<(Key<'a>, Node<'a>)>),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) text: String,
+pub(crate) struct Key<'a> {
+    pub(crate) text: Cow<'a, str>,
     pub(crate) range: Range<usize>,
+}
+
+impl Key<'_> {
+    fn into_owned(self) -> Key<'static> {
+        Key { text: Cow::Owned(self.text.into_owned()), range: self.range }
+    }
 }
 
 /// What YAML 1.2's core schema makes of a scalar.
@@ -95,17 +102,31 @@ pub(crate) enum Schema {
     Other,
 }
 
-impl Node {
+impl<'a> Node<'a> {
     /// A scalar without anchor or tag.
-    pub(crate) fn scalar(range: Range<usize>, text: String, style: ScalarStyle) -> Self {
+    pub(crate) fn scalar(range: Range<usize>, text: Cow<'a, str>, style: ScalarStyle) -> Self {
         let schema = schema_of(&text, style, None, false);
         let bytes = text.len();
         Self { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes }
     }
 
     /// A map of `entries`.
-    pub(crate) fn map(range: Range<usize>, entries: Vec<(Key, Node)>) -> Self {
+    pub(crate) fn map(range: Range<usize>, entries: Vec<(Key<'a>, Node<'a>)>) -> Self {
         parent(range, Kind::Map(entries))
+    }
+
+    /// The same node without a borrow of its text.
+    fn into_owned(self) -> Node<'static> {
+        let kind = match self.kind {
+            Kind::Scalar { text, schema, style } => {
+                Kind::Scalar { text: Cow::Owned(text.into_owned()), schema, style }
+            }
+            Kind::List(items) => Kind::List(items.into_iter().map(Node::into_owned).collect()),
+            Kind::Map(entries) => Kind::Map(
+                entries.into_iter().map(|(key, node)| (key.into_owned(), node.into_owned())).collect(),
+            ),
+        };
+        Node { range: self.range, kind, height: self.height, nodes: self.nodes, bytes: self.bytes }
     }
 
     /// Where this node, its keys and all nodes below it are.
@@ -125,26 +146,38 @@ impl Node {
     pub(crate) fn to_value(&self) -> Value {
         match &self.kind {
             Kind::Scalar { schema: Schema::Null, .. } => Value::Null,
-            Kind::Scalar { text, .. } => Value::Text(text.clone()),
+            Kind::Scalar { text, .. } => Value::Text(text.to_string()),
             Kind::List(items) => Value::List(items.iter().map(Node::to_value).collect()),
-            Kind::Map(entries) => {
-                Value::Map(entries.iter().map(|(key, node)| (key.text.clone(), node.to_value())).collect())
-            }
+            Kind::Map(entries) => Value::Map(
+                entries.iter().map(|(key, node)| (key.text.to_string(), node.to_value())).collect(),
+            ),
         }
     }
 }
 
 /// The frontmatter as a node, with what was noticed on the way.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     /// The root node; `None` when the document has no content.
-    pub(crate) root: Option<Node>,
+    pub(crate) root: Option<Node<'a>>,
     /// Keys that stand twice in one map; the last one is kept.
-    pub(crate) duplicates: Vec<Key>,
+    pub(crate) duplicates: Vec<Key<'a>>,
     /// The first use of flow style, an anchor or a tag.
     pub(crate) nonportable: Option<Range<usize>>,
     /// Whether a value has a name that others may refer to.
     pub(crate) anchored: bool,
+}
+
+impl Document<'_> {
+    /// The same document without a borrow of its text.
+    pub(crate) fn into_owned(self) -> Document<'static> {
+        Document {
+            root: self.root.map(Node::into_owned),
+            duplicates: self.duplicates.into_iter().map(Key::into_owned).collect(),
+            nonportable: self.nonportable,
+            anchored: self.anchored,
+        }
+    }
 }
 
 /// Why a text gives no document.
@@ -157,7 +190,7 @@ pub(crate) enum YamlError {
 }
 
 /// Composes the one document in `text`.
-pub(crate) fn compose(text: &str) -> Result<Document, YamlError> {
+pub(crate) fn compose(text: &str) -> Result<Document<'_>, YamlError> {
     // The parser takes a NUL for the end of its input: what follows would be read by others only.
     if let Some(at) = text.find('\0') {
         return Err(YamlError::Syntax { at, message: "a NUL character".into() });
@@ -180,15 +213,15 @@ pub(crate) fn compose(text: &str) -> Result<Document, YamlError> {
 struct Composer<'a> {
     text: &'a str,
     parser: Parser<'a, granit_parser::StrInput<'a>>,
-    anchors: HashMap<usize, Node>,
-    duplicates: Vec<Key>,
+    anchors: HashMap<usize, Node<'a>>,
+    duplicates: Vec<Key<'a>>,
     nonportable: Option<Range<usize>>,
     nodes: usize,
     bytes: usize,
 }
 
 impl<'a> Composer<'a> {
-    fn document(&mut self) -> Result<Option<Node>, YamlError> {
+    fn document(&mut self) -> Result<Option<Node<'a>>, YamlError> {
         let mut root = None;
         loop {
             let (event, span) = self.next()?;
@@ -216,7 +249,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node, YamlError> {
+    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node<'a>, YamlError> {
         let range = range_of(span);
         if depth > MAX_DEPTH {
             return Err(limit(range.start, format!("nesting deeper than {MAX_DEPTH} levels")));
@@ -226,11 +259,8 @@ impl<'a> Composer<'a> {
                 self.note_portability(&range, anchor, tag.is_some(), false);
                 let schema = schema_of(&text, style, tag.as_deref(), range.is_empty());
                 // The parser writes `~` for a value that is not there: its own text is empty.
-                let text = if range.is_empty() && style == ScalarStyle::Plain {
-                    String::new()
-                } else {
-                    text.into_owned()
-                };
+                let text =
+                    if range.is_empty() && style == ScalarStyle::Plain { Cow::Borrowed("") } else { text };
                 let bytes = text.len();
                 let node =
                     Node { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes };
@@ -280,17 +310,17 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<(Vec<(Key, Node)>, usize), YamlError> {
-        let mut entries: Vec<(Key, Node)> = Vec::new();
+    fn mapping(&mut self, depth: usize) -> Result<(Vec<(Key<'a>, Node<'a>)>, usize), YamlError> {
+        let mut entries: Vec<(Key<'a>, Node<'a>)> = Vec::new();
         // Small maps are searched; only a large one pays for an index.
-        let mut index: HashMap<String, usize> = HashMap::new();
+        let mut index: HashMap<Cow<'a, str>, usize> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
             if matches!(event, Event::MappingEnd) {
                 return Ok((entries, range_of(&span).end));
             }
             let key = self.node(event, &span, depth + 1)?;
-            let key = Key { text: key_text(&key), range: key.range };
+            let key = Key { range: key.range.clone(), text: key_text(key) };
             let (event, span) = self.next()?;
             let value = self.node(event, &span, depth + 1)?;
             if entries.len() == INDEXED_MAP {
@@ -316,7 +346,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn remember(&mut self, anchor: usize, node: Node) -> Node {
+    fn remember(&mut self, anchor: usize, node: Node<'a>) -> Node<'a> {
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }
@@ -358,9 +388,9 @@ fn limit(at: usize, message: String) -> YamlError {
     YamlError::Limit { at, message }
 }
 
-fn parent(range: Range<usize>, kind: Kind) -> Node {
+fn parent(range: Range<usize>, kind: Kind<'_>) -> Node<'_> {
     let (mut height, mut nodes, mut bytes) = (0, 1, 0);
-    let mut add = |child: &Node| {
+    let mut add = |child: &Node<'_>| {
         height = height.max(child.height + 1);
         nodes += child.nodes;
         bytes += child.bytes;
@@ -382,8 +412,8 @@ fn range_of(span: &Span) -> Range<usize> {
 }
 
 /// Keys are text; a key that is a list or a map is written on one line.
-fn key_text(key: &Node) -> String {
-    fn write(node: &Node, out: &mut String) {
+fn key_text(key: Node<'_>) -> Cow<'_, str> {
+    fn write(node: &Node<'_>, out: &mut String) {
         match &node.kind {
             Kind::Scalar { text, .. } => out.push_str(text),
             Kind::List(items) => {
@@ -406,9 +436,14 @@ fn key_text(key: &Node) -> String {
             }
         }
     }
-    let mut text = String::new();
-    write(key, &mut text);
-    text
+    match key.kind {
+        Kind::Scalar { text, .. } => text,
+        Kind::List(_) | Kind::Map(_) => {
+            let mut text = String::new();
+            write(&key, &mut text);
+            text.into()
+        }
+    }
 }
 
 fn schema_of(text: &str, style: ScalarStyle, tag: Option<&Tag>, absent: bool) -> Schema {
