@@ -6,6 +6,7 @@ use std::ops::Range;
 use granit_parser::ScalarStyle;
 
 use crate::diagnostic::{Added, Code, Findings};
+use crate::frontmatter::MAX_FRONTMATTER;
 use crate::name::{self, MAX_NAME_CHARS, NameError, SkillName};
 use crate::repair::Repaired;
 use crate::skill::{Extensions, Location, MissingName, Skill, SkillContext};
@@ -128,18 +129,24 @@ impl Reader<'_, '_, '_> {
 
     /// Whether a value may be rewritten: not when another one may refer to it.
     fn rewritable(&self) -> bool {
-        !self.repaired.document.anchored
+        self.has_room() && !self.repaired.document.anchored
+    }
+
+    /// Whether quoting cannot make the frontmatter too long: at worst, six bytes stand for one.
+    fn has_room(&self) -> bool {
+        self.yaml.len() <= MAX_FRONTMATTER / 8
     }
 
     /// Whether a line with another field may stand before `first`: only comments may be above it.
     fn takes_a_line_before(&self, first: Option<&Key<'_>>) -> bool {
         let above = first.and_then(|key| self.yaml.get(..self.repaired.original(&key.range).start));
-        above.is_some_and(|above| {
-            let breaks = ['\n', '\r'];
-            let mut lines = above.split(breaks);
-            (above.is_empty() || above.ends_with(breaks))
-                && lines.all(|line| line.trim().is_empty() || line.starts_with('#'))
-        })
+        self.has_room()
+            && above.is_some_and(|above| {
+                let breaks = ['\n', '\r'];
+                let mut lines = above.split(breaks);
+                (above.is_empty() || above.ends_with(breaks))
+                    && lines.all(|line| line.trim().is_empty() || line.starts_with('#'))
+            })
     }
 
     /// The place after the colon of a key that nothing but a comment follows on its line.
@@ -159,6 +166,7 @@ impl Reader<'_, '_, '_> {
     fn report_document(&mut self) {
         for value in &self.repaired.values {
             let place = self.base + value.start..self.base + value.end;
+            let has_room = self.has_room();
             self.findings
                 .add(
                     Code::YamlRepaired,
@@ -166,7 +174,7 @@ impl Reader<'_, '_, '_> {
                     "this value must be quoted to be YAML; it was read as text",
                 )
                 .hint("put it in quotes")
-                .fix(place, quote(&self.yaml[value.clone()]));
+                .fix_if(has_room, place, quote(&self.yaml[value.clone()]));
         }
         for key in &self.repaired.document.duplicates {
             let message = format!("`{}` stands twice; the last one is used", untrusted::one_line(&key.text));
