@@ -199,7 +199,7 @@ async fn read(
         };
         let directory = candidate.directory.as_str().into();
         let (settled, manifest) = (stamp.is_some(), Arc::new(manifest));
-        all.push(Found { directory, link: "".into(), stamp, settled, inode: None, manifest });
+        all.push(Found { directory, link: "".into(), stamp, settled, manifest });
     }
     all
 }

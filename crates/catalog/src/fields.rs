@@ -432,7 +432,7 @@ impl Reader<'_, '_, '_> {
             )
             .hint("say what it does and when to use it");
         }
-        if text.contains(['<', '>']) {
+        if memchr::memchr2(b'<', b'>', text.as_bytes()).is_some() {
             self.add(
                 Code::DescriptionAngleBrackets,
                 &node.range,

@@ -19,8 +19,9 @@ pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    /// Nanoseconds since 1970, which fit until 2262.
+    modified: i64,
+    changed: i64,
 }
 
 impl FileStamp {
@@ -36,8 +37,8 @@ impl FileStamp {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
             size: stat.st_size as u64,
-            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            modified: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
         }
     }
 }
@@ -131,9 +132,9 @@ pub(crate) fn size(directory: &OwnedFd, name: &str) -> u64 {
     fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| FileStamp::of(&stat).size)
 }
 
-/// When a scan began, to tell which stamps can be relied on.
+/// When a scan began, in nanoseconds since 1970, to tell which stamps can be relied on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(i64, i64);
+pub(crate) struct Clock(i64);
 
 /// A file changed so shortly before a scan may be written again without its times moving on.
 const UNSETTLED_NANOSECONDS: i64 = 50_000_000;
@@ -141,16 +142,17 @@ const UNSETTLED_NANOSECONDS: i64 = 50_000_000;
 impl Clock {
     pub(crate) fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Self(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
+        Self(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// `stamp`, unless a later version could have the same one.
     pub(crate) fn settled(self, stamp: FileStamp) -> Option<FileStamp> {
-        let age = (self.0.saturating_sub(stamp.changed.0))
-            .saturating_mul(1_000_000_000)
-            .saturating_add(self.1 - stamp.changed.1);
-        (age > UNSETTLED_NANOSECONDS).then_some(stamp)
+        (self.0.saturating_sub(stamp.changed) > UNSETTLED_NANOSECONDS).then_some(stamp)
     }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
 /// Reads until `buffer` is full or the file ends; returns how much was read.
@@ -244,10 +246,12 @@ fn open_beneath(
     if STEPWISE.load(Ordering::Relaxed) {
         return open_stepwise(base, relative, flags);
     }
-    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    if follow == Follow::Never {
-        resolve |= ResolveFlags::NO_SYMLINKS;
-    }
+    // Without links only `..` could lead out, and no path here has one.
+    let resolve = match follow {
+        Follow::Never if !relative.contains("..") => ResolveFlags::NO_SYMLINKS,
+        Follow::Never => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        Follow::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+    };
     // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
     for _ in 0..8 {
         match fs::openat2(base, relative, flags, Mode::empty(), resolve) {

@@ -1,5 +1,6 @@
 //! The name of a skill.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
@@ -66,7 +67,7 @@ impl SkillName {
         if name.chars().count() > MAX_LENIENT_NAME_CHARS {
             return Err(NameError::TooLong);
         }
-        Ok(Self(name.into_boxed_str()))
+        Ok(Self(name.into()))
     }
 
     /// `text` in the spelling that the specification wants of a name; empty when nothing is left.
@@ -129,12 +130,12 @@ impl serde::Serialize for SkillName {
 }
 
 /// Trimmed and NFKC-normalised, as names and directory names are compared.
-pub(crate) fn normalise(text: &str) -> String {
+pub(crate) fn normalise(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
-    text.nfkc().collect::<String>().trim().to_owned()
+    Cow::Owned(text.nfkc().collect::<String>().trim().to_owned())
 }
 
 #[cfg(test)]

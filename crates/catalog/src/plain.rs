@@ -17,16 +17,23 @@ pub(crate) fn compose(text: &str) -> Option<Document<'_>> {
     let mut entries = Vec::with_capacity(8);
     let mut lines = Lines { text, at: 0 };
     while let Some(line) = lines.peek() {
+        if text[line.clone()].starts_with('#') && is_printable(text, &line) {
+            lines.skip(&line);
+            continue;
+        }
         let (key, value) = split_line(text, line.clone(), 0)?;
         lines.skip(&line);
         let node = match value {
-            Some(value) => scalar(text, value)?,
+            Some(value) => match block_header(&text[value.clone()]) {
+                Some(header) => block(text, header, &mut lines)?,
+                None => scalar(text, value)?,
+            },
             None => nested(text, &mut lines)?,
         };
         push(&mut entries, text, key, node)?;
     }
-    let end = entries.last().map(|_| text.len())?;
-    let root = Some(Node::map(0..end, entries));
+    let start = entries.first().map(|(key, _)| key.range.start)?;
+    let root = Some(Node::map(start..text.len(), entries));
     Some(Document { root, duplicates: Vec::new(), nonportable: None, anchored: false })
 }
 
@@ -90,10 +97,64 @@ fn split_line(text: &str, line: Range<usize>, indent: usize) -> Option<(Range<us
     Some((key.clone(), Some(key.end + 1 + blanks..line.end)))
 }
 
+/// How a block scalar joins its lines, and whether it ends with a line break.
+#[derive(Clone, Copy)]
+struct BlockHeader {
+    folded: bool,
+    clipped: bool,
+}
+
+fn block_header(value: &str) -> Option<BlockHeader> {
+    match value {
+        ">" => Some(BlockHeader { folded: true, clipped: true }),
+        ">-" => Some(BlockHeader { folded: true, clipped: false }),
+        "|" => Some(BlockHeader { folded: false, clipped: true }),
+        "|-" => Some(BlockHeader { folded: false, clipped: false }),
+        _ => None,
+    }
+}
+
+/// A block scalar whose lines are indented alike, with none empty and none indented further.
+fn block<'a>(text: &'a str, header: BlockHeader, lines: &mut Lines<'a>) -> Option<Node<'a>> {
+    let first = lines.peek()?;
+    let indent = text[first.clone()].bytes().take_while(|&byte| byte == b' ').count();
+    if indent == 0 {
+        return None;
+    }
+    let mut joined = String::new();
+    while let Some(line) = lines.peek() {
+        let bytes = &text.as_bytes()[line.clone()];
+        if bytes.first().is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+            break;
+        }
+        let (blanks, words) = bytes.split_at_checked(indent)?;
+        let is_line =
+            blanks.iter().all(|&byte| byte == b' ') && words.first().is_some_and(u8::is_ascii_graphic);
+        // A last line without a line break would be clipped to one that has none.
+        if !is_line || !is_printable(text, &line) || line.end == text.len() {
+            return None;
+        }
+        if !joined.is_empty() {
+            joined.push(if header.folded { ' ' } else { '\n' });
+        }
+        joined.push_str(&text[line.start + indent..line.end]);
+        lines.skip(&line);
+    }
+    if header.clipped {
+        joined.push('\n');
+    }
+    let style = if header.folded { ScalarStyle::Folded } else { ScalarStyle::Literal };
+    Some(Node::scalar(first.start + indent..lines.at, joined.into(), style))
+}
+
+fn is_printable(text: &str, range: &Range<usize>) -> bool {
+    text.as_bytes()[range.clone()].iter().all(|byte| (b' '..=b'~').contains(byte))
+}
+
 /// A one-line scalar: plain words, or a quoted text without escapes.
 fn scalar(text: &str, range: Range<usize>) -> Option<Node<'_>> {
     let value = &text.as_bytes()[range.clone()];
-    if !value.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+    if !is_printable(text, &range) {
         return None;
     }
     let (inner, style) = match value {
@@ -166,6 +227,8 @@ mod tests {
             "name: a\nmetadata:\n  version: \"1.0\"\n  author: some one\nallowed-tools: Read Bash(git:*)\n"
         ));
         assert!(agrees("a: null\nb: 1.10\nc: true\nd: ''\n"));
+        assert!(agrees("# about\nname: a\ndescription: >-\n  Does x,\n  and: #y.\nlicense: MIT\n# end\n"));
+        assert!(agrees("a: |\n  one\n  two \nb: >\n    three\n"));
     }
 
     #[test]
@@ -178,13 +241,14 @@ mod tests {
             "a: b\n c\n",
             "a: b\n\nc: d\n",
             "a: b\na: c\n",
-            "# x\na: b\n",
             "a: é\n",
             "a: b\r\n",
             "a: \"x\\n\"\n",
             "a:\n  - b\n",
             "a:\n  b:\n    c: d\n",
-            "a: |\n  b\n",
+            "a: |\n  b",
+            "a: |2\n  b\n",
+            "a: |\n  b\n\n  c\n",
             "",
             "a: -\n",
             "a: b \n",
@@ -209,6 +273,21 @@ mod tests {
             let mut text = lines.iter().map(|(indent, key, colon, value)| format!("{indent}{key}{colon}{value}")).collect::<Vec<_>>().join("\n");
             text.push_str(&end);
             agrees(&text);
+        }
+
+        #[test]
+        fn the_fast_path_agrees_on_blocks_and_comments(
+            lines in prop::collection::vec(
+                prop_oneof![
+                    ("[a-z]{1,2}: (>|>-|\\||\\|-)", "( {1,3}[-a-z#: ]{0,6}\n){0,3}").prop_map(|(key, block)| format!("{key}\n{block}")),
+                    "#[ a-z:]{0,5}\n",
+                    "[a-z]{1,2}: [a-z#: ]{1,5}\n",
+                ], 1..5),
+            end in "\n?",
+        ) {
+            let text = lines.concat();
+            agrees(text.trim_end_matches('\n'));
+            agrees(&(text + &end));
         }
 
         #[test]

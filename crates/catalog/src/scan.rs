@@ -127,9 +127,17 @@ pub(crate) struct Found {
     pub(crate) stamp: Option<Stamp>,
     /// Whether a later version is sure to have another stamp.
     pub(crate) settled: bool,
-    /// The manifest's device and inode, on a local disk.
-    pub(crate) inode: Option<(u64, u64)>,
     pub(crate) manifest: Arc<Manifest>,
+}
+
+impl Found {
+    /// The manifest's device and inode, on a local disk.
+    pub(crate) fn inode(&self) -> Option<(u64, u64)> {
+        match &self.stamp {
+            Some(Stamp::File(stamp)) => Some((stamp.device, stamp.inode)),
+            _ => None,
+        }
+    }
 }
 
 /// What one root holds.

@@ -273,7 +273,6 @@ impl Walk<'_> {
         let location = Location::in_directory(self.rules.shown, directory);
         let found = |stamp: Option<FileStamp>, manifest: Manifest| {
             let (directory, link) = (Arc::clone(directory), Arc::clone(tree.link));
-            let inode = stamp.map(|stamp| (stamp.device, stamp.inode));
             let settled = stamp.is_some_and(|stamp| self.clock.settled(stamp).is_some());
             let stamp = stamp.map(Stamp::File);
             // What says the same in the same version is the same, though it was read again.
@@ -283,7 +282,7 @@ impl Walk<'_> {
                 }
                 _ => Arc::new(manifest),
             };
-            Some(Found { directory, link, stamp, settled, inode, manifest })
+            Some(Found { directory, link, stamp, settled, manifest })
         };
         match opened {
             Ok((file, stamp, size)) => {
@@ -306,6 +305,10 @@ impl Walk<'_> {
     /// is nearly always where it is expected.
     fn known(&self, directory: &str, expected: &mut usize) -> Option<&Found> {
         let previous = self.previous?;
+        if directory.is_empty() {
+            // A root that is itself a skill comes first.
+            return previous.found.first().filter(|found| found.directory.is_empty());
+        }
         if previous.found.get(*expected).is_none_or(|found| *found.directory != *directory) {
             let index = self.index.get_or_init(|| {
                 previous.found.iter().enumerate().map(|(at, found)| (&*found.directory, at)).collect()
@@ -334,7 +337,7 @@ impl Walk<'_> {
         }
         let mut longer = head[..read].to_vec();
         longer.resize(MAX_FRONTMATTER + HEAD, 0);
-        match local::read_up_to(file, size - read as u64, &mut longer[read..]) {
+        match local::read_up_to(file, size.saturating_sub(read as u64), &mut longer[read..]) {
             Ok(more) => {
                 let complete = read + more < longer.len();
                 longer.truncate(read + more);
@@ -346,8 +349,10 @@ impl Walk<'_> {
 
     /// Follows the links that were met, and those met on the way, each directory once.
     fn follow_links(&mut self, root: &OwnedFd) {
-        let mut manifests: HashSet<(u64, u64)> =
-            self.scan.found.iter().filter_map(|found| found.inode).collect();
+        if self.links.is_empty() {
+            return;
+        }
+        let mut manifests: HashSet<(u64, u64)> = self.scan.found.iter().filter_map(Found::inode).collect();
         let mut pending = std::mem::take(&mut self.links);
         pending.sort_unstable_by(|a, b| b.cmp(a));
         while let Some(link) = pending.pop() {
@@ -358,7 +363,7 @@ impl Walk<'_> {
             let before = self.scan.found.len();
             self.tree(Tree { base: directory.as_fd(), link: &link });
             for found in self.scan.found.split_off(before) {
-                if found.inode.is_none_or(|inode| manifests.insert(inode)) {
+                if found.inode().is_none_or(|inode| manifests.insert(inode)) {
                     self.scan.found.push(found);
                 } else {
                     let message = "the link leads to a skill found in its own place";
