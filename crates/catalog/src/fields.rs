@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
 
@@ -67,13 +68,16 @@ pub(crate) fn read(
 
     let entry = |key: &str| entries.iter().find(|(name, _)| name.text == key);
     let field = |key: &str| entry(key).map(|(_, node)| node);
-    let mut extensions = Extensions::default();
+    let mut extensions = None;
     let mut extra = Vec::new();
     for (key, node) in entries {
         if SPEC_FIELDS.contains(&&*key.text) {
             continue;
         }
-        let known = reader.extension(&key.text, node, &mut extensions);
+        let known = EXTENSION_FIELDS.contains(&&*key.text);
+        if known {
+            reader.extension(&key.text, node, extensions.get_or_insert_default());
+        }
         if !known {
             extra.push((key.text.to_string(), node.to_value()));
         }
@@ -95,7 +99,7 @@ pub(crate) fn read(
         compatibility,
         metadata,
         allowed_tools,
-        extensions,
+        extensions: extensions.map_or_else(Extensions::none, Arc::new),
         extra,
         location: location.clone(),
     })
@@ -589,8 +593,8 @@ impl Reader<'_, '_, '_> {
         list
     }
 
-    /// Reads `key` if it is one of [`EXTENSION_FIELDS`]; says whether it is.
-    fn extension(&mut self, key: &str, node: &Node<'_>, extensions: &mut Extensions) -> bool {
+    /// Reads `key`, which is one of [`EXTENSION_FIELDS`].
+    fn extension(&mut self, key: &str, node: &Node<'_>, extensions: &mut Extensions) {
         match key {
             // A value that is neither yes nor no hides the skill from models: the careful reading.
             "disable-model-invocation" => extensions.disable_model_invocation = self.flag(key, node, true),
@@ -605,9 +609,8 @@ impl Reader<'_, '_, '_> {
             "hooks" => extensions.hooks = Some(node.to_value()).filter(|value| *value != Value::Null),
             "paths" => extensions.paths = self.words(key, node),
             "shell" => extensions.shell = self.plain_text(key, node),
-            _ => return false,
+            _ => {}
         }
-        true
     }
 
     fn invalid(&mut self, key: &str, node: &Node<'_>, expected: &str) {

@@ -124,7 +124,7 @@ fn block<'a>(text: &'a str, header: BlockHeader, lines: &mut Lines<'a>) -> Optio
     let mut joined = String::new();
     while let Some(line) = lines.peek() {
         let bytes = &text.as_bytes()[line.clone()];
-        if bytes.first().is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+        if bytes.first().is_some_and(u8::is_ascii_alphanumeric) {
             break;
         }
         let (blanks, words) = bytes.split_at_checked(indent)?;

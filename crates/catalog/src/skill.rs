@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 #[cfg(doc)]
 use crate::diagnostic::Severity;
@@ -99,7 +99,7 @@ pub struct Skill {
     pub allowed_tools: Vec<String>,
     /// The fields that clients have added to the specification.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub extensions: Extensions,
+    pub extensions: Arc<Extensions>,
     /// Fields that nobody here knows, in order.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_pairs"))]
     pub extra: Vec<(String, Value)>,
@@ -136,6 +136,14 @@ pub struct Extensions {
     pub paths: Vec<String>,
     /// The shell of its runs.
     pub shell: Option<String>,
+}
+
+impl Extensions {
+    /// What nearly every skill has, which all of them share.
+    pub(crate) fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Extensions>> = LazyLock::new(Arc::default);
+        Arc::clone(&NONE)
+    }
 }
 
 impl Default for Extensions {
