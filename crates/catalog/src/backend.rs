@@ -10,7 +10,7 @@ use crate::catalog::Entry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::frontmatter::MAX_FRONTMATTER;
 use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
-use crate::root::{Root, RootKind};
+use crate::root::{Place, Root, RootKind};
 use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 use crate::text::{ReadError, SkillText};
@@ -21,9 +21,10 @@ const HEAD: u64 = MAX_FRONTMATTER as u64 + 1024;
 /// A manifest's name in any letter case, at any depth.
 const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
 
-/// Scans `root`, whose path is one of `backend`'s, by the same rules as a local scan.
+/// Scans `root`, whose path is one of `backend`'s, by the rules of a local scan that concern names,
+/// depth and documents.
 ///
-/// Links are the backend's affair. Manifests that `previous` knows in the same version are not read
+/// Links, `.gitignore` and how much is looked at are the backend's affair. Manifests that `previous` knows in the same version are not read
 /// again. The scan goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled), beside
 /// local ones or other backends'.
 pub async fn scan_backend(
@@ -32,6 +33,11 @@ pub async fn scan_backend(
     options: &ScanOptions,
     previous: Option<&RootScan>,
 ) -> RootScan {
+    // Whoever made the root, its files are this backend's.
+    let root = &match root.place {
+        Place::Backend => Arc::clone(root),
+        Place::Local => Arc::new(Root::clone(root).in_backend()),
+    };
     let mut scan = RootScan::new(root, options);
     match search(backend, root, options).await {
         Ok((base, report)) => {

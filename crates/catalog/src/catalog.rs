@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::root::{Root, Trust};
+use crate::root::{Place, Root, Trust};
 use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
 use crate::walk::scan_local;
@@ -99,46 +99,60 @@ impl Catalog {
 
     /// The catalog of `roots` now. Documents in the version that this catalog knows are not read
     /// again, and when nothing changed it is this very snapshot.
+    ///
+    /// A root in a backend keeps the scan that this catalog has of it: only its host can look again,
+    /// with `scan_backend` and [`Catalog::assembled`].
     pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
         // A root given twice counts once, where it has the most precedence.
-        let once = |at: usize, root: &Root| !roots[at + 1..].iter().any(|later| later.path == root.path);
-        let scans = roots
-            .iter()
-            .enumerate()
-            .filter(|(at, root)| once(*at, root))
-            .map(|(_, root)| {
-                let previous = self.scan_of(root);
-                let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
-                scan_local(&root, options, previous)
-            })
-            .collect();
+        let once = |at: usize, root: &Root| {
+            !roots[at + 1..].iter().any(|later| (&later.path, later.place) == (&root.path, root.place))
+        };
+        let scans = roots.iter().enumerate().filter(|(at, root)| once(*at, root)).filter_map(|(_, root)| {
+            let previous = self.shared_scan_of(root);
+            match root.place {
+                Place::Backend => previous.cloned(),
+                Place::Local => {
+                    let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
+                    Some(Arc::new(scan_local(&root, options, previous.map(Arc::as_ref))))
+                }
+            }
+        });
         self.assembled(scans)
     }
 
     /// The scan of `root` that this catalog was made of.
     pub fn scan_of(&self, root: &Root) -> Option<&RootScan> {
-        self.0.scans.iter().find(|scan| *scan.root == *root).map(Arc::as_ref)
+        self.shared_scan_of(root).map(Arc::as_ref)
+    }
+
+    pub(crate) fn shared_scan_of(&self, root: &Root) -> Option<&Arc<RootScan>> {
+        self.0.scans.iter().find(|scan| *scan.root == *root)
     }
 
     /// The catalog of `scans`, given from least to most precedence, whatever they scanned.
-    pub fn assembled(&self, scans: Vec<RootScan>) -> Self {
+    pub fn assembled(&self, scans: impl IntoIterator<Item = impl Into<Arc<RootScan>>>) -> Self {
+        let scans: Vec<Arc<RootScan>> = scans.into_iter().map(Into::into).collect();
         let unchanged = scans.len() == self.0.scans.len()
             && scans.iter().zip(&self.0.scans).all(|(new, old)| new.is_same(old));
-        let catalog = if unchanged { self.clone() } else { Self(Arc::new(self.assemble(scans))) };
-        let sources = catalog.0.scans.iter().filter(|scan| scan.exists).count();
-        let skills = catalog.0.entries.len();
+        if unchanged {
+            tracing::debug!(skills = self.0.entries.len(), "Skills are unchanged");
+            return self.clone();
+        }
+        let inner = self.assemble(scans);
+        let sources = inner.scans.iter().filter(|scan| scan.exists).count();
+        let skills = inner.entries.len();
         tracing::info!(
             skills,
             sources,
-            shadowed = catalog.0.shadowed.len(),
-            untrusted = catalog.0.untrusted.len(),
-            diagnostics = catalog.0.diagnostic_count,
+            shadowed = inner.shadowed.len(),
+            untrusted = inner.untrusted.len(),
+            diagnostics = inner.diagnostic_count,
             "Discovered {skills} skills from {sources} sources"
         );
-        catalog
+        Self(Arc::new(inner))
     }
 
-    fn assemble(&self, scans: Vec<RootScan>) -> Inner {
+    fn assemble(&self, scans: Vec<Arc<RootScan>>) -> Inner {
         // An entry is kept from the last snapshot when nothing about it changed, so that comparing
         // two snapshots is comparing pointers.
         let mut known: HashMap<(*const Root, &str), &Arc<Entry>> = HashMap::new();
@@ -178,7 +192,7 @@ impl Catalog {
             }
         }
         inner.entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
-        inner.scans = scans.into_iter().map(Arc::new).collect();
+        inner.scans = scans;
         inner.report();
         let of_scans: usize = inner.scans.iter().map(|scan| scan.all_diagnostics().count()).sum();
         inner.diagnostic_count = inner.diagnostics.len() + of_scans;

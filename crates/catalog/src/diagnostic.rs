@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most findings kept for one file; [`Code::FindingsCapped`] says that there were more.
+/// The findings kept for one file, and the first of every other code; [`Code::FindingsCapped`] says
+/// that there were more.
 pub const MAX_FINDINGS: usize = 64;
 
 /// How a finding affects loading.
@@ -371,8 +372,8 @@ impl<'a> Findings<'a> {
         range: Option<Range<usize>>,
         message: impl Into<String>,
     ) -> Added<'_> {
-        // Errors explain why nothing loads: they are kept even when a flood of lesser findings came first.
-        if self.found.len() >= MAX_FINDINGS && code.severity() < Severity::Error {
+        // The first of a kind is kept whatever came before it: a flood of one hides no other.
+        if self.found.len() >= MAX_FINDINGS && self.found.iter().any(|found| found.code == code) {
             self.dropped += 1;
             return Added(None);
         }

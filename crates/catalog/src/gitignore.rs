@@ -1,10 +1,16 @@
 //! `.gitignore` files met on a scan, and those above its root.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ignore::gitignore::Gitignore;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::local::{self, Follow};
+
+/// What lies beyond so many bytes of a `.gitignore` has no effect; real ones have a few hundred.
+const MAX_RULES: usize = 64 * 1024;
 
 /// The rules in force in a root, by the directory that they stand in.
 #[derive(Debug)]
@@ -15,15 +21,16 @@ pub(crate) struct Ignores {
 }
 
 impl Ignores {
-    /// The rules of the directories above `root`, to the top of its repository.
+    /// The rules of the directories above `root`, to the top of its repository; none if it is in no
+    /// repository.
     pub(crate) fn of(root: &Path, enabled: bool) -> Self {
         let root = std::path::absolute(root).ok().filter(|_| enabled);
         let ignores = Self { root: root.clone(), files: RwLock::default() };
-        let is_top = |directory: &Path| directory.join(".git").symlink_metadata().is_ok();
-        for directory in root.iter().flat_map(|root| root.ancestors()) {
-            ignores.load(directory);
-            if is_top(directory) {
-                break;
+        let is_top = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
+        if let Some(root) = &root {
+            let top = root.ancestors().position(|directory| is_top(&directory));
+            for directory in root.ancestors().take(top.map_or(1, |top| top + 1)) {
+                ignores.load(directory);
             }
         }
         ignores
@@ -39,10 +46,13 @@ impl Ignores {
     }
 
     fn load(&self, directory: &Path) {
-        let file = directory.join(".gitignore");
-        if file.is_file() {
+        let Some(text) = read(directory) else { return };
+        let mut rules = GitignoreBuilder::new(directory);
+        for line in text.lines() {
             // Lines that cannot be understood are left out, as git does.
-            let (rules, _) = Gitignore::new(&file);
+            let _ = rules.add_line(None, line);
+        }
+        if let Ok(rules) = rules.build() {
             self.files
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -65,4 +75,14 @@ impl Ignores {
         }
         false
     }
+}
+
+/// The rules in a directory: a regular file that is no link, as far as [`MAX_RULES`] goes.
+fn read(directory: &Path) -> Option<String> {
+    let directory = local::open_directory(directory).ok()?;
+    let (file, _, size) = local::open_file(directory.as_fd(), ".gitignore", Follow::Never).ok()?;
+    let mut bytes = vec![0; MAX_RULES];
+    let read = local::read_up_to(&file, size, &mut bytes).ok()?;
+    bytes.truncate(read);
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

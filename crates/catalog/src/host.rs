@@ -1,10 +1,10 @@
 //! The one place where a catalog changes.
 
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::catalog::{Catalog, CatalogDiff};
 use crate::root::Root;
-use crate::scan::ScanOptions;
+use crate::scan::{RootScan, ScanOptions};
 
 /// When a [`CatalogHost`] looks again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum RefreshPolicy {
 pub struct CatalogHost {
     settings: RwLock<Settings>,
     current: RwLock<Catalog>,
-    /// One refresh at a time: the second finds the work of the first done.
+    /// One refresh at a time, so that none undoes a later one.
     refreshing: Mutex<()>,
     policy: RefreshPolicy,
 }
@@ -64,6 +64,22 @@ impl CatalogHost {
     pub fn set_roots(&self, roots: Vec<Root>) -> CatalogDiff {
         self.settings.write().unwrap_or_else(PoisonError::into_inner).roots = roots;
         self.look()
+    }
+
+    /// Puts the newest scan of a root in its place: how a root in a backend, which is one of the
+    /// host's roots, gets into the catalog and is refreshed.
+    pub fn put_scan(&self, scan: RootScan) -> CatalogDiff {
+        let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots();
+        let before = self.snapshot();
+        let scan = Arc::new(scan);
+        let scans = roots.iter().filter_map(|root| {
+            if *scan.root == *root { Some(Arc::clone(&scan)) } else { before.shared_scan_of(root).cloned() }
+        });
+        let after = before.assembled(scans);
+        let diff = before.diff(&after);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = after;
+        diff
     }
 
     fn look(&self) -> CatalogDiff {

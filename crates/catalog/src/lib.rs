@@ -79,7 +79,7 @@ pub use overview::{Activation, ManualSkills, OverviewOptions, Rendered};
 #[cfg(feature = "package")]
 pub use package::{PackageError, Packaged, package};
 pub use resource::{MAX_RESOURCES, Resource, ResourceCounts, ResourceKind, Resources};
-pub use root::{Layer, Layers, Root, RootKind, Surroundings, Trust};
+pub use root::{Layer, Layers, Place, Root, RootKind, Surroundings, Trust};
 pub use scan::{Links, RootScan, ScanOptions};
 pub use search::Hit;
 pub use section::{SectionTemplate, TemplateError};

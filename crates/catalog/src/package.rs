@@ -11,6 +11,7 @@ use zip::write::SimpleFileOptions;
 use crate::check::{CheckReport, Profile, check_directory};
 use crate::local::{self, EntryKind, Follow, OpenError};
 use crate::scan::join;
+use crate::skill::MANIFEST;
 
 /// The most bytes that are packed, uncompressed.
 const MAX_PACKAGE_BYTES: u64 = 512 * 1024 * 1024;
@@ -99,6 +100,9 @@ pub fn package(
     let mut packaged =
         Packaged { name: skill.name.to_string(), files: Vec::new(), bytes: 0, left_out: Vec::new() };
     list(&handle, &mut packaged)?;
+    if !packaged.files.iter().any(|path| path == MANIFEST) {
+        return Err(io::Error::other("SKILL.md is a link: put the file itself there").into());
+    }
     packaged.files.sort_unstable();
     packaged.left_out.sort_unstable();
 

@@ -47,12 +47,26 @@ pub enum Trust {
     Untrusted,
 }
 
+/// What a root's path is a path of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Place {
+    /// The local disk.
+    #[default]
+    Local,
+    /// A backend, which only its host can read.
+    Backend,
+}
+
 /// A place to look for skills.
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Root {
-    /// The directory: on the local disk, or in a backend.
+    /// The directory.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_path"))]
     pub path: PathBuf,
+    /// What the directory is in.
+    pub place: Place,
     /// What it is.
     pub kind: RootKind,
     /// Its name for people and models, such as `Project` or `Claude`.
@@ -69,7 +83,13 @@ impl Root {
 
     /// A trusted root of some kind.
     pub fn new(path: impl Into<PathBuf>, kind: RootKind, label: impl Into<String>) -> Self {
-        Self { path: path.into(), kind, label: label.into(), trust: Trust::Trusted }
+        Self { path: path.into(), place: Place::Local, kind, label: label.into(), trust: Trust::Trusted }
+    }
+
+    /// The same root, in a backend.
+    pub fn in_backend(mut self) -> Self {
+        self.place = Place::Backend;
+        self
     }
 
     /// The same root, not trusted.
@@ -77,6 +97,12 @@ impl Root {
         self.trust = Trust::Untrusted;
         self
     }
+}
+
+/// Paths that are not UTF-8 are shown as well as they can be.
+#[cfg(feature = "serde")]
+fn serialize_path<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 impl fmt::Debug for Root {
@@ -171,8 +197,11 @@ impl Surroundings {
 
 impl Surroundings {
     /// The explicit roots alone; relative paths are taken from the working directory.
+    ///
+    /// An empty path is none: a stray `:` in `SKILLS_ROOT` does not name the working directory.
     pub fn explicit_roots(&self) -> impl Iterator<Item = Root> {
-        self.explicit.iter().map(|path| Root::explicit(self.working_directory.join(path)))
+        let named = self.explicit.iter().filter(|path| !path.as_os_str().is_empty());
+        named.map(|path| Root::explicit(self.working_directory.join(path)))
     }
 }
 
@@ -222,7 +251,7 @@ impl Layers {
                 let path = base.join(&layer.directory).join(folder);
                 if path.is_dir() {
                     let trust = if kind.belongs_to_project() { self.project_trust } else { Trust::Trusted };
-                    roots.push(Root { path, kind, label: layer.label.clone(), trust });
+                    roots.push(Root { trust, ..Root::new(path, kind, layer.label.as_str()) });
                 }
             }
         }

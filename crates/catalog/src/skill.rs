@@ -266,7 +266,9 @@ fn read(
     let split = match frontmatter::split(text.as_bytes()) {
         Ok(split) => split,
         Err(error) => {
-            report_split(error, text, findings);
+            // The end of what was read is not the end of the file.
+            let unread = error == SplitError::Unclosed && !complete;
+            report_split(if unread { SplitError::TooLong } else { error }, text, findings);
             return None;
         }
     };
@@ -277,10 +279,6 @@ fn read(
             .fix(0..3, "");
     }
     let yaml = &text[split.yaml.clone()];
-    if yaml.len() > MAX_FRONTMATTER {
-        report_split(SplitError::TooLong, text, findings);
-        return None;
-    }
     let repaired = match repair::compose(yaml) {
         Ok(repaired) => repaired,
         Err(error) => {

@@ -6,8 +6,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::catalog::Entry;
+use crate::diagnostic::Severity;
 use crate::digest::Digest;
 use crate::local::{self, Follow, OpenError, WholeFile};
+use crate::root::Place;
 use crate::scan::{Links, Stamp, join};
 use crate::skill::{Location, MANIFEST, MAX_MANIFEST, MissingName, Skill};
 
@@ -52,7 +54,9 @@ impl SkillText {
             .map_err(|error| ReadError::Encoding { location: location.clone(), error: error.utf8_error() })?;
         let parsed = Skill::parse_with(document.as_bytes(), location, MissingName::UseDirectory);
         let Some(skill) = parsed.skill else {
-            let reason = parsed.diagnostics.first().map(|first| first.message.clone()).unwrap_or_default();
+            let mut found = parsed.diagnostics.iter();
+            let error = found.find(|found| found.severity == Severity::Error);
+            let reason = error.map(|error| error.message.clone()).unwrap_or_default();
             return Err(ReadError::NoLongerASkill { location: location.clone(), reason });
         };
         if skill.name != entry.skill.name {
@@ -99,6 +103,11 @@ pub enum ReadError {
         /// Where it is not.
         error: std::str::Utf8Error,
     },
+    /// It is in a backend, which must be asked for it.
+    NotLocal {
+        /// The document.
+        location: Location,
+    },
     /// It is no longer a regular file in its directory.
     NotAFile {
         /// The document.
@@ -130,6 +139,12 @@ impl fmt::Display for ReadError {
                 write!(f, "Skill file at {location} exceeds maximum size ({MAX_MANIFEST} bytes)")
             }
             Self::Encoding { error, .. } => write!(f, "Failed to decode skill file: {error}"),
+            Self::NotLocal { location } => {
+                write!(
+                    f,
+                    "Failed to read skill file at {location}: it is in a backend, not on the local disk"
+                )
+            }
             Self::NotAFile { location } => {
                 write!(
                     f,
@@ -165,6 +180,9 @@ impl Entry {
     pub fn read_text(&self) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
         let io_error = |error: io::Error| ReadError::Io { location: location.clone(), error };
+        if self.root.place == Place::Backend {
+            return Err(ReadError::NotLocal { location: location.clone() });
+        }
         let base = self.open_base().map_err(io_error)?;
         let path = join(self.below(), MANIFEST);
         let opened = match local::open_file(base.as_fd(), &path, Follow::Never) {
@@ -192,6 +210,12 @@ impl Entry {
 
     /// Opens what the skill's directory was found beneath: its root, or the link that led to it.
     pub(crate) fn open_base(&self) -> io::Result<OwnedFd> {
+        if self.root.place == Place::Backend {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the skill is in a backend, not on the local disk",
+            ));
+        }
         let root = local::open_directory(&self.root.path)?;
         match self.links {
             _ if self.link.is_empty() => Ok(root),

@@ -1,13 +1,15 @@
 //! The catalog that a command works on.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use prowess_catalog::{Catalog, Entry, Layers, Links, ScanOptions, Surroundings, Trust};
+use prowess_catalog::{Catalog, Code, Entry, Layers, Links, Root, ScanOptions, Surroundings, Trust};
 
 use crate::options::Places;
 use crate::progress::Progress;
+use crate::terminal::shown;
 
 /// The skills of the places that were asked for.
 pub(crate) struct Skills {
@@ -37,26 +39,26 @@ impl Places {
         if self.trust_project {
             layers.project_trust = Trust::Trusted;
         }
-        let create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
-        let roots = if self.only {
+        let create_in;
+        let roots: Vec<Root> = if self.only {
             if surroundings.explicit.is_empty() {
                 bail!("--only needs a directory to look in: add --root DIR, or set SKILLS_ROOT");
             }
+            create_in = Vec::new();
             surroundings.explicit_roots().collect()
         } else {
+            create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
             layers.resolve(&surroundings)
         };
-        for path in &surroundings.explicit {
+        for path in &self.root {
             if !surroundings.working_directory.join(path).is_dir() {
-                bail!(
-                    "{}: there is no such directory to look in; check --root and SKILLS_ROOT",
-                    path.display()
-                );
+                bail!("{}: there is no such directory to look in; check --root", path.display());
             }
         }
         let options = self.scan_options();
         let _progress = Progress::start("looking for skills");
         let catalog = Catalog::discover(&roots, &options);
+        tell_caps(&catalog)?;
         Ok(Skills { catalog, create_in })
     }
 
@@ -70,11 +72,12 @@ impl Places {
 impl Skills {
     /// The skill called `name`, trusted or not; else an error that helps.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>> {
-        let untrusted = || self.catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);
+        let untrusted =
+            || self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);
         if let Some(entry) = self.catalog.get(name).or_else(untrusted) {
             return Ok(Arc::clone(entry));
         }
-        let shown = crate::terminal::shown(name);
+        let shown = shown(name);
         let known = || {
             self.catalog
                 .entries()
@@ -96,6 +99,19 @@ impl Skills {
             ),
         }
     }
+}
+
+/// A list that is not whole says so, whatever it is for.
+fn tell_caps(catalog: &Catalog) -> Result<()> {
+    let limits = [Code::DepthCap, Code::DirectoryCap, Code::SkillCap, Code::TimeBudget];
+    let mut met = catalog.diagnostics().filter(|found| limits.contains(&found.code));
+    if let Some(first) = met.next() {
+        let more = met.count();
+        let others =
+            if more > 0 { format!(", and {more} more: `prowess list --diagnostics`") } else { String::new() };
+        writeln!(anstream::stderr(), "not everything was looked at: {}{others}", shown(&first.to_string()))?;
+    }
+    Ok(())
 }
 
 /// The directory of an entry on the local disk.

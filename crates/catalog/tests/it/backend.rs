@@ -11,7 +11,8 @@ use prowess_backend::{
     LocalBackend, MemoryBackend, ObjectBackend, ReadRange, VirtualPath, WriteMode,
 };
 use prowess_catalog::{
-    Catalog, Code, MAX_MANIFEST, ReadError, ResourceKind, Root, RootKind, ScanOptions, scan_backend,
+    Catalog, CatalogHost, Code, MAX_MANIFEST, ReadError, RefreshPolicy, ResourceKind, Root, RootKind,
+    ScanOptions, scan_backend,
 };
 
 use crate::tree::{Tree, block_on, fill, manifest, names, options};
@@ -196,7 +197,7 @@ fn a_scan_is_one_search_and_one_batch_and_a_refresh_reads_what_changed() {
         let backend = Counting::default();
         let skill = |name: &str| manifest(name, "Looks after something. Use it.").into_bytes();
         fill(&backend, &[("/skills/a/SKILL.md", skill("a")), ("/skills/g/b/SKILL.md", skill("b"))]).await;
-        let root = Arc::new(Root::explicit("/skills"));
+        let root = Arc::new(Root::explicit("/skills").in_backend());
         let options = ScanOptions::default();
         let first = Catalog::empty().assembled(vec![scan_backend(&backend, &root, &options, None).await]);
         assert_eq!(backend.take(), ["glob /skills", "read_many /skills/a/SKILL.md /skills/g/b/SKILL.md"]);
@@ -274,5 +275,40 @@ fn texts_and_files_come_from_the_backend() {
         backend.delete(&VirtualPath::parse("/skills/group/b/SKILL.md").unwrap()).await.unwrap();
         assert!(matches!(gone.read_text_in(&backend).await, Err(ReadError::Io { .. })));
         assert!(matches!(gone.read_text(), Err(ReadError::Io { .. })));
+    });
+}
+
+#[test]
+fn a_backend_is_never_taken_for_the_local_disk() {
+    block_on(async {
+        let tree = Tree::new().skill("skills/here");
+        let backend = MemoryBackend::new();
+        let directory = tree.join("skills").to_string_lossy().into_owned();
+        let manifest = format!("{directory}/here/SKILL.md");
+        let text = "---\nname: here\ndescription: From memory. Use for tests.\n---\nBody.\n";
+        backend
+            .write(&VirtualPath::parse(&manifest).unwrap(), text.into(), WriteMode::Replace)
+            .await
+            .unwrap();
+
+        let root = Root::explicit(&directory).in_backend();
+        let local = Root::new(tree.join("elsewhere"), RootKind::User, "User");
+        let options = ScanOptions::default();
+        let host = CatalogHost::new(vec![local, root.clone()], options.clone(), RefreshPolicy::OnRequest);
+        assert_eq!(host.snapshot().entries().len(), 0, "nobody looked into the backend yet");
+
+        let diff = host.put_scan(scan_backend(&backend, &Arc::new(root.clone()), &options, None).await);
+        assert_eq!(diff.added, ["here"]);
+        assert!(host.refresh().is_empty(), "a refresh leaves the backend's skills alone");
+        let snapshot = host.snapshot();
+        let entry = snapshot.get("here").unwrap();
+        assert_eq!(entry.skill.description, "From memory. Use for tests.");
+        assert!(matches!(entry.read_text(), Err(ReadError::NotLocal { .. })));
+        assert_eq!(entry.resources(1).diagnostics.len(), 1);
+        assert_eq!(entry.read_text_in(&backend).await.unwrap().body(), "Body.");
+
+        backend.delete(&VirtualPath::parse(&manifest).unwrap()).await.unwrap();
+        let scan = scan_backend(&backend, &Arc::new(root.clone()), &options, snapshot.scan_of(&root)).await;
+        assert_eq!(host.put_scan(scan).removed, ["here"]);
     });
 }

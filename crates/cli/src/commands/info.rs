@@ -53,14 +53,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let resources = entry.resources(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
+    let visible = skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable();
     let overview = alone.overview(&OverviewOptions::default(), &|_| None);
     let info = Info {
         skill: &text.skill,
         source: &entry.root,
         digest: text.digest.to_string(),
-        model_visible: skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable(),
+        model_visible: visible,
         tokens: Tokens {
-            overview: if alone.entries().is_empty() { 0 } else { overview.tokens },
+            overview: if visible { overview.tokens } else { 0 },
             instructions: estimate_tokens(text.body()),
         },
         lines: text.document().lines().count(),

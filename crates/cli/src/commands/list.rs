@@ -1,10 +1,11 @@
 //! `prowess list`
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
-use prowess_catalog::{Catalog, Diagnostic, Entry, ResourceCounts, Root, Severity, Trust};
+use prowess_catalog::{Catalog, Diagnostic, Entry, ResourceCounts, Root, Severity};
 use serde::Serialize;
 
 use crate::commands::Outcome;
@@ -167,8 +168,12 @@ fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
 
 /// What the list does not show, in one line on the error stream.
 fn summarise(catalog: &Catalog) -> Result<()> {
-    let skipped = catalog.diagnostics().filter(|found| found.severity == Severity::Error).count();
-    let untrusted = catalog.untrusted().iter().filter(|entry| entry.root.trust == Trust::Untrusted).count();
+    let refused: BTreeSet<&str> = catalog
+        .diagnostics()
+        .filter(|found| found.severity == Severity::Error)
+        .map(|found| &*found.file)
+        .collect();
+    let (skipped, untrusted) = (refused.len(), catalog.untrusted().len());
     let mut parts = Vec::new();
     if skipped > 0 {
         parts.push(format!("{} could not be loaded", count(skipped, "skill")));

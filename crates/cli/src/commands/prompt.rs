@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use prowess_catalog::{Activation, ManualSkills, OverviewOptions, Rendered, SectionTemplate};
 use serde_json::json;
@@ -51,11 +51,14 @@ enum Form {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    refuse_without_effect(options)?;
     let skills = options.places.discover()?;
     for name in &options.loaded {
         skills.find(name)?;
     }
     let view = skills.catalog.view_all();
+    let listed =
+        view.entries().iter().filter(|entry| options.manual || entry.skill.is_model_invocable()).count();
     let mut overview = OverviewOptions::default();
     overview.loaded = options.loaded.iter().map(String::as_str).collect();
     overview.create_in.clone_from(&skills.create_in);
@@ -77,7 +80,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         Form::Xml => view.overview_xml(),
         Form::Compact => view.overview_compact(),
     };
-    print(&rendered, view.entries().len(), options.json, terminal)?;
+    print(&rendered, listed, options.json, terminal)?;
     let untrusted = skills.catalog.untrusted().len();
     if untrusted > 0 {
         terminal.flush()?;
@@ -88,6 +91,29 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         )?;
     }
     Ok(Outcome::Done)
+}
+
+/// An option that the form has no use for is a mistake, and not ignored.
+fn refuse_without_effect(options: &Options) -> Result<()> {
+    let of_list = [
+        ("--loaded", !options.loaded.is_empty()),
+        ("--read-file", options.read_file),
+        ("--manual", options.manual),
+        ("--resources", options.resources),
+    ];
+    let of_section = [("--template", options.template.is_some())];
+    let useless = match options.form {
+        Form::Section => None,
+        Form::List => of_section.iter().find(|(_, given)| *given),
+        Form::Xml | Form::Compact => of_list.iter().chain(&of_section).find(|(_, given)| *given),
+    };
+    match useless {
+        Some((option, _)) => bail!(
+            "{option} has no effect on this form; use --form section{}",
+            if options.form == Form::List { "" } else { " or list" }
+        ),
+        None => Ok(()),
+    }
 }
 
 fn template(options: &Options) -> Result<SectionTemplate> {
