@@ -17,7 +17,7 @@ use crate::text::{ReadError, SkillText};
 use crate::walk::{too_large, wrong_case};
 
 /// The most bytes of a manifest that are read for the index: the largest frontmatter, and a little.
-const HEAD: u64 = MAX_FRONTMATTER as u64 + 1024;
+const HEAD: u64 = MAX_FRONTMATTER as u64 + 8 * 1024;
 /// A manifest's name in any letter case, at any depth.
 const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
 

@@ -176,9 +176,11 @@ impl Catalog {
                 }
             }
         }
-        // Among skills of one name the later root comes first, and inside a root the first in path
-        // order, in which a stable sort leaves them.
-        candidates.sort_by(|a, b| a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)));
+        // Among skills of one name the later root comes first, inside a root those in a directory of
+        // that name, and then the first in path order, in which a stable sort leaves them.
+        candidates.sort_by(|a, b| {
+            a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
+        });
         let mut winner: Option<Candidate> = None;
         for candidate in candidates {
             match &winner {
@@ -290,11 +292,13 @@ struct Candidate {
     entry: Arc<Entry>,
     folded: Option<Box<str>>,
     root_order: usize,
+    misnamed: bool,
 }
 
 impl Candidate {
     fn new(entry: Arc<Entry>, root_order: usize) -> Self {
-        Self { folded: entry.skill.name.collision_key(), entry, root_order }
+        let misnamed = entry.diagnostics().iter().any(|found| found.code == Code::NameDirMismatch);
+        Self { folded: entry.skill.name.collision_key(), entry, root_order, misnamed }
     }
 
     /// What the names that collide share.

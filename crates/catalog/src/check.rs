@@ -121,8 +121,12 @@ pub fn check(
     if directories.is_empty() {
         each(check_directory(path, &shown(path), profile));
     }
+    let tree = local::open_directory(path)?;
     for directory in directories {
-        each(check_directory(&path.join(&directory), &format!("{prefix}{directory}"), profile));
+        // Beneath the tree, as the scan found it: what was put in its place meanwhile leads nowhere else.
+        let opened =
+            local::open_directory_at(tree.as_fd(), &directory, Follow::Beneath).map_err(io::Error::from);
+        each(check_opened(opened, &path.join(&directory), &format!("{prefix}{directory}"), profile));
     }
     let worth_telling =
         |found: &Diagnostic| found.severity >= Severity::Warning && found.code != Code::FileNameCase;
@@ -149,6 +153,16 @@ fn skill_directories(scan: &RootScan, prefix: &str) -> Vec<String> {
 
 /// Checks one directory as a skill; `id` is how the report names it.
 pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> CheckReport {
+    check_opened(local::open_directory(directory), directory, id, profile)
+}
+
+/// Checks a directory that is open; `directory` is its path, for messages.
+pub(crate) fn check_opened(
+    opened: io::Result<OwnedFd>,
+    directory: &Path,
+    id: &str,
+    profile: Profile,
+) -> CheckReport {
     let file = directory.join(MANIFEST);
     let mut report = CheckReport {
         id: id.to_owned(),
@@ -158,18 +172,17 @@ pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> CheckRep
         file,
         profile,
     };
-    if let Err(error) = look_into(directory, &mut report) {
+    if let Err(error) = opened.and_then(|handle| look_into(&handle, directory, &mut report)) {
         report.diagnostics.push(walk::unreadable(&Location::new(shown(directory)), &error));
     }
     report
 }
 
-fn look_into(directory: &Path, report: &mut CheckReport) -> io::Result<()> {
-    let handle = local::open_directory(directory)?;
+fn look_into(handle: &OwnedFd, directory: &Path, report: &mut CheckReport) -> io::Result<()> {
     // The name that counts is the directory's own, however the path was written.
     let location = Location::new(format!("{}/{MANIFEST}", name_of(directory)?.to_string_lossy()));
-    match find_manifest(&handle)? {
-        ManifestName::Exact => read_manifest(&handle, &location, report),
+    match find_manifest(handle)? {
+        ManifestName::Exact => read_manifest(handle, &location, report),
         ManifestName::OtherCase(name) => {
             report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name))));
         }

@@ -563,13 +563,14 @@ impl Reader<'_, '_, '_> {
                 let fix = quote_if_needed(&tools.join(" "));
                 let whole = items.iter().all(|item| matches!(item.kind, Kind::Scalar { .. }));
                 // A block list begins on the line below its key: the fix brings it up. A comment in
-                // between, or a tag, would be lost. The place of a list that is not indented is that
+                // or around it, or a tag, would be lost. The place of a list that is not indented is that
                 // of its first item.
                 let from = self.place(&key.range).end;
                 let to = place.start.max(from);
                 let between = &self.yaml[from - self.base..to - self.base];
+                let commented = self.yaml[from - self.base..place.end.max(to) - self.base].contains('#');
                 let between: Vec<&str> = between.split_whitespace().collect();
-                let safe = rewritable && whole && matches!(between[..], [":"] | [":", "-"]);
+                let safe = rewritable && whole && !commented && matches!(between[..], [":"] | [":", "-"]);
                 let message = if whole {
                     "`allowed-tools` is a list"
                 } else {
@@ -656,7 +657,14 @@ impl Reader<'_, '_, '_> {
                 .filter(|word| !word.is_empty())
                 .map(str::to_owned)
                 .collect(),
-            Kind::List(items) => items.iter().filter_map(|item| self.plain_text(key, item)).collect(),
+            Kind::List(items) => {
+                let nested = items.iter().find(|item| !matches!(item.kind, Kind::Scalar { .. }));
+                if let Some(item) = nested {
+                    self.invalid(key, item, "text or a list of texts");
+                }
+                let texts = items.iter().filter(|item| matches!(item.kind, Kind::Scalar { .. }));
+                texts.filter_map(|item| self.plain_text(key, item)).collect()
+            }
             Kind::Map(_) => {
                 self.invalid(key, node, "text or a list");
                 Vec::new()

@@ -25,14 +25,17 @@ pub(crate) enum SplitError {
     Missing,
     /// The end came before a closing `---`.
     Unclosed,
-    /// No closing `---` within [`MAX_FRONTMATTER`] bytes.
+    /// No closing `---` within [`MAX_FRONTMATTER`] bytes of the start.
     TooLong,
 }
 
-/// Splits `source`. Delimiters are whole lines; blanks after the dashes are allowed.
-pub(crate) fn split(source: &[u8]) -> Result<Split, SplitError> {
+/// Splits `source`, which is a whole file, or its first bytes when not `complete`. Delimiters are
+/// whole lines; blanks after the dashes are allowed.
+pub(crate) fn split(source: &[u8], complete: bool) -> Result<Split, SplitError> {
     let bom = source.starts_with(BOM);
     let start = if bom { BOM.len() } else { 0 };
+    // The end of what was read is not the end of the file, and says nothing about the line there.
+    let cut_short = if complete { SplitError::Unclosed } else { SplitError::TooLong };
     let first = line_end(source, start);
     if !is_delimiter(&source[start..first]) {
         return Err(SplitError::Missing);
@@ -41,13 +44,16 @@ pub(crate) fn split(source: &[u8]) -> Result<Split, SplitError> {
     let mut at = yaml_start;
     loop {
         if at >= source.len() {
-            return Err(SplitError::Unclosed);
+            return Err(cut_short);
         }
-        if at - yaml_start > MAX_FRONTMATTER {
+        if at - start > MAX_FRONTMATTER {
             return Err(SplitError::TooLong);
         }
         let end = line_end(source, at);
         if source[at] == b'-' && is_delimiter(&source[at..end]) {
+            if end == source.len() && !complete || end - start > MAX_FRONTMATTER {
+                return Err(SplitError::TooLong);
+            }
             let body = after_break(source, end)..source.len();
             return Ok(Split { bom, yaml: yaml_start..at, body });
         }
@@ -78,7 +84,7 @@ mod tests {
     use super::*;
 
     fn parts(source: &str) -> Result<(&str, &str), SplitError> {
-        split(source.as_bytes()).map(|split| (&source[split.yaml], &source[split.body]))
+        split(source.as_bytes(), true).map(|split| (&source[split.yaml], &source[split.body]))
     }
 
     #[test]
@@ -110,8 +116,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_was_cut_off_is_no_delimiter() {
+        assert_eq!(split(b"---\na: b\n---", false), Err(SplitError::TooLong));
+        assert!(split(b"---\na: b\n---\n", false).is_ok());
+        let blanks = format!("---{}\na: b\n---\n", " ".repeat(MAX_FRONTMATTER));
+        assert_eq!(parts(&blanks), Err(SplitError::TooLong));
+    }
+
+    #[test]
     fn a_byte_order_mark_is_seen_and_skipped() {
-        let split = split("\u{FEFF}---\na: b\n---\n".as_bytes()).unwrap();
+        let split = split("\u{FEFF}---\na: b\n---\n".as_bytes(), true).unwrap();
         assert!(split.bom);
         assert_eq!(split.yaml, 7..12);
     }

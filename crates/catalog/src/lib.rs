@@ -86,7 +86,7 @@ pub use section::{SectionTemplate, TemplateError};
 pub use skill::{Extensions, Location, MANIFEST, MAX_MANIFEST, MissingName, Parsed, Skill, SkillContext};
 pub use text::{ReadError, SkillIdentity, SkillText};
 pub use tokens::estimate_tokens;
-pub use untrusted::one_line;
+pub use untrusted::{is_unprintable, one_line};
 pub use view::CatalogView;
 pub use walk::scan_local;
 #[cfg(feature = "watch")]

@@ -69,7 +69,7 @@ impl Rules<'_> {
             match kind {
                 EntryKind::File if *name == *MANIFEST => self.manifest(directory, &mut listing),
                 EntryKind::File if name.eq_ignore_ascii_case(MANIFEST) => {
-                    listing.diagnostics.push(wrong_case(&join(self.shown, &join(directory, &name))));
+                    listing.diagnostics.push(wrong_case(&self.shown(&join(directory, &name))));
                 }
                 EntryKind::File | EntryKind::Other => {}
                 EntryKind::Directory | EntryKind::Link => {
@@ -99,12 +99,25 @@ impl Rules<'_> {
             let message = "a SKILL.md directly in a directory of skills is not a skill";
             let found = self.found(Code::ManifestInRoot, MANIFEST, message);
             listing.diagnostics.push(found.hint("move it into a directory named after the skill"));
+        } else if !directory.is_empty() && !self.options.nested {
+            // It was looked for before the directory was listed, and could not be reached.
+            let found =
+                self.found(Code::Unreadable, &join(directory, MANIFEST), "the file cannot be reached");
+            listing.diagnostics.push(found.hint("check the permissions of its directory"));
+        }
+    }
+
+    /// A path below the root as people know it.
+    pub(crate) fn shown(&self, path: &str) -> String {
+        match path {
+            "" if self.shown.is_empty() => "/".to_owned(),
+            "" => self.shown.to_owned(),
+            path => format!("{}/{path}", self.shown),
         }
     }
 
     pub(crate) fn found(&self, code: Code, path: &str, message: impl Into<String>) -> Diagnostic {
-        let shown = if path.is_empty() { self.shown.to_owned() } else { join(self.shown, path) };
-        Diagnostic::new(code, shown, message)
+        Diagnostic::new(code, self.shown(path), message)
     }
 
     #[cfg(feature = "gitignore")]

@@ -57,7 +57,7 @@ impl std::error::Error for NameError {}
 impl SkillName {
     /// The name that `text` gives, or why it gives none.
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        let name = normalise(text);
+        let name = collapse(normalise(text));
         if name.is_empty() {
             return Err(NameError::Empty);
         }
@@ -138,6 +138,17 @@ pub(crate) fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.nfkc().collect::<String>().trim().to_owned())
 }
 
+/// Blanks in a row become one, as they would wherever the name is shown.
+fn collapse(name: Cow<'_, str>) -> Cow<'_, str> {
+    let mut before = ' ';
+    let is_collapsed = name.chars().all(|c| {
+        let ok = !c.is_whitespace() || (c == ' ' && before != ' ');
+        before = c;
+        ok
+    });
+    if is_collapsed { name } else { Cow::Owned(name.split_whitespace().collect::<Vec<_>>().join(" ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +161,7 @@ mod tests {
 
     #[test]
     fn names_that_cannot_be_shown_are_refused() {
-        for text in ["a\0b", "a\u{200B}b", "a\u{202E}b", "a\nb", "a\u{FEFF}b", "\u{E0041}x"] {
+        for text in ["a\0b", "a\u{200B}b", "a\u{202E}b", "a\u{7}b", "a\u{FEFF}b", "\u{E0041}x"] {
             assert!(matches!(SkillName::parse(text), Err(NameError::Unprintable(_))), "{text:?}");
         }
         assert_eq!(SkillName::parse(" \t"), Err(NameError::Empty));

@@ -6,7 +6,7 @@ use crate::catalog::Entry;
 use crate::resource::ResourceCounts;
 use crate::root::{Root, Trust};
 use crate::tokens::estimate_tokens;
-use crate::untrusted::{prompt_line, quoted, xml};
+use crate::untrusted::{emphasised, prompt_line, quoted, xml};
 use crate::view::CatalogView;
 
 /// How a model gets at a skill's instructions.
@@ -121,7 +121,7 @@ impl CatalogView {
         let mut text = String::new();
         for entry in self.listed(ManualSkills::Hidden) {
             text.push_str(if text.is_empty() { "- " } else { "\n- " });
-            prompt_line(entry.skill.name.as_str(), &mut text);
+            emphasised(entry.skill.name.as_str(), &mut text);
             text.push_str(": ");
             prompt_line(&full_description(entry), &mut text);
         }
@@ -133,9 +133,9 @@ impl CatalogView {
         let mut text = String::new();
         for root in self.trusted_roots() {
             text.push_str(if text.is_empty() { "- **" } else { "\n- **" });
-            prompt_line(&root.label, &mut text);
+            emphasised(&root.label, &mut text);
             text.push_str(" skills**: `");
-            prompt_line(&root.path.to_string_lossy(), &mut text);
+            quoted(&root.path.to_string_lossy(), &mut text);
             text.push('`');
         }
         text
@@ -175,7 +175,7 @@ fn write_entry(
     let skill = &entry.skill;
     let loaded = options.loaded.contains(skill.name.as_str());
     text.push_str("- **");
-    prompt_line(skill.name.as_str(), text);
+    emphasised(skill.name.as_str(), text);
     text.push_str(if loaded { "** [Loaded]: " } else { "**: " });
     prompt_line(&full_description(entry), text);
     let annotations = [("License: ", &skill.license), ("Compatibility: ", &skill.compatibility)];

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use zip::write::SimpleFileOptions;
 
-use crate::check::{CheckReport, Profile, check_directory};
+use crate::catalog::Entry;
+use crate::check::{CheckReport, Profile, check_opened};
 use crate::local::{self, EntryKind, Follow, OpenError};
 use crate::scan::join;
 use crate::skill::MANIFEST;
@@ -92,14 +93,36 @@ pub fn package(
     profile: Profile,
     archive: impl Write + Seek,
 ) -> Result<Packaged, PackageError> {
-    let handle = local::open_directory(directory)?;
-    let report = check_directory(directory, &directory.to_string_lossy(), profile);
+    pack(&local::open_directory(directory)?, directory, profile, archive)
+}
+
+impl Entry {
+    /// Writes this skill to `archive` as [`package`] does, from where its scan found it.
+    pub fn package(&self, profile: Profile, archive: impl Write + Seek) -> Result<Packaged, PackageError> {
+        let base = self.open_base()?;
+        let handle =
+            local::open_directory_at(base.as_fd(), self.below(), Follow::Never).map_err(io::Error::from)?;
+        pack(&handle, Path::new(self.skill.location.directory()), profile, archive)
+    }
+}
+
+fn pack(
+    handle: &OwnedFd,
+    directory: &Path,
+    profile: Profile,
+    archive: impl Write + Seek,
+) -> Result<Packaged, PackageError> {
+    let report = check_opened(handle.try_clone(), directory, &directory.to_string_lossy(), profile);
     let Some(skill) = report.skill.as_ref().filter(|_| report.is_valid()) else {
         return Err(PackageError::Invalid(Box::new(report)));
     };
+    // A valid name is no path; an archive that unpacks elsewhere is worth a second look.
+    if skill.name.as_str().contains(['/', '\\']) || matches!(skill.name.as_str(), "." | "..") {
+        return Err(io::Error::other(format!("the name `{}` is a path", skill.name)).into());
+    }
     let mut packaged =
         Packaged { name: skill.name.to_string(), files: Vec::new(), bytes: 0, left_out: Vec::new() };
-    list(&handle, &mut packaged)?;
+    list(handle, &mut packaged)?;
     if !packaged.files.iter().any(|path| path == MANIFEST) {
         return Err(io::Error::other("SKILL.md is a link: put the file itself there").into());
     }

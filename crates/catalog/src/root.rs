@@ -187,7 +187,8 @@ impl Surroundings {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Ok(Self {
             working_directory: std::env::current_dir()?,
-            home: set("HOME").map(PathBuf::from),
+            // A relative home would make a project's directories the user's.
+            home: set("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             explicit: set("SKILLS_ROOT")
                 .map(|roots| std::env::split_paths(&roots).collect())
                 .unwrap_or_default(),

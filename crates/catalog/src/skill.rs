@@ -263,12 +263,10 @@ fn read(
     findings: &mut Findings<'_>,
 ) -> Option<(Option<Skill>, Range<usize>)> {
     let text = decode(source, complete, findings)?;
-    let split = match frontmatter::split(text.as_bytes()) {
+    let split = match frontmatter::split(text.as_bytes(), complete) {
         Ok(split) => split,
         Err(error) => {
-            // The end of what was read is not the end of the file.
-            let unread = error == SplitError::Unclosed && !complete;
-            report_split(if unread { SplitError::TooLong } else { error }, text, findings);
+            report_split(error, text, findings);
             return None;
         }
     };

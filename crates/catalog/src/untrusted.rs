@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Whether `c` is invisible, changes direction or controls a terminal.
 ///
 /// Names may not have such characters, and rendered text never does.
-pub(crate) fn is_unprintable(c: char) -> bool {
+pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
@@ -13,7 +13,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
         | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-        | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFB}'
+        | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFC}' | '\u{13430}'..='\u{1345F}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
         | '\u{E0000}'..='\u{E0FFF}')
 }
 
@@ -55,6 +55,19 @@ pub(crate) fn prompt_line(text: &str, out: &mut String) {
     escape(&one_line(text), out, |c| match c {
         '<' => Some("&lt;"),
         '>' => Some("&gt;"),
+        _ => None,
+    });
+}
+
+/// A name inside Markdown's marks of emphasis, which it cannot close.
+pub(crate) fn emphasised(text: &str, out: &mut String) {
+    escape(&one_line(text), out, |c| match c {
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '*' => Some("\\*"),
+        '`' => Some("\\`"),
+        '[' => Some("\\["),
+        ']' => Some("\\]"),
         _ => None,
     });
 }

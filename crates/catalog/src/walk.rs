@@ -331,15 +331,15 @@ impl Walk<'_> {
             Ok(read) => read,
             Err(error) => return Manifest::refused(unreadable(location, &error)),
         };
-        let complete = read < head.len();
-        if complete || frontmatter::split(&head[..read]).is_ok() {
+        let complete = read as u64 >= size;
+        if complete || frontmatter::split(&head[..read], false).is_ok() {
             return parse(&head[..read], complete);
         }
         let mut longer = head[..read].to_vec();
         longer.resize(MAX_FRONTMATTER + HEAD, 0);
         match local::read_up_to(file, size.saturating_sub(read as u64), &mut longer[read..]) {
             Ok(more) => {
-                let complete = read + more < longer.len();
+                let complete = (read + more) as u64 >= size;
                 longer.truncate(read + more);
                 parse(&longer, complete)
             }

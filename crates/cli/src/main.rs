@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     };
     let mut terminal = Terminal::new(cli.color);
     init_log(cli.verbose, &terminal);
+    let is_check = matches!(cli.command, options::Command::Check(_));
     let result = commands::run(cli.command, &mut terminal).and_then(|outcome| {
         terminal.flush()?;
         Ok(outcome)
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::FAILURE,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // Nobody heard what a check would have found in the end: that is not success.
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
             // Nothing can be done about an error stream that is closed.
             let _ =

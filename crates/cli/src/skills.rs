@@ -1,7 +1,6 @@
 //! The catalog that a command works on.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
@@ -103,7 +102,7 @@ impl Skills {
 
 /// A list that is not whole says so, whatever it is for.
 fn tell_caps(catalog: &Catalog) -> Result<()> {
-    let limits = [Code::DepthCap, Code::DirectoryCap, Code::SkillCap, Code::TimeBudget];
+    let limits = [Code::DepthCap, Code::DirectoryCap, Code::SkillCap, Code::TimeBudget, Code::Unreadable];
     let mut met = catalog.diagnostics().filter(|found| limits.contains(&found.code));
     if let Some(first) = met.next() {
         let more = met.count();
@@ -112,9 +111,4 @@ fn tell_caps(catalog: &Catalog) -> Result<()> {
         writeln!(anstream::stderr(), "not everything was looked at: {}{others}", shown(&first.to_string()))?;
     }
     Ok(())
-}
-
-/// The directory of an entry on the local disk.
-pub(crate) fn directory_of(entry: &Entry) -> PathBuf {
-    PathBuf::from(entry.skill.location.directory())
 }

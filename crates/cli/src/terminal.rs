@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::{AutoStream, ColorChoice};
-use prowess_catalog::one_line;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use prowess_catalog::{is_unprintable, one_line};
+use unicode_width::UnicodeWidthChar as _;
 
 use crate::options::Color;
 
@@ -56,8 +56,13 @@ impl Terminal {
 
     /// Prints a value as indented JSON.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer_pretty(&mut self.out, value)?;
-        writeln!(self.out)?;
+        writeln!(self.out, "{}", escaped(&serde_json::to_string_pretty(value)?))?;
+        Ok(())
+    }
+
+    /// Prints a value as JSON on one line.
+    pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
+        writeln!(self.out, "{}", escaped(&serde_json::to_string(value)?))?;
         Ok(())
     }
 
@@ -74,10 +79,10 @@ impl Terminal {
 /// The rows below their heading, in columns that fit into `width`.
 fn aligned(heading: &[&str], rows: &[Vec<String>], width: usize) -> String {
     let last = heading.len() - 1;
-    let mut widths: Vec<usize> = heading.iter().map(|title| title.width()).collect();
+    let mut widths: Vec<usize> = heading.iter().map(|title| columns(title)).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
+            *width = (*width).max(columns(cell));
         }
     }
     // No column but the last may take more than a third, so that the last one has room.
@@ -96,7 +101,7 @@ fn aligned(heading: &[&str], rows: &[Vec<String>], width: usize) -> String {
             let style = if at == 0 || first == Style::Heading { first } else { Style::Plain };
             text.push_str(&styled(&cut, style));
             if at < last {
-                text.extend(std::iter::repeat_n(' ', width - cut.width() + 2));
+                text.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(&cut)) + 2));
             }
         }
         text.push('\n');
@@ -143,9 +148,15 @@ pub(crate) fn shown(text: &str) -> String {
     one_line(text).into_owned()
 }
 
+/// The columns that `text` takes, one character at a time: sequences count as much as their parts, so
+/// that a cut text is never wider than what was cut.
+fn columns(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
 /// `text` in at most `width` columns, with an ellipsis where it was cut.
 fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
+    if columns(text) <= width {
         return text.to_owned();
     }
     let mut kept = String::new();
@@ -159,6 +170,21 @@ fn cut(text: &str, width: usize) -> String {
     }
     kept.push('…');
     kept
+}
+
+/// JSON without characters that a terminal acts on or that a reader of lines takes for a break. They
+/// occur in strings only, where an escape means the same.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !is_unprintable(c) {
+            text.push(c);
+        } else {
+            let mut units = [0; 2];
+            text.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
 }
 
 /// Bytes in the unit that a person would use.
@@ -184,6 +210,8 @@ mod tests {
         assert_eq!(cut("plain", 5), "plain");
         assert_eq!(cut("a longer text", 6), "a lon…");
         assert_eq!(cut("潮汐日志", 5), "潮汐…");
+        let hearts = "❤\u{FE0F}".repeat(30);
+        assert!(aligned(&["NAME", "DESCRIPTION"], &[vec![hearts, "x".into()]], 40).contains('…'));
     }
 
     #[test]
@@ -208,7 +236,15 @@ mod tests {
              csv-report  project  Profiles a table and w…\n\
              潮汐        user     记录每天的潮汐时间。当…\n"
         );
-        assert!(table.lines().all(|line| line.width() <= 44));
+        assert!(table.lines().all(|line| columns(line) <= 44));
+    }
+
+    #[test]
+    fn json_keeps_its_meaning_without_controls() {
+        let value = serde_json::json!({ "a\u{9b}2J": "b\u{2028}\u{202E}\u{e0041}é\n" });
+        let text = escaped(&value.to_string());
+        assert!(!text.contains(['\u{9b}', '\u{2028}', '\u{202E}', '\u{e0041}']));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 
     #[test]

@@ -274,7 +274,7 @@ fn texts_and_files_come_from_the_backend() {
         let gone = catalog.get("b").unwrap();
         backend.delete(&VirtualPath::parse("/skills/group/b/SKILL.md").unwrap()).await.unwrap();
         assert!(matches!(gone.read_text_in(&backend).await, Err(ReadError::Io { .. })));
-        assert!(matches!(gone.read_text(), Err(ReadError::Io { .. })));
+        assert!(matches!(gone.read_text(), Err(ReadError::NotLocal { .. })));
     });
 }
 

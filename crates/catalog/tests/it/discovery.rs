@@ -215,10 +215,10 @@ fn links_are_followed_by_the_policy() {
                  link-not-followed to-a-file; not-a-file other/SKILL.md";
     assert_eq!(look(Links::Never), ("near".into(), never.split("; ").map(String::from).collect()));
     let within = "link-broken broken; link-duplicate again; link-outside-root far-away; \
-                  name-dir-mismatch other/SKILL.md; shadowed real/near/SKILL.md";
+                  name-dir-mismatch other/SKILL.md; shadowed other/SKILL.md";
     assert_eq!(look(Links::WithinRoot), ("near".into(), within.split("; ").map(String::from).collect()));
     let anywhere = "link-broken broken; link-duplicate again; name-dir-mismatch other/SKILL.md; \
-                    shadowed real/near/SKILL.md";
+                    shadowed other/SKILL.md";
     assert_eq!(look(Links::Anywhere), ("far near".into(), anywhere.split("; ").map(String::from).collect()));
 }
 

@@ -11,3 +11,4 @@ mod hostile;
 mod overview;
 mod refresh;
 mod tree;
+mod verdicts;

@@ -1,10 +1,11 @@
 //! For people: each finding with its source line.
 
 use std::io::Write as _;
+use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use anyhow::Result;
-use prowess_catalog::{CheckReport, Diagnostic, Severity};
+use prowess_catalog::{CheckReport, Diagnostic, Severity, is_unprintable};
 
 use crate::check::severity;
 use crate::terminal::{Style, Terminal, shown, styled};
@@ -34,8 +35,9 @@ fn group<'a>(report: &CheckReport, found: &'a Diagnostic, source: Option<&'a str
     let title = level.primary_title(shown(&found.message)).id(found.code.as_str());
     let group = match (&found.span, source) {
         (Some(span), Some(source)) => {
-            let annotation = AnnotationKind::Primary.span(drawable(source, span.start, span.end));
-            title.element(Snippet::source(source).path(shown(&found.file)).annotation(annotation))
+            let (line, marked) = drawable(source, span.start, span.end);
+            let snippet = Snippet::source(line).line_start(span.line).path(shown(&found.file));
+            title.element(snippet.annotation(AnnotationKind::Primary.span(marked)))
         }
         _ => title.element(Origin::path(shown(&found.file))),
     };
@@ -45,16 +47,29 @@ fn group<'a>(report: &CheckReport, found: &'a Diagnostic, source: Option<&'a str
     }
 }
 
-/// The part of the span that is worth drawing: its first line, at least a character, on boundaries.
-fn drawable(source: &str, start: usize, end: usize) -> std::ops::Range<usize> {
-    let mut start = start.min(source.len());
-    while !source.is_char_boundary(start) {
-        start -= 1;
-    }
-    let line = source[start..].find(['\n', '\r']).map_or(source.len(), |at| start + at);
-    let mut end = end.min(line).max(start);
-    while !source.is_char_boundary(end) {
-        end += 1;
-    }
-    start..end
+/// More of a line than this, before and after what is marked, is not drawn.
+const CONTEXT: usize = 400;
+
+/// The line that a span begins in, and the part of it to mark. Of a long line only the surroundings
+/// are taken, and what a terminal would act on is replaced.
+fn drawable(source: &str, start: usize, end: usize) -> (String, Range<usize>) {
+    let start = source.floor_char_boundary(start.min(source.len()));
+    let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let bytes = source.as_bytes();
+    let line_start = bytes[..start].iter().rposition(is_break).map_or(0, |at| at + 1);
+    let line_end = bytes[start..].iter().position(is_break).map_or(source.len(), |length| start + length);
+    let end = source.ceil_char_boundary(end.clamp(start, line_end).min(start + CONTEXT));
+    let from = source.floor_char_boundary(line_start.max(start.saturating_sub(CONTEXT)));
+    let to = source.floor_char_boundary(line_end.min(end + CONTEXT));
+
+    let mut line = visible(&source[from..start]);
+    let marked = line.len();
+    line.push_str(&visible(&source[start..end]));
+    let marked = marked..line.len();
+    line.push_str(&visible(&source[end..to.max(end)]));
+    (line, marked)
+}
+
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if is_unprintable(c) && c != '\t' { '\u{FFFD}' } else { c }).collect()
 }

@@ -78,39 +78,61 @@ struct Tally {
     skills: usize,
     valid: usize,
     fixed: usize,
+    /// Whether something was not looked at.
+    incomplete: bool,
+    /// What could not be done, apart from what is wrong with the skills.
+    failures: Vec<anyhow::Error>,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
+    let mut scan = ScanOptions::default();
+    scan.hidden = true;
+    scan.max_depth = options.max_depth.unwrap_or(scan.max_depth);
+    // What is printed as it comes is a sign of life of its own.
+    let silent = !terminal.is_screen() || matches!(format, Format::Json | Format::Sarif);
+    let progress = silent.then(|| Progress::start("checking skills"));
     for path in &options.paths {
-        let progress = Progress::start("checking skills");
-        let mut failure = None;
-        let mut scan = ScanOptions::default();
-        scan.hidden = true;
-        scan.max_depth = options.max_depth.unwrap_or(scan.max_depth);
+        let mut broken = None;
         let checked = prowess_catalog::check(path, options.profile.into(), &scan, &mut |report| {
-            progress.step();
-            if failure.is_none() {
-                failure = take(report, options, format, &mut tally, &mut kept, terminal).err();
+            if broken.is_none() {
+                broken = take(report, options, format, &mut tally, &mut kept, terminal).err();
             }
         });
-        if let Some(error) = failure {
+        if let Some(error) = broken {
             return Err(error);
         }
-        drop(progress);
-        for met in checked.with_context(|| format!("{} cannot be checked", path.display()))? {
-            writeln!(anstream::stderr(), "{}", shown(&met.to_string()))?;
+        match checked.with_context(|| format!("{} cannot be checked", path.display())) {
+            Ok(met) => {
+                tally.incomplete |= !met.is_empty();
+                met.iter().try_for_each(|met| writeln!(anstream::stderr(), "{}", shown(&met.to_string())))?;
+            }
+            Err(error) => tally.failures.push(error),
         }
     }
+    drop(progress);
     match format {
-        Format::Human => summarise(&tally, terminal)?,
+        Format::Human if tally.skills > 0 => summarise(&tally, terminal)?,
         Format::Json => terminal.json(&kept.iter().map(machine::object).collect::<Vec<_>>())?,
         Format::Sarif => terminal.json(&sarif::log(&kept))?,
-        Format::Jsonl | Format::Github => {}
+        Format::Human | Format::Jsonl | Format::Github => {}
     }
-    Ok(if tally.valid == tally.skills { Outcome::Done } else { Outcome::Findings })
+    terminal.flush()?;
+    outcome(tally)
+}
+
+/// What could not be done comes before what is wrong; all but the last of it is told here.
+fn outcome(mut tally: Tally) -> Result<Outcome> {
+    if let Some(last) = tally.failures.pop() {
+        for failure in &tally.failures {
+            writeln!(anstream::stderr(), "prowess: {}", shown(&format!("{failure:#}")))?;
+        }
+        return Err(last);
+    }
+    let well = tally.valid == tally.skills && !tally.incomplete;
+    Ok(if well { Outcome::Done } else { Outcome::Findings })
 }
 
 fn take(
@@ -121,31 +143,35 @@ fn take(
     kept: &mut Vec<CheckReport>,
     terminal: &mut Terminal,
 ) -> Result<()> {
-    let report = if options.fix { fix(report, tally)? } else { report };
+    let mut report = if options.fix { fix(report, tally) } else { report };
     tally.skills += 1;
     tally.valid += usize::from(report.is_valid());
     match format {
         Format::Human => human::report(&report, terminal)?,
-        Format::Jsonl => {
-            serde_json::to_writer(&mut *terminal, &machine::object(&report))?;
-            writeln!(terminal)?;
-        }
+        Format::Jsonl => terminal.json_line(&machine::object(&report))?,
         Format::Github => github::report(&report, terminal)?,
-        Format::Json | Format::Sarif => kept.push(report),
+        Format::Json | Format::Sarif => {
+            // Thousands of reports are kept to the end; none of their documents is needed there.
+            report.source = Vec::new();
+            kept.push(report);
+        }
     }
     Ok(())
 }
 
 /// Applies fixes until there are none, each round on what is in the file then.
-fn fix(mut report: CheckReport, tally: &mut Tally) -> Result<CheckReport> {
+fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
     for _ in 0..FIX_ROUNDS {
         let Some((text, applied)) = report.fixed() else { break };
-        replace(&report.file, &report.source, &text)?;
+        if let Err(error) = replace(&report.file, &report.source, &text) {
+            tally.failures.push(error);
+            break;
+        }
         tally.fixed += applied;
         let directory = report.file.parent().unwrap_or(Path::new("."));
         report = check_directory(directory, &report.id, report.profile);
     }
-    Ok(report)
+    report
 }
 
 /// Puts `text` in the file's place, unless somebody wrote to it meanwhile.

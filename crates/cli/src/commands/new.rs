@@ -31,6 +31,13 @@ const DESCRIPTION: &str = "Describe in a sentence what this skill does. Use when
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let description = options.description.as_deref().unwrap_or(DESCRIPTION);
+    if SkillName::parse(&options.name).is_ok_and(|name| name.as_str() != options.name) {
+        let name = SkillName::spelling(&options.name);
+        bail!(
+            "`{}` cannot be made: it is not written as a name would be; try `{name}`",
+            shown(&options.name)
+        );
+    }
     let manifest = manifest(&options.name, description);
     refuse_invalid(&options.name, &manifest)?;
 
@@ -60,7 +67,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let _ = draft.keep();
 
     if options.json {
-        terminal.json(&json!({ "name": options.name, "directory": directory }))?;
+        terminal.json(&json!({ "name": options.name, "directory": directory.to_string_lossy() }))?;
         return Ok(Outcome::Done);
     }
     writeln!(terminal, "{} {}", styled("made", Style::Good), directory.display())?;

@@ -1,18 +1,18 @@
 //! `prowess package NAME`
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{PackageError, Profile};
+use prowess_catalog::{PackageError, Packaged, Profile};
 use serde_json::json;
 
-use crate::check::human;
+use crate::check::{human, machine};
 use crate::commands::Outcome;
 use crate::commands::check::ProfileName;
 use crate::options::Places;
-use crate::skills::directory_of;
 use crate::terminal::{Terminal, count, shown, size};
 
 #[derive(Args, Debug)]
@@ -36,12 +36,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let directory = find(options)?;
-    let mut buffer = std::io::Cursor::new(Vec::new());
-    let packaged = match prowess_catalog::package(&directory, Profile::from(options.profile), &mut buffer) {
+    let mut archive = std::io::Cursor::new(Vec::new());
+    let packaged = match pack(options, &mut archive)? {
         Ok(packaged) => packaged,
         Err(PackageError::Invalid(report)) => {
-            human::report(&report, terminal)?;
+            if options.json {
+                terminal.json(&machine::object(&report))?;
+            } else {
+                human::report(&report, terminal)?;
+            }
             terminal.flush()?;
             writeln!(anstream::stderr(), "not packed: mend what `prowess check` finds first")?;
             return Ok(Outcome::Findings);
@@ -49,10 +52,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         Err(error) => bail!("{error}"),
     };
     let output = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.skill", packaged.name)));
-    save(&output, buffer.get_ref(), options.force)?;
+    save(&output, archive.get_ref(), options.force)?;
     if options.json {
         terminal.json(&json!({
-            "name": packaged.name, "archive": output, "bytes": buffer.get_ref().len(),
+            "name": packaged.name, "archive": output.to_string_lossy(), "bytes": archive.get_ref().len(),
             "files": packaged.files, "left_out": packaged.left_out,
         }))?;
         return Ok(Outcome::Done);
@@ -60,21 +63,22 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     for path in &packaged.left_out {
         writeln!(terminal, "left out: {}", shown(path))?;
     }
-    let (files, bytes) = (count(packaged.files.len(), "file"), size(buffer.get_ref().len() as u64));
-    writeln!(terminal, "{}: {files}, {bytes}", output.display())?;
+    let (files, bytes) = (count(packaged.files.len(), "file"), size(archive.get_ref().len() as u64));
+    writeln!(terminal, "{}: {files}, {bytes}", shown(&output.to_string_lossy()))?;
     Ok(Outcome::Done)
 }
 
 /// A path is taken as one; anything else is a skill's name.
-fn find(options: &Options) -> Result<PathBuf> {
+fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Result<Packaged, PackageError>> {
+    let profile = Profile::from(options.profile);
     let path = Path::new(&options.skill);
     if options.skill.contains('/') || options.skill == "." || options.skill == ".." {
         if !path.is_dir() {
             bail!("{}: there is no such directory", path.display());
         }
-        return Ok(path.to_owned());
+        return Ok(prowess_catalog::package(path, profile, archive));
     }
-    Ok(directory_of(&*options.places.discover()?.find(&options.skill)?))
+    Ok(options.places.discover()?.find(&options.skill)?.package(profile, archive))
 }
 
 /// Writes the archive whole or not at all.
@@ -83,6 +87,8 @@ fn save(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let context = || format!("{} cannot be written", path.display());
     let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
     file.write_all(bytes).with_context(context)?;
+    // Made to be handed on, unlike other temporary files.
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).with_context(context)?;
     if force {
         file.persist(path).with_context(context)?;
     } else if let Err(error) = file.persist_noclobber(path) {

@@ -148,3 +148,46 @@ fn fix_mends_what_is_safe_and_keeps_the_rest() {
         "---\nname: colon\ndescription: \"Use when: something. Use it.\"\n---\n\n# colon\n\nDo it.\n"
     );
 }
+
+#[test]
+fn one_path_that_cannot_be_checked_does_not_hide_the_others() {
+    let world = flawed();
+    let output = world.output(&["check", "--format", "jsonl", "skills/good", "nowhere", "skills/colon"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 2);
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("prowess: nowhere cannot be checked"));
+}
+
+#[test]
+fn a_tree_that_was_not_looked_at_whole_is_not_fine() {
+    let world = World::new();
+    world.skill("project/deep/1/2", "x", "Lies deep. Use for tests.").skill(
+        "project/deep",
+        "y",
+        "Lies near. Use for tests.",
+    );
+    assert_snapshot!(world.run(&["check", "--max-depth", "1", "deep"]));
+    assert_snapshot!(world.run(&["list", "--max-depth", "1", "--only", "--root", "deep"]));
+}
+
+#[test]
+fn what_cannot_be_mended_does_not_stop_the_mending() {
+    let world = flawed();
+    std::fs::create_dir(world.path("project/skills/a-link")).unwrap();
+    world
+        .file("project/skills/a-link/text.md", "---\nname: a-link\ndescription: Use when: linked.\n---\nx\n");
+    std::os::unix::fs::symlink("text.md", world.path("project/skills/a-link/SKILL.md")).unwrap();
+    let output = world.output(&["check", "--fix", "skills/a-link", "skills/colon"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = std::fs::read_to_string(world.path("project/skills/colon/SKILL.md")).unwrap();
+    assert!(text.contains("\"Use when: something."), "{text}");
+}
+
+#[test]
+fn a_long_line_is_drawn_in_part() {
+    let world = World::new();
+    let line = "z ".repeat(500_000);
+    world.file("project/long/SKILL.md", &format!("---\nname: long\ndescription: Has a long line. Use for tests.\n---\n{line}[x](references/none.md){line}\n"));
+    let output = world.output(&["check", "long"]);
+    assert!(output.stdout.len() < 5000, "{}", output.stdout.len());
+}

@@ -23,6 +23,7 @@ fn every_mistake_is_told_in_one_line() {
         &["check", "--json", "--format", "jsonl"],
         &["prompt", "--loaded", "zeppelin"],
         &["prompt", "--template", "nowhere.txt"],
+        &["prompt", "--form", "xml", "--manual"],
         &["search"],
         &["package", "./nowhere"],
         &["new"],

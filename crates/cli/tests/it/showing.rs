@@ -76,6 +76,22 @@ fn skills_root_names_roots_too_and_flags_win() {
 }
 
 #[test]
+fn a_stray_colon_in_skills_root_does_not_trust_the_working_directory() {
+    let world = World::new();
+    world.skill("project", "planted", "Was not asked for. Use never.");
+    for roots in [":", "/nowhere:", ""] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_prowess"))
+            .args(["prompt", "--form", "compact"])
+            .current_dir(world.path("project"))
+            .env("HOME", ".")
+            .env("SKILLS_ROOT", roots)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "\n", "{roots:?}");
+    }
+}
+
+#[test]
 fn info_shows_everything_about_a_skill() {
     let world = furnished();
     world
