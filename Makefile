@@ -3,22 +3,27 @@
 # make bench   the table of benchmarks, with ratios
 
 CARGO ?= cargo
-PROWESS = target/debug/prowess
-# The fuzz test runs a million inputs; set PROWESS_FUZZ_INPUTS for fewer or more.
+PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo components fmt clippy unit doc fuzz dependencies examples
+.PHONY: test demo components linker fmt clippy unit doc fuzz dependencies examples
 
 test: components fmt clippy unit doc fuzz dependencies examples
 	@echo "make test: all passed"
 
-# What the checks run on. A toolchain without them gets them where rustup can; else it is an error.
-components:
+# What the checks run on. What is missing is installed where that is possible, else it is an error.
+components: linker
 	@$(CARGO) --version
-	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
-	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
-	@command -v cc >/dev/null || { echo "a C linker is missing: apt-get install gcc" >&2; exit 1; }
-	@command -v python3 >/dev/null || { apt-get update -q && apt-get install -qy python3; }
-	@command -v bash >/dev/null || { echo "bash is missing: apt-get install bash" >&2; exit 1; }
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt || { echo "rustfmt is missing: rustup component add rustfmt, or apt-get install rustfmt" >&2; exit 1; }
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy || { echo "clippy is missing: rustup component add clippy, or apt-get install rust-clippy" >&2; exit 1; }
+	@$(call install,python3)
+	@$(call install,bash)
+
+linker:
+	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }
+	@command -v cc >/dev/null || $(call install,gcc)
+
+# Installs a Debian package for the command of the same name, as root; else says what to install.
+install = command -v $(1) >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy $(1); } || { echo "$(1) is missing: apt-get install $(1)" >&2; exit 1; }
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -38,7 +43,7 @@ unit:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --locked
 
-# A million inputs need an optimised build, of one crate.
+# A million inputs need an optimised build, of one crate. PROWESS_FUZZ_INPUTS sets another number.
 fuzz:
 	$(CARGO) test --release --locked -p prowess-catalog --test fuzz -- --nocapture
 
@@ -51,8 +56,8 @@ dependencies:
 examples:
 	python3 examples/run_examples.py
 
-demo:
+demo: linker
 	$(CARGO) build --locked -p prowess
 	@sh examples/demo.sh $(PROWESS)
 
--include bench.mk
+include bench.mk

@@ -26,6 +26,6 @@ bench-build:
 	$(CARGO) build --release --locked -p prowess -p prowess-bench
 
 $(BENCH_VENV)/installed: bench/peers-requirements.txt
-	python3 -m venv $(BENCH_VENV)
+	python3 -m venv $(BENCH_VENV) || { echo "python's venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/peers-requirements.txt
 	touch $@

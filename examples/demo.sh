@@ -2,8 +2,11 @@
 # Shows prowess at work on the example skills. Needs no key and no network.
 set -eu
 prowess=${1:-prowess}
+case $prowess in
+  /*) ;;
+  */*) prowess=$PWD/$prowess ;;
+esac
 cd "$(dirname "$0")"
-case $prowess in */*) prowess=../$prowess ;; esac
 
 bold='' faint='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
@@ -17,7 +20,7 @@ title() {
 step() {
   title "$1" "$2"
   # shellcheck disable=SC2086 # the words of the command are meant to be split
-  $prowess $2
+  "$prowess" $2
 }
 
 step "Find the skills" "list --only --root skills --resources"
@@ -32,6 +35,6 @@ step "Make a skill of your own" "new tide-tables --in $scratch"
 step "Which is valid from the start" "check $scratch/tide-tables"
 printf -- '---\nname: Tide_Tables\ndescription: Looks up tides. Use when: a boat leaves.\nallowed-tools: Read, Bash(git:*)\n---\nLook it up.\n' >"$scratch/tide-tables/SKILL.md"
 title "Break it, and be told how" "check $scratch/tide-tables"
-$prowess check "$scratch/tide-tables" || true
+"$prowess" check "$scratch/tide-tables" || true
 title "Have it mended" "check --fix $scratch/tide-tables"
-$prowess check --fix "$scratch/tide-tables"
+"$prowess" check --fix "$scratch/tide-tables"

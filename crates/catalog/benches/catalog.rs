@@ -98,7 +98,7 @@ fn reading(criterion: &mut Criterion<CpuTime>) {
     let (_directory, roots) = skills(1_000);
     let view = Catalog::discover(&roots, &ScanOptions::default()).view_all();
     criterion.bench_function("overview/1000", |bencher| {
-        bencher.iter(|| view.overview(&OverviewOptions::default(), &|_| None));
+        bencher.iter(|| view.overview(&OverviewOptions::default()));
     });
     criterion.bench_function("search/1000", |bencher| {
         bencher.iter(|| view.search(black_box("check signed invoices before sending")));

@@ -34,6 +34,7 @@ impl Entry {
 
 /// A skill that another one of the same name takes precedence over.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Shadowed {
     /// The one that does not count.
     pub entry: Arc<Entry>,

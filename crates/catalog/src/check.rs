@@ -16,6 +16,7 @@ use crate::walk::{self, scan_local};
 
 /// Whose rules a check applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Profile {
     /// The open specification, to the letter.
     #[default]
@@ -242,7 +243,7 @@ fn read_manifest(directory: &OwnedFd, location: &Location, report: &mut CheckRep
         opened => opened,
     };
     let read = match opened {
-        Ok((file, _, size)) => local::read_whole(&file, size),
+        Ok((file, stamp)) => local::read_whole(&file, stamp.size),
         Err(error) => return report.diagnostics.push(walk::refusal(&error, location)),
     };
     let source = match read {

@@ -33,6 +33,7 @@ impl Severity {
 
 /// What kind of rule a [`Code`] belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CodeClass {
     /// A breach of the open specification: an error in strict mode (but see [`Code::fails_strict`]).
     Breach,
@@ -256,6 +257,7 @@ impl serde::Serialize for Code {
 /// A place in a file: bytes from the file's start, and the line and column a person counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Span {
     /// First byte.
     pub start: usize,
@@ -284,6 +286,7 @@ impl Span {
 /// A replacement that would remove a finding, safe to apply without asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Fix {
     /// The bytes to replace.
     pub start: usize,
@@ -296,6 +299,7 @@ pub struct Fix {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// Which rule.
     pub code: Code,

@@ -80,9 +80,9 @@ impl Ignores {
 /// The rules in a directory: a regular file that is no link, as far as [`MAX_RULES`] goes.
 fn read(directory: &Path) -> Option<String> {
     let directory = local::open_directory(directory).ok()?;
-    let (file, _, size) = local::open_file(directory.as_fd(), ".gitignore", Follow::Never).ok()?;
+    let (file, stamp) = local::open_file(directory.as_fd(), ".gitignore", Follow::Never).ok()?;
     let mut bytes = vec![0; MAX_RULES];
-    let read = local::read_up_to(&file, size, &mut bytes).ok()?;
+    let read = local::read_up_to(&file, stamp.size, &mut bytes).ok()?;
     bytes.truncate(read);
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

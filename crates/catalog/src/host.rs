@@ -8,6 +8,7 @@ use crate::scan::{RootScan, ScanOptions};
 
 /// When a [`CatalogHost`] looks again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RefreshPolicy {
     /// When it is asked to, or when a watcher says so.
     #[default]

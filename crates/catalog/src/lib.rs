@@ -3,7 +3,8 @@
 //! ```
 //! use prowess_catalog::{Catalog, OverviewOptions, Root, ScanOptions};
 //!
-//! let root = std::env::temp_dir().join("prowess-catalog-doc");
+//! # let scratch = tempfile::tempdir().unwrap();
+//! # let root = scratch.path();
 //! std::fs::create_dir_all(root.join("greet")).unwrap();
 //! std::fs::write(
 //!     root.join("greet/SKILL.md"),
@@ -11,8 +12,8 @@
 //! )
 //! .unwrap();
 //!
-//! let catalog = Catalog::discover(&[Root::explicit(&root)], &ScanOptions::default());
-//! let overview = catalog.view_all().overview(&OverviewOptions::default(), &|_| None);
+//! let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+//! let overview = catalog.view_all().overview(&OverviewOptions::default());
 //! assert_eq!(
 //!     overview.text,
 //!     "- **greet**: Says hello. Use at the door.\n  -> Use `load_skill(\"greet\")` to read full instructions"

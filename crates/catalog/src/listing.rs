@@ -78,7 +78,7 @@ impl Rules<'_> {
                     if let Some(code) = excluded.or_else(|| self.gitignored(&path)) {
                         listing.diagnostics.push(self.found(code, &path, code.explanation()));
                     } else if depth >= self.options.max_depth {
-                        let message = format!("directories more than {depth} levels deep are not scanned");
+                        let message = format!("directories below level {depth} are not scanned");
                         let capped = self.found(Code::DepthCap, directory, message);
                         listing.diagnostics.push(capped.hint("raise the limit, or give a deeper root"));
                         break;

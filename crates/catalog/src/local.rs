@@ -18,19 +18,19 @@ use crate::skill::MAX_MANIFEST;
 pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    size: u64,
+    pub(crate) size: u64,
     /// Nanoseconds since 1970, which fit until 2262.
     modified: i64,
     changed: i64,
 }
 
 impl FileStamp {
-    // The fields' types differ between platforms; every value fits where it goes.
     #[allow(
         clippy::unnecessary_cast,
         clippy::cast_possible_wrap,
         clippy::cast_sign_loss,
-        trivial_numeric_casts
+        trivial_numeric_casts,
+        reason = "the fields' types differ between platforms; every value fits where it goes"
     )]
     fn of(stat: &Stat) -> Self {
         Self {
@@ -96,7 +96,7 @@ pub(crate) fn open_file(
     base: BorrowedFd<'_>,
     relative: &str,
     follow: Follow,
-) -> Result<(OwnedFd, FileStamp, u64), OpenError> {
+) -> Result<(OwnedFd, FileStamp), OpenError> {
     // Without O_NONBLOCK a FIFO would wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open_beneath(base, relative, flags, follow).map_err(|error| match error {
@@ -112,8 +112,7 @@ pub(crate) fn open_file(
         FileType::RegularFile => {}
         other => return Err(OpenError::NotAFile(other)),
     }
-    let stamp = FileStamp::of(&stat);
-    Ok((file, stamp, stamp.size))
+    Ok((file, FileStamp::of(&stat)))
 }
 
 /// The stamp of the file at `relative`, if it is a regular file and not a link.

@@ -31,6 +31,7 @@ pub struct SkillName(Box<str>);
 
 /// Why a text cannot be a [`SkillName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NameError {
     /// Nothing is left after trimming.
     Empty,

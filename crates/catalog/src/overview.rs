@@ -70,10 +70,13 @@ impl From<String> for Rendered {
 
 impl CatalogView {
     /// The list of all skills, one entry each and nothing left out.
-    ///
-    /// `resources` tells what is known of a skill's files: lazily for loaded skills only, or
-    /// eagerly for all.
-    pub fn overview(
+    pub fn overview(&self, options: &OverviewOptions<'_>) -> Rendered {
+        self.overview_with(options, &|_| None)
+    }
+
+    /// The list of all skills, with what `resources` knows of their files: lazily that of loaded
+    /// skills only, or eagerly that of all.
+    pub fn overview_with(
         &self,
         options: &OverviewOptions<'_>,
         resources: &dyn Fn(&Entry) -> Option<ResourceCounts>,

@@ -131,7 +131,7 @@ fn pack(
 
     let mut zip = zip::ZipWriter::new(archive);
     for path in packaged.files.clone() {
-        let (file, _, _) =
+        let (file, _) =
             local::open_file(handle.as_fd(), &path, Follow::Never).map_err(|error| match error {
                 OpenError::Io(error) => error,
                 _ => io::Error::other(format!("{path} changed while it was packed")),

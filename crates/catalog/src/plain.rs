@@ -181,7 +181,7 @@ fn is_plain(first: u8, last: u8, value: &[u8]) -> bool {
         })
 }
 
-/// The lines of a text, each with its range; a text that does not end in a line break has no last line.
+/// The lines of a text, each with its range.
 struct Lines<'a> {
     text: &'a str,
     at: usize,

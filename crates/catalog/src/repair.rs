@@ -20,7 +20,7 @@ pub(crate) struct Repaired<'a> {
     edits: Vec<Edit>,
 }
 
-/// In the rewritten text, `at..at + grown` was inserted before what is `original` in the first text.
+/// In the rewritten text, `at..at + grown` was inserted.
 #[derive(Clone, Copy, Debug)]
 struct Edit {
     at: usize,

@@ -54,6 +54,7 @@ impl ResourceKind {
 /// A file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Resource {
     /// Its path in the skill, such as `scripts/fib.py`.
     pub path: String,

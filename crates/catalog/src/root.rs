@@ -1,7 +1,10 @@
 //! Roots: the directories in which skills are looked for, and which of them comes first.
 
 use std::fmt;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+
+use crate::local::{self, Follow};
 
 /// What a root is. Later kinds take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -249,14 +252,27 @@ impl Layers {
     fn collect(&self, base: &Path, layers: &[Layer], kind: RootKind, roots: &mut Vec<Root>) {
         for layer in layers {
             for folder in &self.folders {
-                let path = base.join(&layer.directory).join(folder);
-                if path.is_dir() {
+                let relative = layer.directory.join(folder);
+                let path = base.join(&relative);
+                if path.is_dir() && (!kind.belongs_to_project() || stays_inside(base, &relative)) {
                     let trust = if kind.belongs_to_project() { self.project_trust } else { Trust::Trusted };
                     roots.push(Root { trust, ..Root::new(path, kind, layer.label.as_str()) });
                 }
             }
         }
     }
+}
+
+/// Whether a project's directory is in the project: one that is a link to elsewhere could make a scan
+/// walk the whole disk.
+fn stays_inside(project: &Path, relative: &Path) -> bool {
+    let inside = local::open_directory(project).is_ok_and(|project| {
+        local::open_directory_at(project.as_fd(), &relative.to_string_lossy(), Follow::Beneath).is_ok()
+    });
+    if !inside {
+        tracing::warn!(path = %project.join(relative).display(), "A directory of skills leads out of its project");
+    }
+    inside
 }
 
 #[cfg(test)]
@@ -296,6 +312,20 @@ mod tests {
         assert!(found.is_sorted_by_key(|(_, kind)| *kind));
         assert_eq!(roots[2].trust, Trust::Untrusted);
         assert_eq!(roots[0].trust, Trust::Trusted);
+    }
+
+    #[test]
+    fn a_project_directory_that_leads_out_is_no_root() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(top.path().join(".git")).unwrap();
+        std::fs::create_dir_all(top.path().join(".claude")).unwrap();
+        std::fs::create_dir_all(top.path().join(".agents/skills")).unwrap();
+        std::os::unix::fs::symlink("/", top.path().join(".claude/skills")).unwrap();
+        std::os::unix::fs::symlink("../.agents/skills", top.path().join(".claude/skill")).unwrap();
+        let surroundings = Surroundings { working_directory: top.path().into(), ..Surroundings::default() };
+        let paths: Vec<_> =
+            Layers::default().resolve(&surroundings).into_iter().map(|root| root.path).collect();
+        assert_eq!(paths, [top.path().join(".claude/skill"), top.path().join(".agents/skills")]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::view::CatalogView;
 
 /// A skill and how well it answers a query.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Hit {
     /// The skill.
     pub entry: Arc<Entry>,

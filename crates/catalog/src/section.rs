@@ -48,6 +48,7 @@ impl Default for SectionTemplate {
 
 /// Why a text is no [`SectionTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TemplateError {
     /// It does not show the skills.
     NoList,

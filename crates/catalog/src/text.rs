@@ -191,14 +191,14 @@ impl Entry {
             }
             opened => opened,
         };
-        let (file, stamp, size) = opened.map_err(|error| match error {
+        let (file, stamp) = opened.map_err(|error| match error {
             OpenError::Absent => io_error(rustix::io::Errno::NOENT.into()),
             OpenError::Io(error) => io_error(error),
             OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => {
                 ReadError::NotAFile { location: location.clone() }
             }
         })?;
-        match local::read_whole(&file, size).map_err(io_error)? {
+        match local::read_whole(&file, stamp.size).map_err(io_error)? {
             WholeFile::TooLarge => Err(ReadError::TooLarge { location: location.clone() }),
             WholeFile::Bytes(bytes) => {
                 let mut text = SkillText::from_bytes(self, bytes)?;

@@ -2,8 +2,8 @@
 
 /// An estimate of `text`'s tokens: one for every four characters, rounded up.
 ///
-/// Within about a fifth of the truth for English prose; a host that needs the exact figure
-/// counts with its model's own tokenizer.
+/// Right for English prose in order of magnitude, too low for scripts with a token a character. A host
+/// that needs the exact figure counts with its model's own tokenizer.
 ///
 /// ```
 /// assert_eq!(prowess_catalog::estimate_tokens("eight ch"), 2);

@@ -111,7 +111,7 @@ pub(crate) fn quoted(text: &str, out: &mut String) {
 
 /// The first character of `text` that a reader would not see, if there is one.
 ///
-/// A mark before a letter that needs it (an emoji's variation selector or joiner) does not count.
+/// A mark after an emoji that needs it (a variation selector or a joiner) does not count.
 pub(crate) fn invisible_character(text: &str) -> Option<char> {
     let mut before = ' ';
     for c in text.chars() {

@@ -285,8 +285,8 @@ impl Walk<'_> {
             Some(Found { directory, link, stamp, settled, manifest })
         };
         match opened {
-            Ok((file, stamp, size)) => {
-                let manifest = self.read(&file, size, &location, head);
+            Ok((file, stamp)) => {
+                let manifest = self.read(&file, stamp.size, &location, head);
                 found(Some(stamp), manifest)
             }
             // When not even the file's existence can be told, it is the directory that is closed;

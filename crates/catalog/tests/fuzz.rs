@@ -410,7 +410,7 @@ fn check_place(source: &[u8], start: usize, end: usize) -> Result<(), String> {
 }
 
 fn check_finding(source: &[u8], found: &Diagnostic) -> Result<(), String> {
-    if let Some(Span { start, end, line, column }) = found.span {
+    if let Some(Span { start, end, line, column, .. }) = found.span {
         check_place(source, start, end)?;
         if (line, column) != count(source, start) {
             return Err(format!(

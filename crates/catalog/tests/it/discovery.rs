@@ -67,12 +67,12 @@ fn untrusted_skills_are_shown_to_people_and_shadow_nothing() {
         ["untrusted project/deploy/SKILL.md", "untrusted project/extra/SKILL.md"]
     );
     let view = catalog.view_all();
-    let shown = view.overview(&OverviewOptions::default(), &|_| None).text + &view.locations();
+    let shown = view.overview(&OverviewOptions::default()).text + &view.locations();
     assert!(!shown.contains("extra") && !shown.contains("project"), "{shown}");
 
     // Nothing but untrusted skills: a model is not sent to their root either.
     let only = Catalog::discover(&roots[1..], &ScanOptions::default());
-    let shown = only.view_all().overview(&OverviewOptions::default(), &|_| None).text;
+    let shown = only.view_all().overview(&OverviewOptions::default()).text;
     assert_eq!(shown, "(No skills available yet.)");
 }
 

@@ -384,8 +384,8 @@ fn overviews(view: &CatalogView) -> [String; 4] {
         options
     };
     [
-        view.overview(&OverviewOptions::default(), &|_| None).text,
-        view.overview(&read_file, &|_| None).text,
+        view.overview(&OverviewOptions::default()).text,
+        view.overview(&read_file).text,
         view.overview_compact().text,
         view.overview_xml().text,
     ]

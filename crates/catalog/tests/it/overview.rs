@@ -55,7 +55,7 @@ fn with(change: impl FnOnce(&mut OverviewOptions<'static>)) -> OverviewOptions<'
 #[test]
 fn every_skill_is_listed_with_what_applies_to_it() {
     let options = with(|options| options.loaded = ["tide-tables", "log-book"].into());
-    insta::assert_snapshot!(harbour().view_all().overview(&options, &files).text, @r#"
+    insta::assert_snapshot!(harbour().view_all().overview_with(&options, &files).text, @r#"
     - **chart**: Draws a chart.
       -> Use `load_skill("chart", args="[from] [to]")` to read full instructions
     - **knots**: Ties knots. Use when rope is at hand.
@@ -70,12 +70,12 @@ fn every_skill_is_listed_with_what_applies_to_it() {
 #[test]
 fn manual_skills_are_hidden_or_marked() {
     let view = harbour().view(|entry| matches!(entry.skill.name.as_str(), "anchor" | "knots"));
-    insta::assert_snapshot!(view.overview(&with(|_| {}), &|_| None).text, @r#"
+    insta::assert_snapshot!(view.overview(&with(|_| {})).text, @r#"
     - **knots**: Ties knots. Use when rope is at hand.
       -> Use `load_skill("knots")` to read full instructions
     "#);
     let marked = with(|options| options.manual = ManualSkills::Marked);
-    insta::assert_snapshot!(view.overview(&marked, &|_| None).text, @r#"
+    insta::assert_snapshot!(view.overview(&marked).text, @r#"
     - **anchor**: Drops it. (Manual only)
     - **knots**: Ties knots. Use when rope is at hand.
       -> Use `load_skill("knots")` to read full instructions
@@ -85,7 +85,7 @@ fn manual_skills_are_hidden_or_marked() {
 #[test]
 fn a_host_without_a_tool_sends_its_model_to_the_file() {
     let read_file = with(|options| options.activation = Activation::ReadFile);
-    insta::assert_snapshot!(harbour().view_all().overview(&read_file, &|_| None).text, @r#"
+    insta::assert_snapshot!(harbour().view_all().overview(&read_file).text, @r#"
     - **chart**: Draws a chart.
       -> Read `/skills/chart/SKILL.md` for full instructions
     - **knots**: Ties knots. Use when rope is at hand.
@@ -98,7 +98,7 @@ fn a_host_without_a_tool_sends_its_model_to_the_file() {
     "#);
     let named = with(|options| options.activation = Activation::Tool("skill"));
     let view = harbour().view(|entry| entry.skill.name.as_str() == "chart");
-    insta::assert_snapshot!(view.overview(&named, &|_| None).text, @r#"
+    insta::assert_snapshot!(view.overview(&named).text, @r#"
     - **chart**: Draws a chart.
       -> Use `skill("chart", args="[from] [to]")` to read full instructions
     "#);
@@ -149,7 +149,7 @@ fn no_skills_name_the_places_to_make_some() {
     let shown = |roots, options| {
         let view = Catalog::discover(roots, &ScanOptions::default()).view_all();
         assert_eq!(view.overview_xml(), Rendered { text: String::new(), tokens: 0 });
-        view.overview(&options, &|_| None).text.replace(tree.path().to_str().unwrap(), "/home/me")
+        view.overview(&options).text.replace(tree.path().to_str().unwrap(), "/home/me")
     };
     assert_eq!(
         shown(&roots[..1], with(|_| {})),
@@ -175,7 +175,7 @@ fn the_section_stands_around_locations_and_list() {
     roots[0].label = "User".into();
     roots[1].label = "Project".into();
     let view = Catalog::discover(&roots, &ScanOptions::default()).view_all();
-    let list = view.overview(&with(|options| options.loaded = ["greet"].into()), &|_| None);
+    let list = view.overview(&with(|options| options.loaded = ["greet"].into()));
     let section = SectionTemplate::default().render(&view.locations(), &list.text);
     assert!(section.text.starts_with("\n\n## Skills System\n"));
     assert_eq!(section.tokens, estimate_tokens(&section.text));
@@ -214,7 +214,7 @@ fn the_section_stands_around_locations_and_list() {
 
 #[test]
 fn tokens_are_a_quarter_of_the_characters() {
-    let rendered = harbour().view_all().overview(&with(|_| {}), &|_| None);
+    let rendered = harbour().view_all().overview(&with(|_| {}));
     assert_eq!(rendered.tokens, rendered.text.chars().count().div_ceil(4));
     assert_eq!(Rendered::from(String::from("éé")).tokens, 1);
 }
@@ -222,7 +222,7 @@ fn tokens_are_a_quarter_of_the_characters() {
 #[test]
 fn the_order_is_that_of_the_names_whatever_is_loaded() {
     let names = |options: &OverviewOptions<'_>| -> Vec<String> {
-        let text = harbour().view_all().overview(options, &|_| None).text;
+        let text = harbour().view_all().overview(options).text;
         text.split("- **").skip(1).map(|rest| rest.split("**").next().unwrap().to_owned()).collect()
     };
     let all = names(&with(|_| {}));

@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let resources = entry.resources(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
     let visible = skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable();
-    let overview = alone.overview(&OverviewOptions::default(), &|_| None);
+    let overview = alone.overview(&OverviewOptions::default());
     let info = Info {
         skill: &text.skill,
         source: &entry.root,

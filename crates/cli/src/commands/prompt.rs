@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         overview.manual = ManualSkills::Marked;
     }
     let list = || {
-        view.overview(&overview, &|entry| {
+        view.overview_with(&overview, &|entry| {
             let wanted = options.resources || overview.loaded.contains(entry.skill.name.as_str());
             wanted.then(|| entry.resources(1).counts())
         })
