@@ -70,10 +70,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         return Ok(Outcome::Done);
     }
     if rows.is_empty() {
-        let places = skills.create_in.join(" or ");
         writeln!(
             terminal,
-            "No skills were found. `prowess new NAME` makes one in {places}; --root DIR looks elsewhere."
+            "No skills were found. `prowess new NAME` makes one here; --root DIR looks elsewhere."
         )?;
     } else {
         print(&rows, options, terminal)?;
