@@ -23,15 +23,7 @@ fn is_invisible(c: char) -> bool {
 /// assert_eq!(prowess_catalog::one_line("a\n\n- **b**\u{202E}: c"), "a - **b**: c");
 /// ```
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    let plain = |text: &str| {
-        let mut blank = true;
-        text.bytes().all(|byte| {
-            let ok = (0x21..0x7F).contains(&byte) || (byte == b' ' && !blank);
-            blank = byte == b' ';
-            ok
-        }) && !blank
-    };
-    if plain(text) || text.is_empty() {
+    if is_one_line(text.as_bytes()) {
         return Cow::Borrowed(text);
     }
     let mut line = String::with_capacity(text.len());
@@ -50,13 +42,26 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// Whether `text` is printable ASCII with single blanks between its words, as nearly all text is.
+fn is_one_line(text: &[u8]) -> bool {
+    // Without a way out of the loop it runs over many bytes at a time.
+    let strange = text.iter().fold(false, |strange, byte| strange | !(b' '..=b'~').contains(byte));
+    !strange
+        && !text.starts_with(b" ")
+        && !text.ends_with(b" ")
+        && memchr::memmem::find(text, b"  ").is_none()
+}
+
 /// [`one_line`], with angle brackets written so that they cannot form a tag.
 pub(crate) fn prompt_line(text: &str, out: &mut String) {
-    escape(&one_line(text), out, |c| match c {
-        '<' => Some("&lt;"),
-        '>' => Some("&gt;"),
-        _ => None,
-    });
+    let line = one_line(text);
+    let mut copied = 0;
+    for at in memchr::memchr2_iter(b'<', b'>', line.as_bytes()) {
+        out.push_str(&line[copied..at]);
+        out.push_str(if line.as_bytes()[at] == b'<' { "&lt;" } else { "&gt;" });
+        copied = at + 1;
+    }
+    out.push_str(&line[copied..]);
 }
 
 /// A name inside Markdown's marks of emphasis, which it cannot close.
