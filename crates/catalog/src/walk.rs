@@ -131,7 +131,12 @@ impl Walk<'_> {
             let out_of_time = seen.iter().any(|part| part.out_of_time);
             level = Vec::new();
             for part in seen {
-                self.scan.found.extend(part.found);
+                if self.scan.found.is_empty() {
+                    self.scan.found = part.found;
+                } else {
+                    self.scan.found.reserve_exact(part.found.len());
+                    self.scan.found.extend(part.found);
+                }
                 self.scan.diagnostics.extend(part.diagnostics);
                 self.entered.extend(part.entered);
                 for (directory, listing) in part.listings {
@@ -183,7 +188,9 @@ impl Walk<'_> {
     fn visit_level(&self, tree: Tree<'_>, level: &[Arc<str>]) -> Vec<Level> {
         let threads = if level.len() < PARALLEL_LEVEL { 1 } else { self.rules.options.threads.max(1) };
         let work = |part: &[Arc<str>], expected| {
-            let mut seen = Level::default();
+            // Where there were skills before, most directories are skills.
+            let expected_skills = if self.previous.is_some() { part.len() } else { 0 };
+            let mut seen = Level { found: Vec::with_capacity(expected_skills), ..Level::default() };
             let mut scratch = Scratch { head: vec![0; HEAD], path: String::new(), expected };
             for directory in part {
                 if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
