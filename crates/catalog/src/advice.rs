@@ -40,11 +40,16 @@ pub(crate) fn body(text: &str, body: Range<usize>, directory: &OwnedFd, findings
         findings.add(Code::ControlCharacter, Some(at..at + c.len_utf8()), message).hint("remove it");
     }
     let mut seen = std::collections::HashSet::new();
-    for range in references(content).take(MAX_REFERENCES) {
+    let mut ranges = references(content);
+    for range in ranges.by_ref().take(MAX_REFERENCES) {
         let path = &content[range.clone()];
         if seen.insert(path) {
             reference(path, start + range.start..start + range.end, directory, findings);
         }
+    }
+    if ranges.next().is_some() {
+        let message = format!("only the first {MAX_REFERENCES} references were looked up");
+        findings.add(Code::FindingsCapped, None, message);
     }
 }
 

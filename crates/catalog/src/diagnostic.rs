@@ -241,6 +241,16 @@ impl Code {
     }
 }
 
+impl Code {
+    /// Whether such a finding means that there may be skills which were not looked at.
+    pub fn leaves_out(self) -> bool {
+        matches!(
+            self,
+            Self::DepthCap | Self::DirectoryCap | Self::SkillCap | Self::TimeBudget | Self::Unreadable
+        )
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

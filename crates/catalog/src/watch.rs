@@ -162,15 +162,20 @@ impl Watches {
             let _ = self.debouncer.unwatch(&path);
             self.watched.remove(&path);
         }
+        let mut result = Ok(());
         for (path, watch) in wanted {
-            if !self.watched.contains_key(&path) {
-                self.debouncer
-                    .watch(&path, watch.mode)
-                    .map_err(|error| WatchError { path: Some(path.clone()), error })?;
-                self.watched.insert(path, watch);
+            if self.watched.contains_key(&path) {
+                continue;
+            }
+            match self.debouncer.watch(&path, watch.mode) {
+                Ok(()) => {
+                    self.watched.insert(path, watch);
+                }
+                // One that cannot be watched does not keep the others from it.
+                Err(error) => result = Err(WatchError { path: Some(path), error }),
             }
         }
-        Ok(())
+        result
     }
 }
 

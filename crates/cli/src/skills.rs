@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use prowess_catalog::{Catalog, Code, Entry, Layers, Links, Root, ScanOptions, Surroundings, Trust};
+use prowess_catalog::{Catalog, Entry, Layers, Links, Root, ScanOptions, Surroundings, Trust};
 
 use crate::options::Places;
 use crate::progress::Progress;
@@ -102,8 +102,7 @@ impl Skills {
 
 /// A list that is not whole says so, whatever it is for.
 fn tell_caps(catalog: &Catalog) -> Result<()> {
-    let limits = [Code::DepthCap, Code::DirectoryCap, Code::SkillCap, Code::TimeBudget, Code::Unreadable];
-    let mut met = catalog.diagnostics().filter(|found| limits.contains(&found.code));
+    let mut met = catalog.diagnostics().filter(|found| found.code.leaves_out());
     if let Some(first) = met.next() {
         let more = met.count();
         let others =

@@ -78,6 +78,7 @@ struct Tally {
     skills: usize,
     valid: usize,
     fixed: usize,
+    fixable: usize,
     /// Whether something was not looked at.
     incomplete: bool,
     /// What could not be done, apart from what is wrong with the skills.
@@ -106,7 +107,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
         match checked.with_context(|| format!("{} cannot be checked", path.display())) {
             Ok(met) => {
-                tally.incomplete |= !met.is_empty();
+                tally.incomplete |= met.iter().any(|met| met.code.leaves_out());
                 met.iter().try_for_each(|met| writeln!(anstream::stderr(), "{}", shown(&met.to_string())))?;
             }
             Err(error) => tally.failures.push(error),
@@ -146,6 +147,7 @@ fn take(
     let mut report = if options.fix { fix(report, tally) } else { report };
     tally.skills += 1;
     tally.valid += usize::from(report.is_valid());
+    tally.fixable += report.diagnostics.iter().filter(|found| found.fix.is_some()).count();
     match format {
         Format::Human => human::report(&report, terminal)?,
         Format::Jsonl => terminal.json_line(&machine::object(&report))?,
@@ -202,6 +204,9 @@ fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
             if tally.fixed == 1 { "1 fix".to_owned() } else { format!("{} fixes", tally.fixed) }
         );
     }
-    writeln!(terminal, "{}", shown(&line))?;
+    if tally.fixable > 0 {
+        line = format!("{line}; --fix would mend {}", count(tally.fixable, "finding"));
+    }
+    writeln!(terminal, "{line}")?;
     Ok(())
 }

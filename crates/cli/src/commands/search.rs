@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::commands::Outcome;
 use crate::options::Places;
-use crate::terminal::{Terminal, shown};
+use crate::terminal::{Terminal, count, shown};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -52,6 +52,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             })
             .collect();
         terminal.table(&["NAME", "SCORE", "DESCRIPTION"], &rows)?;
+    }
+    let untrusted = skills.catalog.untrusted().len();
+    if untrusted > 0 {
+        terminal.flush()?;
+        let what = count(untrusted, "project skill");
+        writeln!(
+            anstream::stderr(),
+            "{what} not searched: this project is not trusted; --trust-project searches them"
+        )?;
     }
     Ok(Outcome::Done)
 }
