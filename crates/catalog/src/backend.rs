@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prowess_backend::{Backend, BackendError, Cap, EntryKind, GlobQuery, ReadRange, VirtualPath};
 
-use crate::catalog::Entry;
+use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::frontmatter::MAX_FRONTMATTER;
 use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
@@ -218,7 +218,7 @@ fn unreadable(location: &Location, error: &str) -> Diagnostic {
     crate::walk::unreadable(location, &io::Error::other(error.to_owned()))
 }
 
-impl Entry {
+impl SkillEntry {
     /// Reads the document from the backend that it was found in.
     pub async fn read_text_in(&self, backend: &dyn Backend) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;

@@ -12,7 +12,7 @@ use crate::walk::scan_local;
 /// A skill with the root that it came from.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct SkillEntry {
     /// Its metadata.
     pub skill: Arc<Skill>,
     /// Where it was found.
@@ -25,7 +25,7 @@ pub struct Entry {
     pub(crate) links: Links,
 }
 
-impl Entry {
+impl SkillEntry {
     /// What its document has wrong with it.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.manifest.diagnostics
@@ -37,9 +37,9 @@ impl Entry {
 #[non_exhaustive]
 pub struct Shadowed {
     /// The one that does not count.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<SkillEntry>,
     /// The one that does.
-    pub by: Arc<Entry>,
+    pub by: Arc<SkillEntry>,
 }
 
 /// An immutable snapshot of all skills, shared cheaply.
@@ -59,9 +59,9 @@ pub struct Catalog(Arc<Inner>);
 struct Inner {
     scans: Vec<Arc<RootScan>>,
     /// Sorted by name.
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<SkillEntry>>,
     shadowed: Vec<Shadowed>,
-    untrusted: Vec<Arc<Entry>>,
+    untrusted: Vec<Arc<SkillEntry>>,
     /// About skills in relation to each other; what a scan met is in the scan.
     diagnostics: Vec<Diagnostic>,
     /// How many there are, those of the scans included.
@@ -156,7 +156,7 @@ impl Catalog {
     fn assemble(&self, scans: Vec<Arc<RootScan>>) -> Inner {
         // An entry is kept from the last snapshot when nothing about it changed, so that comparing
         // two snapshots is comparing pointers.
-        let mut known: HashMap<(*const Root, &str), &Arc<Entry>> = HashMap::new();
+        let mut known: HashMap<(*const Root, &str), &Arc<SkillEntry>> = HashMap::new();
         let old = self
             .0
             .entries
@@ -203,12 +203,12 @@ impl Catalog {
     }
 
     /// The skills that count, by name.
-    pub fn entries(&self) -> &[Arc<Entry>] {
+    pub fn entries(&self) -> &[Arc<SkillEntry>] {
         &self.0.entries
     }
 
     /// The skill called `name`.
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<SkillEntry>> {
         let at = self.0.entries.binary_search_by(|entry| entry.skill.name.as_str().cmp(name)).ok()?;
         self.0.entries.get(at)
     }
@@ -219,7 +219,7 @@ impl Catalog {
     }
 
     /// The skills of roots that are not trusted.
-    pub fn untrusted(&self) -> &[Arc<Entry>] {
+    pub fn untrusted(&self) -> &[Arc<SkillEntry>] {
         &self.0.untrusted
     }
 
@@ -290,14 +290,14 @@ impl Inner {
 
 /// A skill that may be shadowed by another one of its name.
 struct Candidate {
-    entry: Arc<Entry>,
+    entry: Arc<SkillEntry>,
     folded: Option<Box<str>>,
     root_order: usize,
     misnamed: bool,
 }
 
 impl Candidate {
-    fn new(entry: Arc<Entry>, root_order: usize) -> Self {
+    fn new(entry: Arc<SkillEntry>, root_order: usize) -> Self {
         let misnamed = entry.diagnostics().iter().any(|found| found.code == Code::NameDirMismatch);
         Self { folded: entry.skill.name.collision_key(), entry, root_order, misnamed }
     }
@@ -308,7 +308,7 @@ impl Candidate {
     }
 }
 
-fn entry_of(found: &Found, scan: &RootScan, known: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
+fn entry_of(found: &Found, scan: &RootScan, known: Option<&Arc<SkillEntry>>) -> Option<Arc<SkillEntry>> {
     let skill = found.manifest.skill.as_ref()?;
     if let Some(known) = known
         && known.stamp == found.stamp
@@ -318,7 +318,7 @@ fn entry_of(found: &Found, scan: &RootScan, known: Option<&Arc<Entry>>) -> Optio
     {
         return Some(Arc::clone(known));
     }
-    Some(Arc::new(Entry {
+    Some(Arc::new(SkillEntry {
         skill: Arc::clone(skill),
         root: Arc::clone(&scan.root),
         manifest: Arc::clone(&found.manifest),

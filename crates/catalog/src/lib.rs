@@ -67,7 +67,7 @@ mod yaml;
 
 #[cfg(feature = "backend")]
 pub use backend::scan_backend;
-pub use catalog::{Catalog, CatalogDiff, Entry, Shadowed};
+pub use catalog::{Catalog, CatalogDiff, Shadowed, SkillEntry};
 pub use check::{CheckReport, Profile, check, check_directory};
 pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};
 pub use digest::Digest;

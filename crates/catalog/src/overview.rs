@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::Entry;
+use crate::catalog::SkillEntry;
 use crate::resource::ResourceCounts;
 use crate::root::{Root, Trust};
 use crate::tokens::estimate_tokens;
@@ -79,7 +79,7 @@ impl CatalogView {
     pub fn overview_with(
         &self,
         options: &OverviewOptions<'_>,
-        resources: &dyn Fn(&Entry) -> Option<ResourceCounts>,
+        resources: &dyn Fn(&SkillEntry) -> Option<ResourceCounts>,
     ) -> Rendered {
         let mut text = String::with_capacity(self.entries().len() * 256);
         for entry in self.listed(options.manual) {
@@ -149,11 +149,10 @@ impl CatalogView {
         self.catalog().roots().map(AsRef::as_ref).filter(trusted)
     }
 
-    fn listed(&self, manual: ManualSkills) -> impl Iterator<Item = &Entry> {
-        self.entries()
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(move |entry: &&Entry| manual == ManualSkills::Marked || entry.skill.is_model_invocable())
+    fn listed(&self, manual: ManualSkills) -> impl Iterator<Item = &SkillEntry> {
+        self.entries().iter().map(AsRef::as_ref).filter(move |entry: &&SkillEntry| {
+            manual == ManualSkills::Marked || entry.skill.is_model_invocable()
+        })
     }
 
     fn write_no_skills(&self, options: &OverviewOptions<'_>, text: &mut String) {
@@ -170,9 +169,9 @@ impl CatalogView {
 }
 
 fn write_entry(
-    entry: &Entry,
+    entry: &SkillEntry,
     options: &OverviewOptions<'_>,
-    resources: &dyn Fn(&Entry) -> Option<ResourceCounts>,
+    resources: &dyn Fn(&SkillEntry) -> Option<ResourceCounts>,
     text: &mut String,
 ) {
     let skill = &entry.skill;
@@ -212,7 +211,7 @@ fn write_entry(
     }
 }
 
-fn write_activation(entry: &Entry, activation: Activation<'_>, text: &mut String) {
+fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut String) {
     match activation {
         Activation::Tool(tool) => {
             text.extend(["\n  -> Use `", tool, "(\""]);
@@ -234,7 +233,7 @@ fn write_activation(entry: &Entry, activation: Activation<'_>, text: &mut String
 }
 
 /// The description, and when to use the skill if that stands apart.
-fn full_description(entry: &Entry) -> std::borrow::Cow<'_, str> {
+fn full_description(entry: &SkillEntry) -> std::borrow::Cow<'_, str> {
     match &entry.skill.extensions.when_to_use {
         Some(when) => format!("{} {when}", entry.skill.description).into(),
         None => entry.skill.description.as_str().into(),

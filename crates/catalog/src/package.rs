@@ -8,7 +8,7 @@ use std::path::Path;
 
 use zip::write::SimpleFileOptions;
 
-use crate::catalog::Entry;
+use crate::catalog::SkillEntry;
 use crate::check::{CheckReport, Profile, check_opened};
 use crate::local::{self, EntryKind, Follow, OpenError};
 use crate::scan::join;
@@ -96,7 +96,7 @@ pub fn package(
     pack(&local::open_directory(directory)?, directory, profile, archive)
 }
 
-impl Entry {
+impl SkillEntry {
     /// Writes this skill to `archive` as [`package`] does, from where its scan found it.
     pub fn package(&self, profile: Profile, archive: impl Write + Seek) -> Result<Packaged, PackageError> {
         let base = self.open_base()?;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::catalog::Entry;
+use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::local::{self, EntryKind, Follow};
 use crate::scan::join;
@@ -105,7 +105,7 @@ impl fmt::Display for ResourceCounts {
     }
 }
 
-impl Entry {
+impl SkillEntry {
     /// Lists the skill's files on the local disk: those beside SKILL.md, and those in the standard
     /// directories to `depth` levels (1: their own files only).
     pub fn resources(&self, depth: usize) -> Resources {

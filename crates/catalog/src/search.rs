@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::catalog::Entry;
+use crate::catalog::SkillEntry;
 use crate::view::CatalogView;
 
 /// A skill and how well it answers a query.
@@ -11,7 +11,7 @@ use crate::view::CatalogView;
 #[non_exhaustive]
 pub struct Hit {
     /// The skill.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<SkillEntry>,
     /// Higher is better; only the order means something.
     pub score: f64,
 }
@@ -62,7 +62,7 @@ struct Document {
 }
 
 impl Document {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &SkillEntry) -> Self {
         let mut document = Self { weights: HashMap::new(), length: 0.0 };
         let skill = &entry.skill;
         document.add(skill.name.as_str(), NAME_WEIGHT);

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::catalog::Entry;
+use crate::catalog::SkillEntry;
 use crate::diagnostic::Severity;
 use crate::digest::Digest;
 use crate::local::{self, Follow, OpenError, WholeFile};
@@ -44,7 +44,7 @@ impl SkillText {
     }
 
     /// The text of `entry`'s document in `bytes`, just read; the index may be out of date.
-    pub fn from_bytes(entry: &Entry, bytes: Vec<u8>) -> Result<Self, ReadError> {
+    pub fn from_bytes(entry: &SkillEntry, bytes: Vec<u8>) -> Result<Self, ReadError> {
         let location = &entry.skill.location;
         if bytes.len() as u64 > MAX_MANIFEST {
             return Err(ReadError::TooLarge { location: location.clone() });
@@ -175,7 +175,7 @@ impl std::error::Error for ReadError {
     }
 }
 
-impl Entry {
+impl SkillEntry {
     /// Reads the document from the local disk, through the same checks as the scan that found it.
     pub fn read_text(&self) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
@@ -226,7 +226,7 @@ impl Entry {
         }
     }
 
-    /// The skill's directory below [`Entry::open_base`].
+    /// The skill's directory below [`SkillEntry::open_base`].
     pub(crate) fn below(&self) -> &str {
         self.directory[self.link.len()..].trim_start_matches('/')
     }

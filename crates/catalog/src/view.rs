@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{Catalog, SkillEntry};
 
 /// The skills of a catalog that one agent may know of, in the catalog's order.
 ///
@@ -19,12 +19,12 @@ use crate::catalog::{Catalog, Entry};
 #[derive(Clone, Debug)]
 pub struct CatalogView {
     catalog: Catalog,
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<SkillEntry>>,
 }
 
 impl Catalog {
     /// The skills that `visible` lets through.
-    pub fn view(&self, visible: impl Fn(&Entry) -> bool) -> CatalogView {
+    pub fn view(&self, visible: impl Fn(&SkillEntry) -> bool) -> CatalogView {
         let entries = self.entries().iter().filter(|entry| visible(entry)).cloned().collect();
         CatalogView { catalog: self.clone(), entries }
     }
@@ -37,12 +37,12 @@ impl Catalog {
 
 impl CatalogView {
     /// The visible skills.
-    pub fn entries(&self) -> &[Arc<Entry>] {
+    pub fn entries(&self) -> &[Arc<SkillEntry>] {
         &self.entries
     }
 
     /// The visible skill called `name`.
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<SkillEntry>> {
         let at = self.entries.binary_search_by(|entry| entry.skill.name.as_str().cmp(name)).ok()?;
         self.entries.get(at)
     }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use prowess_catalog::{Catalog, Entry, Layers, Links, Root, ScanOptions, Surroundings, Trust};
+use prowess_catalog::{Catalog, Layers, Links, Root, ScanOptions, SkillEntry, Surroundings, Trust};
 
 use crate::options::Places;
 use crate::progress::Progress;
@@ -70,7 +70,7 @@ impl Places {
 
 impl Skills {
     /// The skill called `name`, trusted or not; else an error that helps.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<SkillEntry>> {
         let untrusted =
             || self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);
         if let Some(entry) = self.catalog.get(name).or_else(untrusted) {

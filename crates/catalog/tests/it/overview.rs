@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prowess_catalog::{
-    Activation, Catalog, Entry, ManualSkills, OverviewOptions, Rendered, ResourceCounts, ResourceKind,
-    RootKind, ScanOptions, SectionTemplate, estimate_tokens,
+    Activation, Catalog, ManualSkills, OverviewOptions, Rendered, ResourceCounts, ResourceKind, RootKind,
+    ScanOptions, SectionTemplate, SkillEntry, estimate_tokens,
 };
 
 use crate::tree::{Tree, in_memory, manifest};
@@ -38,7 +38,7 @@ fn counts(pairs: &[(ResourceKind, usize)]) -> ResourceCounts {
 }
 
 /// What is known of the loaded skills' files.
-fn files(entry: &Entry) -> Option<ResourceCounts> {
+fn files(entry: &SkillEntry) -> Option<ResourceCounts> {
     match entry.skill.name.as_str() {
         "tide-tables" => Some(counts(&[(ResourceKind::Script, 2), (ResourceKind::Reference, 1)])),
         "log-book" => Some(counts(&[])),

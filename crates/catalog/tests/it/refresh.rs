@@ -390,7 +390,7 @@ impl Act {
 
 /// Everything that can be told of a catalog, in words.
 fn told(catalog: &Catalog, tree: &Tree) -> Vec<String> {
-    let shown = |entry: &prowess_catalog::Entry| {
+    let shown = |entry: &prowess_catalog::SkillEntry| {
         let body = entry.read_text().map(|text| text.document().to_owned());
         format!("{} {} {body:?}", entry.skill.location, entry.skill.description)
     };

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use prowess_catalog::{
-    Diagnostic, Entry, OverviewOptions, Resource, ResourceKind, Resources, Root, Skill, Value,
+    Diagnostic, OverviewOptions, Resource, ResourceKind, Resources, Root, Skill, SkillEntry, Value,
     estimate_tokens,
 };
 use serde::Serialize;
@@ -78,8 +78,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     Ok(Outcome::Done)
 }
 
-fn shadowed_by<'a>(skills: &'a Skills, entry: &Entry) -> Vec<&'a str> {
-    let by_this = |by: &Entry| by.skill.location == entry.skill.location;
+fn shadowed_by<'a>(skills: &'a Skills, entry: &SkillEntry) -> Vec<&'a str> {
+    let by_this = |by: &SkillEntry| by.skill.location == entry.skill.location;
     let shadowed = skills.catalog.shadowed().iter().filter(|shadowed| by_this(&shadowed.by));
     shadowed.map(|shadowed| shadowed.entry.skill.location.as_str()).collect()
 }

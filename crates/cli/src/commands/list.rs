@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
-use prowess_catalog::{Catalog, Diagnostic, Entry, ResourceCounts, Root, Severity};
+use prowess_catalog::{Catalog, Diagnostic, ResourceCounts, Root, Severity, SkillEntry};
 use serde::Serialize;
 
 use crate::commands::Outcome;
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 fn rows<'a>(skills: &'a Skills, options: &Options) -> Vec<Row<'a>> {
-    let row = |entry: &'a Entry, status, shadowed_by| Row {
+    let row = |entry: &'a SkillEntry, status, shadowed_by| Row {
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
         status,
