@@ -26,7 +26,28 @@ const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
 ///
 /// Links, `.gitignore` and how much is looked at are the backend's affair. Manifests that `previous` knows in the same version are not read
 /// again. The scan goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled), beside
-/// local ones or other backends'.
+/// local ones or other backends'; a [`CatalogHost`](crate::CatalogHost) takes it with
+/// [`put_scan`](crate::CatalogHost::put_scan).
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
+/// use prowess_catalog::{Catalog, Root, ScanOptions, scan_backend};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let backend = MemoryBackend::new();
+/// let text = "---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n";
+/// backend.write(&VirtualPath::parse("/skills/greet/SKILL.md")?, text.into(), WriteMode::CreateNew).await?;
+///
+/// let root = Arc::new(Root::explicit("/skills").in_backend());
+/// let scan = scan_backend(&backend, &root, &ScanOptions::default(), None).await;
+/// let catalog = Catalog::empty().assembled([scan]);
+/// let greet = catalog.get("greet").unwrap();
+/// assert_eq!(greet.read_text_in(&backend).await?.body(), "Wave.");
+/// # Ok(())
+/// # }
+/// ```
 pub async fn scan_backend(
     backend: &dyn Backend,
     root: &Arc<Root>,

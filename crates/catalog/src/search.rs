@@ -21,6 +21,9 @@ const NAME_WEIGHT: f64 = 3.0;
 /// The usual constants of BM25: how soon repetition stops counting, and how much length counts.
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
+/// English words that stand in every description.
+const STOP_WORDS: [&str; 16] =
+    ["a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "it", "of", "on", "or", "the", "to"];
 /// A query word that only begins a word of the document counts this much of a whole match.
 const PREFIX_WEIGHT: f64 = 0.5;
 
@@ -28,6 +31,10 @@ impl CatalogView {
     /// The skills that have at least one word of `query`, best first.
     pub fn search(&self, query: &str) -> Vec<Hit> {
         let mut wanted = words(query);
+        // Words that say nothing count only when there are no others.
+        if wanted.iter().any(|word| !STOP_WORDS.contains(&word.as_str())) {
+            wanted.retain(|word| !STOP_WORDS.contains(&word.as_str()));
+        }
         wanted.sort_unstable();
         wanted.dedup();
         let documents: Vec<Document> = self.entries().iter().map(|entry| Document::of(entry)).collect();

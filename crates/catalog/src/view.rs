@@ -29,6 +29,13 @@ impl Catalog {
         CatalogView { catalog: self.clone(), entries }
     }
 
+    /// Every skill that counts, and those of roots that are not trusted: for people, never for a model.
+    pub fn view_for_people(&self) -> CatalogView {
+        let mut entries: Vec<_> = self.entries().iter().chain(self.untrusted()).cloned().collect();
+        entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
+        CatalogView { catalog: self.clone(), entries }
+    }
+
     /// Every skill that counts.
     pub fn view_all(&self) -> CatalogView {
         self.view(|_| true)

@@ -12,8 +12,8 @@ mod terminal;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::commands::Outcome;
 use crate::options::Cli;
@@ -70,7 +70,10 @@ fn refuse(error: &clap::Error) -> ExitCode {
         .filter(|line| !line.is_empty())
         .collect();
     let told = told.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ");
-    let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess --help` shows what there is");
+    let command = Cli::command();
+    let given = std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some());
+    let help = given.map_or_else(String::new, |name| format!("{name} "));
+    let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess {help}--help` shows what there is");
     ExitCode::from(2)
 }
 

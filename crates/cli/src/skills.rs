@@ -3,8 +3,10 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
-use prowess_catalog::{Catalog, Layers, Links, Root, ScanOptions, SkillEntry, Surroundings, Trust};
+use anyhow::{Context as _, Result, anyhow, bail};
+use prowess_catalog::{
+    Catalog, Code, Diagnostic, Layers, Links, Root, ScanOptions, Severity, SkillEntry, Surroundings, Trust,
+};
 
 use crate::options::Places;
 use crate::progress::Progress;
@@ -71,30 +73,53 @@ impl Places {
 impl Skills {
     /// The skill called `name`, trusted or not; else an error that helps.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<SkillEntry>> {
-        let untrusted =
-            || self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);
-        if let Some(entry) = self.catalog.get(name).or_else(untrusted) {
-            return Ok(Arc::clone(entry));
+        let untrusted = self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);
+        let found = self.catalog.get(name);
+        if let (Some(_), Some(other)) = (found, untrusted) {
+            let place = shown(other.skill.location.as_str());
+            writeln!(
+                anstream::stderr(),
+                "another `{}` is in this project, which is not trusted: {place}",
+                shown(name)
+            )?;
         }
-        let shown = shown(name);
-        let known = || {
-            self.catalog
-                .entries()
-                .iter()
-                .chain(self.catalog.untrusted())
-                .map(|entry| entry.skill.name.as_str())
+        match found.or(untrusted) {
+            Some(entry) => Ok(Arc::clone(entry)),
+            None => Err(self.not_found(name)),
+        }
+    }
+
+    fn not_found(&self, name: &str) -> anyhow::Error {
+        let shown_name = shown(name);
+        let of_name = |found: &&Diagnostic| {
+            let directory = found.file.rsplit('/').nth(1);
+            found.severity == Severity::Error && directory == Some(name)
         };
-        let alike = |known: &str| {
-            if known.contains(name) { 1.0 } else { strsim::jaro_winkler(known, name) }
-        };
-        let nearest = known().map(|known| (alike(known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
-        match nearest {
-            Some((likeness, known)) if likeness > 0.8 => {
-                bail!("there is no skill `{shown}`; did you mean `{known}`? `prowess list` shows all")
+        if let Some(found) = self.catalog.diagnostics().find(of_name) {
+            return anyhow!("`{shown_name}` cannot be loaded: {}", shown(&found.to_string()));
+        }
+        let known = self
+            .catalog
+            .entries()
+            .iter()
+            .chain(self.catalog.untrusted())
+            .map(|entry| entry.skill.name.as_str());
+        let wanted = name.to_lowercase();
+        let likeness = |known: &str| {
+            let known = known.to_lowercase();
+            if !wanted.is_empty() && known.contains(&wanted) {
+                1.0
+            } else {
+                strsim::jaro_winkler(&known, &wanted)
             }
-            Some(_) => bail!("there is no skill `{shown}`; `prowess list` shows all"),
-            None => bail!(
-                "there is no skill `{shown}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
+        };
+        match known.map(|known| (likeness(known), known)).max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((likeness, known)) if likeness > 0.8 => {
+                anyhow!("there is no skill `{shown_name}`; did you mean `{known}`? `prowess list` shows all")
+            }
+            Some(_) => anyhow!("there is no skill `{shown_name}`; `prowess list` shows all"),
+            None => anyhow!(
+                "there is no skill `{shown_name}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
             ),
         }
     }
@@ -102,7 +127,9 @@ impl Skills {
 
 /// A list that is not whole says so, whatever it is for.
 fn tell_caps(catalog: &Catalog) -> Result<()> {
-    let mut met = catalog.diagnostics().filter(|found| found.code.leaves_out());
+    let mut met = catalog.diagnostics().filter(|found| {
+        found.code.leaves_out() || (found.code == Code::RootMissing && found.severity == Severity::Warning)
+    });
     if let Some(first) = met.next() {
         let more = met.count();
         let others =

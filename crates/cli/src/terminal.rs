@@ -9,9 +9,6 @@ use unicode_width::UnicodeWidthChar as _;
 
 use crate::options::Color;
 
-/// Narrower than this, columns are not cut any further.
-const NARROWEST: usize = 20;
-
 /// Standard output.
 pub(crate) struct Terminal {
     out: BufWriter<AutoStream<io::Stdout>>,
@@ -85,12 +82,22 @@ fn aligned(heading: &[&str], rows: &[Vec<String>], width: usize) -> String {
             *width = (*width).max(columns(cell));
         }
     }
-    // No column but the last may take more than a third, so that the last one has room.
-    for column in &mut widths[..last] {
-        *column = (*column).min((width / 3).max(NARROWEST));
+    // What does not fit is taken from the widest columns first: none is cut below an equal share.
+    let room = width.saturating_sub(2 * last);
+    let share = room / heading.len();
+    let needed: usize = widths[..last].iter().sum();
+    let spare = room.saturating_sub(share.max(room / 3));
+    if needed > spare {
+        let equal = (spare / last.max(1)).max(1);
+        let narrow: usize = widths[..last].iter().filter(|width| **width <= equal).sum();
+        let wide = widths[..last].iter().filter(|width| **width > equal).count().max(1);
+        let cap = (spare.saturating_sub(narrow) / wide).max(1);
+        widths[..last]
+            .iter_mut()
+            .filter(|width| **width > equal)
+            .for_each(|width| *width = (*width).min(cap));
     }
-    let taken: usize = widths[..last].iter().map(|width| width + 2).sum();
-    widths[last] = width.saturating_sub(taken).max(NARROWEST);
+    widths[last] = room.saturating_sub(widths[..last].iter().sum()).max(1);
 
     let mut text = String::new();
     let titles: Vec<String> = heading.iter().map(|title| (*title).to_owned()).collect();
@@ -187,6 +194,25 @@ fn escaped(json: &str) -> String {
     text
 }
 
+/// `text` in lines of at most `width` columns, broken between words.
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        let long = columns(word);
+        if used > 0 && used + 1 + long > width {
+            lines.push('\n');
+            used = 0;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines.push_str(word);
+        used += long;
+    }
+    lines
+}
+
 /// Bytes in the unit that a person would use.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
@@ -237,6 +263,12 @@ mod tests {
              潮汐        user     记录每天的潮汐时间。当…\n"
         );
         assert!(table.lines().all(|line| columns(line) <= 44));
+        for width in [0, 1, 7, 20, 30, 80] {
+            let table =
+                anstream::adapter::strip_str(&aligned(&["NAME", "SOURCE", "DESCRIPTION"], &rows, width))
+                    .to_string();
+            assert!(table.lines().all(|line| columns(line) <= width.max(9)), "{width}: {table}");
+        }
     }
 
     #[test]
@@ -245,6 +277,12 @@ mod tests {
         let text = escaped(&value.to_string());
         assert!(!text.contains(['\u{9b}', '\u{2028}', '\u{202E}', '\u{e0041}']));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("one two three four", 9), "one two\nthree\nfour");
+        assert_eq!(wrapped("unbreakable x", 4), "unbreakable\nx");
     }
 
     #[test]

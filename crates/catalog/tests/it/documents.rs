@@ -10,7 +10,8 @@ use prowess_catalog::{Code, CodeClass, Severity};
 fn the_page_of_diagnostics_lists_every_code() {
     let mut page = String::from(
         "# Diagnostics\n\nEvery finding has a stable code. *Loading* says what becomes of the skill when an agent loads it;\n\
-         *check* says whether `prowess check` calls it an error under the profile `spec`.\n",
+         *check* says whether `prowess check` calls it an error under the profile `spec`; the others it tells as\n\
+         warnings or information, and the skill is valid. A single finding may be more severe than its code usually is.\n",
     );
     for (class, heading, text) in [
         (CodeClass::Breach, "Breaches of the specification", "What the open specification forbids."),
@@ -27,7 +28,7 @@ fn the_page_of_diagnostics_lists_every_code() {
             let loading = match code.severity() {
                 Severity::Error => "skipped",
                 Severity::Warning => "warning",
-                Severity::Info => "note",
+                Severity::Info => "info",
             };
             let check = if code.fails_strict() { "error" } else { "" };
             writeln!(page, "| `{code}` | {loading} | {check} | {} |", code.explanation()).unwrap();

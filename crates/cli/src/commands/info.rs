@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::commands::Outcome;
 use crate::options::Places;
 use crate::skills::Skills;
-use crate::terminal::{Style, Terminal, count, shown, size, styled};
+use crate::terminal::{Style, Terminal, count, shown, size, styled, wrapped};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -87,7 +87,10 @@ fn shadowed_by<'a>(skills: &'a Skills, entry: &SkillEntry) -> Vec<&'a str> {
 fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Result<()> {
     let skill = info.skill;
     writeln!(terminal, "{}", styled(skill.name.as_str(), Style::Name))?;
-    writeln!(terminal, "{}\n", shown(&skill.description))?;
+    let description = shown(&skill.description);
+    let description =
+        if terminal.is_screen() { wrapped(&description, terminal.width()) } else { description };
+    writeln!(terminal, "{description}\n")?;
 
     let extensions = &skill.extensions;
     let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());

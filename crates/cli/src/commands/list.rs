@@ -185,10 +185,7 @@ fn summarise(catalog: &Catalog) -> Result<()> {
     }
     if untrusted > 0 {
         let what = count(untrusted, "project skill");
-        writeln!(
-            anstream::stderr(),
-            "{what} not trusted, so models do not see them: --trust-project shows them"
-        )?;
+        writeln!(anstream::stderr(), "{what} not trusted: hidden from models without --trust-project")?;
     }
     Ok(())
 }

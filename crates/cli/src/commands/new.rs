@@ -134,7 +134,7 @@ Say which requests this skill is for, and which it is not for.
 2. Run the script and look at what it prints:
 
    ```bash
-   bash scripts/hello.sh world > out/hello.txt
+   mkdir -p out && bash scripts/hello.sh world > out/hello.txt
    ```
 
 3. Fill in `assets/template.md` with the result and give it to the user.

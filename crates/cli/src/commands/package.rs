@@ -51,6 +51,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
         Err(error) => bail!("{error}"),
     };
+    if options.output.as_deref() == Some(Path::new("-")) {
+        bail!("an archive is not written to standard output; --output FILE names a file");
+    }
     let output = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.skill", packaged.name)));
     save(&output, archive.get_ref(), options.force)?;
     if options.json {
@@ -85,6 +88,9 @@ fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Res
 fn save(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let context = || format!("{} cannot be written", path.display());
+    if !parent.is_dir() {
+        bail!("{} cannot be written: there is no directory {}", path.display(), parent.display());
+    }
     let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
     file.write_all(bytes).with_context(context)?;
     // Made to be handed on, unlike other temporary files.

@@ -4,11 +4,12 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
+use prowess_catalog::{Hit, Trust};
 use serde_json::json;
 
 use crate::commands::Outcome;
 use crate::options::Places;
-use crate::terminal::{Terminal, count, shown};
+use crate::terminal::{Terminal, shown};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -16,8 +17,8 @@ pub(crate) struct Options {
     #[arg(required = true)]
     words: Vec<String>,
     /// The most skills to show
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..))]
+    limit: u16,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -27,14 +28,18 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
-    let hits = skills.catalog.view_all().search(&options.words.join(" "));
-    let best = &hits[..hits.len().min(options.limit)];
+    let hits = skills.catalog.view_for_people().search(&options.words.join(" "));
+    let best = &hits[..hits.len().min(usize::from(options.limit))];
+    let is_untrusted = |hit: &Hit| hit.entry.root.trust == Trust::Untrusted;
     if options.json {
         let rows: Vec<_> = best
             .iter()
             .map(|hit| {
                 let skill = &hit.entry.skill;
-                json!({ "name": skill.name, "score": hit.score, "description": skill.description, "location": skill.location })
+                json!({
+                    "name": skill.name, "score": hit.score, "untrusted": is_untrusted(hit),
+                    "description": skill.description, "location": skill.location,
+                })
             })
             .collect();
         terminal.json(&rows)?;
@@ -44,23 +49,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         let rows: Vec<Vec<String>> = best
             .iter()
             .map(|hit| {
-                vec![
-                    hit.entry.skill.name.to_string(),
-                    format!("{:.2}", hit.score),
-                    shown(&hit.entry.skill.description),
-                ]
+                let mark = if is_untrusted(hit) { " (untrusted)" } else { "" };
+                let name = format!("{}{mark}", hit.entry.skill.name);
+                vec![name, format!("{:.2}", hit.score), shown(&hit.entry.skill.description)]
             })
             .collect();
         terminal.table(&["NAME", "SCORE", "DESCRIPTION"], &rows)?;
-    }
-    let untrusted = skills.catalog.untrusted().len();
-    if untrusted > 0 {
-        terminal.flush()?;
-        let what = count(untrusted, "project skill");
-        writeln!(
-            anstream::stderr(),
-            "{what} not searched: this project is not trusted; --trust-project searches them"
-        )?;
+        if hits.len() > best.len() && terminal.is_screen() {
+            writeln!(terminal, "\n{} more: --limit N shows them", hits.len() - best.len())?;
+        }
     }
     Ok(Outcome::Done)
 }

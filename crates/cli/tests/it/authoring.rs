@@ -17,8 +17,7 @@ fn a_new_skill_passes_check_and_its_example_runs() {
     for path in ["scripts", "references", "assets"] {
         assert!(skill.join(path).is_dir(), "{path}");
     }
-    std::fs::create_dir(skill.join("out")).unwrap();
-    let command = "bash scripts/hello.sh world > out/hello.txt";
+    let command = "mkdir -p out && bash scripts/hello.sh world > out/hello.txt";
     assert!(std::fs::read_to_string(skill.join("SKILL.md")).unwrap().contains(command));
     let run = std::process::Command::new("bash").args(["-c", command]).current_dir(&skill).status().unwrap();
     assert!(run.success());
