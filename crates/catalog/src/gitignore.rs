@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -11,6 +12,8 @@ use crate::local::{self, Follow};
 
 /// What lies beyond so many bytes of a `.gitignore` has no effect; real ones have a few hundred.
 const MAX_RULES: usize = 64 * 1024;
+/// Files of rules beyond so many bytes in one scan have no effect: compiled they take fifty times that.
+const MAX_ALL_RULES: usize = 512 * 1024;
 
 /// The rules in force in a root, by the directory that they stand in.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) struct Ignores {
     /// Absolute, so that rules above a relative root are found; none when no rules are honoured.
     root: Option<PathBuf>,
     files: RwLock<HashMap<PathBuf, Arc<Gitignore>>>,
+    /// How many bytes of rules are in force.
+    bytes: AtomicUsize,
 }
 
 impl Ignores {
@@ -25,7 +30,7 @@ impl Ignores {
     /// repository.
     pub(crate) fn of(root: &Path, enabled: bool) -> Self {
         let root = std::path::absolute(root).ok().filter(|_| enabled);
-        let ignores = Self { root: root.clone(), files: RwLock::default() };
+        let ignores = Self { root: root.clone(), files: RwLock::default(), bytes: AtomicUsize::new(0) };
         let is_top = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
         if let Some(root) = &root {
             let top = root.ancestors().position(|directory| is_top(&directory));
@@ -47,6 +52,10 @@ impl Ignores {
 
     fn load(&self, directory: &Path) {
         let Some(text) = read(directory) else { return };
+        if self.bytes.fetch_add(text.len(), Ordering::Relaxed) + text.len() > MAX_ALL_RULES {
+            tracing::warn!(directory = %directory.display(), "More rules than are honoured in one scan");
+            return;
+        }
         let mut rules = GitignoreBuilder::new(directory);
         for line in text.lines() {
             // Lines that cannot be understood are left out, as git does.
@@ -84,5 +93,6 @@ fn read(directory: &Path) -> Option<String> {
     let mut bytes = vec![0; MAX_RULES];
     let read = local::read_up_to(&file, stamp.size, &mut bytes).ok()?;
     bytes.truncate(read);
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.trim_start_matches('\u{FEFF}').to_owned())
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::root::Root;
 use crate::skill::MAX_MANIFEST;
 
 /// What identifies the version of a file without reading it.
@@ -68,6 +69,15 @@ pub(crate) enum Follow {
 /// Opens a directory by its path, links followed: for roots, which the user named.
 pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::openat(CWD, path, directory_flags(), Mode::empty())?)
+}
+
+/// Opens a root, beneath the directory that it must lie in if there is one.
+pub(crate) fn open_root(root: &Root) -> io::Result<OwnedFd> {
+    let Some(within) = &root.within else { return open_directory(&root.path) };
+    let relative = root.path.strip_prefix(within).ok().and_then(Path::to_str);
+    let Some(relative) = relative else { return Err(Errno::INVAL.into()) };
+    let base = open_directory(within)?;
+    Ok(open_directory_at(base.as_fd(), relative, Follow::Beneath)?)
 }
 
 /// Opens the directory at `relative` below `base`.

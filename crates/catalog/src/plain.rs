@@ -54,7 +54,9 @@ fn nested<'a>(text: &'a str, lines: &mut Lines<'a>) -> Option<Node<'a>> {
         lines.skip(&line);
         push(&mut entries, text, key, scalar(text, value?)?)?;
     }
-    Some(Node::map(start..lines.at, entries))
+    // To the parser a comment below belongs to the map, as far as its end goes.
+    let commented = lines.peek().is_some_and(|line| text[line].starts_with('#'));
+    (!commented).then(|| Node::map(start..lines.at, entries))
 }
 
 fn push<'a>(
@@ -281,6 +283,7 @@ mod tests {
                 prop_oneof![
                     ("[a-z]{1,2}: (>|>-|\\||\\|-)", "( {1,3}[-a-z#: ]{0,6}\n){0,3}").prop_map(|(key, block)| format!("{key}\n{block}")),
                     "#[ a-z:]{0,5}\n",
+                    ("[a-z]{1,2}:", "( {1,2}[a-z]{1,2}: [a-z]{1,3}\n){1,2}").prop_map(|(key, map)| format!("{key}\n{map}")),
                     "[a-z]{1,2}: [a-z#: ]{1,5}\n",
                 ], 1..5),
             end in "\n?",

@@ -1,10 +1,7 @@
 //! Roots: the directories in which skills are looked for, and which of them comes first.
 
 use std::fmt;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-
-use crate::local::{self, Follow};
 
 /// What a root is. Later kinds take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +67,10 @@ pub struct Root {
     pub path: PathBuf,
     /// What the directory is in.
     pub place: Place,
+    /// A directory that the root must lie in, whatever links say: a project's own cannot make a scan
+    /// walk the rest of the disk.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub within: Option<PathBuf>,
     /// What it is.
     pub kind: RootKind,
     /// Its name for people and models, such as `Project` or `Claude`.
@@ -86,7 +87,14 @@ impl Root {
 
     /// A trusted root of some kind.
     pub fn new(path: impl Into<PathBuf>, kind: RootKind, label: impl Into<String>) -> Self {
-        Self { path: path.into(), place: Place::Local, kind, label: label.into(), trust: Trust::Trusted }
+        Self {
+            path: path.into(),
+            place: Place::Local,
+            within: None,
+            kind,
+            label: label.into(),
+            trust: Trust::Trusted,
+        }
     }
 
     /// The same root, in a backend.
@@ -219,8 +227,8 @@ impl Layers {
         let mut roots: Vec<Root> =
             self.built_in.iter().map(|path| Root::new(path, RootKind::BuiltIn, "Built-in")).collect();
         if let Some(home) = &surroundings.home {
-            self.collect(home, &self.user_compatibility, RootKind::UserCompatibility, &mut roots);
-            self.collect(home, &self.user, RootKind::User, &mut roots);
+            self.collect(home, None, &self.user_compatibility, RootKind::UserCompatibility, &mut roots);
+            self.collect(home, None, &self.user, RootKind::User, &mut roots);
         }
         let mut ancestors = self.project_directories(&surroundings.working_directory);
         // A home directory is not a project, even when it is under version control.
@@ -230,7 +238,7 @@ impl Layers {
             (&self.project, RootKind::Project),
         ] {
             for directory in ancestors.iter().rev() {
-                self.collect(directory, layers, kind, &mut roots);
+                self.collect(directory, ancestors.last().copied(), layers, kind, &mut roots);
             }
         }
         roots.extend(surroundings.explicit_roots());
@@ -249,30 +257,28 @@ impl Layers {
         }
     }
 
-    fn collect(&self, base: &Path, layers: &[Layer], kind: RootKind, roots: &mut Vec<Root>) {
+    fn collect(
+        &self,
+        base: &Path,
+        within: Option<&Path>,
+        layers: &[Layer],
+        kind: RootKind,
+        roots: &mut Vec<Root>,
+    ) {
         for layer in layers {
             for folder in &self.folders {
-                let relative = layer.directory.join(folder);
-                let path = base.join(&relative);
-                if path.is_dir() && (!kind.belongs_to_project() || stays_inside(base, &relative)) {
+                let path = base.join(&layer.directory).join(folder);
+                if path.is_dir() {
                     let trust = if kind.belongs_to_project() { self.project_trust } else { Trust::Trusted };
-                    roots.push(Root { trust, ..Root::new(path, kind, layer.label.as_str()) });
+                    roots.push(Root {
+                        trust,
+                        within: within.map(Path::to_owned),
+                        ..Root::new(path, kind, layer.label.as_str())
+                    });
                 }
             }
         }
     }
-}
-
-/// Whether a project's directory is in the project: one that is a link to elsewhere could make a scan
-/// walk the whole disk.
-fn stays_inside(project: &Path, relative: &Path) -> bool {
-    let inside = local::open_directory(project).is_ok_and(|project| {
-        local::open_directory_at(project.as_fd(), &relative.to_string_lossy(), Follow::Beneath).is_ok()
-    });
-    if !inside {
-        tracing::warn!(path = %project.join(relative).display(), "A directory of skills leads out of its project");
-    }
-    inside
 }
 
 #[cfg(test)]
@@ -315,17 +321,24 @@ mod tests {
     }
 
     #[test]
-    fn a_project_directory_that_leads_out_is_no_root() {
+    fn a_project_directory_that_leads_out_is_told_and_not_scanned() {
         let top = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(top.path().join(".git")).unwrap();
-        std::fs::create_dir_all(top.path().join(".claude")).unwrap();
-        std::fs::create_dir_all(top.path().join(".agents/skills")).unwrap();
+        let sub = top.path().join("sub");
+        for path in [".git", ".claude", ".agents/skills/a", "sub/.claude"] {
+            std::fs::create_dir_all(top.path().join(path)).unwrap();
+        }
+        std::fs::write(top.path().join(".agents/skills/a/SKILL.md"), "---\ndescription: x\n---\n").unwrap();
         std::os::unix::fs::symlink("/", top.path().join(".claude/skills")).unwrap();
-        std::os::unix::fs::symlink("../.agents/skills", top.path().join(".claude/skill")).unwrap();
-        let surroundings = Surroundings { working_directory: top.path().into(), ..Surroundings::default() };
-        let paths: Vec<_> =
-            Layers::default().resolve(&surroundings).into_iter().map(|root| root.path).collect();
-        assert_eq!(paths, [top.path().join(".claude/skill"), top.path().join(".agents/skills")]);
+        std::os::unix::fs::symlink("../../.agents/skills", sub.join(".claude/skills")).unwrap();
+        let surroundings = Surroundings { working_directory: sub, ..Surroundings::default() };
+        let layers = Layers { project_trust: Trust::Trusted, ..Layers::default() };
+        let catalog =
+            crate::Catalog::discover(&layers.resolve(&surroundings), &crate::ScanOptions::default());
+        let outside: Vec<_> =
+            catalog.diagnostics().filter(|found| found.code == crate::Code::LinkOutsideRoot).collect();
+        assert_eq!(outside.len(), 1);
+        assert!(outside[0].file.ends_with("/.claude/skills"));
+        assert_eq!((catalog.entries().len(), catalog.roots().count()), (1, 2));
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl SkillEntry {
                 "the skill is in a backend, not on the local disk",
             ));
         }
-        let root = local::open_directory(&self.root.path)?;
+        let root = local::open_root(&self.root)?;
         match self.links {
             _ if self.link.is_empty() => Ok(root),
             Links::Anywhere => Ok(local::open_directory_anywhere(root.as_fd(), &self.link)?),

@@ -28,7 +28,7 @@ const PARALLEL_LEVEL: usize = 256;
 pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&RootScan>) -> RootScan {
     let mut scan = RootScan::new(root, options);
     let shown = root.path.to_string_lossy().trim_end_matches('/').to_owned();
-    let base = match local::open_directory(&root.path) {
+    let base = match local::open_root(root) {
         Ok(base) => base,
         Err(error) => {
             scan.exists = false;
@@ -62,6 +62,11 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
 
 fn unopened_root(root: &Root, error: &std::io::Error) -> Diagnostic {
     let shown = root.path.to_string_lossy();
+    if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) {
+        let message = "the directory is a link that leads out of its project, or is absolute";
+        return Diagnostic::new(Code::LinkOutsideRoot, shown, message)
+            .hint("name its target with --root if you want it");
+    }
     if error.kind() != std::io::ErrorKind::NotFound {
         return Diagnostic::new(Code::Unreadable, shown, format!("the directory cannot be opened: {error}"));
     }

@@ -54,12 +54,16 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// `[file] [count]` is what people write: a list is taken as the text that it was.
+    /// `[file] [count]` is what people write: a list in brackets is taken as the text that it was.
     fn hint_text(&mut self, node: &Node<'_>) -> Option<String> {
-        match &node.kind {
-            Kind::Scalar { .. } => self.plain_text("argument-hint", node),
-            Kind::List(_) | Kind::Map(_) => Some(untrusted::one_line(self.source(node)).into_owned()),
+        let source = self.source(node);
+        if matches!(node.kind, Kind::List(_))
+            && source.starts_with('[')
+            && !source.contains(['\n', '\r', '#'])
+        {
+            return Some(untrusted::one_line(source).into_owned());
         }
+        self.plain_text("argument-hint", node)
     }
 
     fn words(&mut self, key: &str, node: &Node<'_>) -> Vec<String> {

@@ -70,8 +70,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         terminal.json(&json!({ "name": options.name, "directory": directory.to_string_lossy() }))?;
         return Ok(Outcome::Done);
     }
-    writeln!(terminal, "{} {}", styled("made", Style::Good), directory.display())?;
-    writeln!(terminal, "Next: describe it in {0}/SKILL.md, then `prowess check {0}`", directory.display())?;
+    let directory = shown(&directory.to_string_lossy());
+    writeln!(terminal, "{} {directory}", styled("made", Style::Good))?;
+    writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then `prowess check {directory}`")?;
     Ok(Outcome::Done)
 }
 
