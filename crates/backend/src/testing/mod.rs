@@ -45,7 +45,7 @@ pub use subject::Subject;
 macro_rules! backend_suite {
     ($name:ident, $subject:expr) => {
         mod $name {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, reason = "not every subject needs what stands around it")]
             use super::*;
 
             $crate::backend_suite! { @tests $subject;
@@ -100,7 +100,7 @@ macro_rules! backend_suite {
     (@tests $subject:expr; $($module:ident: $($behaviour:ident)+;)+) => {
         $(
             mod $module {
-                #[allow(unused_imports)]
+                #[allow(unused_imports, reason = "not every subject needs what stands around it")]
                 use super::*;
 
                 $(
