@@ -72,7 +72,7 @@ pub use check::{CheckReport, Profile, check, check_directory};
 pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};
 pub use digest::Digest;
 pub use fields::{EXTENSION_FIELDS, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SPEC_FIELDS};
-pub use frame::Frame;
+pub use frame::{Frame, Framed};
 pub use frontmatter::MAX_FRONTMATTER;
 pub use host::{CatalogHost, RefreshPolicy};
 pub use name::{MAX_NAME_CHARS, NameError, SkillName};
@@ -87,7 +87,7 @@ pub use section::{SectionTemplate, TemplateError};
 pub use skill::{Extensions, Location, MANIFEST, MAX_MANIFEST, MissingName, Parsed, Skill, SkillContext};
 pub use text::{ReadError, SkillIdentity, SkillText};
 pub use tokens::estimate_tokens;
-pub use untrusted::{is_unprintable, one_line};
+pub use untrusted::{code_text, is_unprintable, one_line};
 pub use view::CatalogView;
 pub use walk::scan_local;
 #[cfg(feature = "watch")]

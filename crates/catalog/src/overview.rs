@@ -12,8 +12,10 @@ use crate::view::CatalogView;
 /// How a model gets at a skill's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation<'a> {
-    /// By calling a tool of this name with the skill's.
+    /// By calling a tool of this name with the skill's, and with arguments where the skill takes some.
     Tool(&'a str),
+    /// By calling a tool of this name with the skill's name alone.
+    ToolByName(&'a str),
     /// By reading the file itself.
     ReadFile,
 }
@@ -213,11 +215,12 @@ fn write_entry(
 
 fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut String) {
     match activation {
-        Activation::Tool(tool) => {
+        Activation::Tool(tool) | Activation::ToolByName(tool) => {
             text.extend(["\n  -> Use `", tool, "(\""]);
             quoted(entry.skill.name.as_str(), text);
             text.push('"');
-            if let Some(hint) = &entry.skill.extensions.argument_hint {
+            let takes_arguments = matches!(activation, Activation::Tool(_));
+            if let Some(hint) = entry.skill.extensions.argument_hint.as_ref().filter(|_| takes_arguments) {
                 text.push_str(", args=\"");
                 quoted(hint, text);
                 text.push('"');

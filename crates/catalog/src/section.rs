@@ -75,23 +75,29 @@ impl std::error::Error for TemplateError {}
 impl SectionTemplate {
     /// The section for a model that loads and unloads skills with tools of these names.
     pub fn for_tools(load: &str, unload: &str) -> Self {
-        Self(format!(
-            r#"{OPENING}2. **Load the skill**: Use `{load}("skill-name")` to read full instructions and discover resources
+        Self::with_steps(&format!(
+            r#"2. **Load the skill**: Use `{load}("skill-name")` to read full instructions and discover resources
 3. **Follow the skill's instructions**: The loaded content contains step-by-step workflows, best practices, and examples
 4. **Access supporting files**: Use the resource paths shown in the loaded skill output with `read_file`
 5. **Unload when done**: Use `{unload}("skill-name")` to free up a loading slot when a skill is no longer needed
-{CLOSING}"#
+"#
         ))
+    }
+
+    /// The section with other steps after the first, which is to see that a skill applies. They begin
+    /// with `2.`, and each ends its line.
+    pub fn with_steps(steps: &str) -> Self {
+        Self([OPENING, steps, CLOSING].concat())
     }
 
     /// The section for a model that reads the files itself.
     pub fn for_reading() -> Self {
-        Self(format!(
-            "{OPENING}2. **Read the skill's full instructions**: Use `read_file` with the path shown in the list above
+        Self::with_steps(
+            "2. **Read the skill's full instructions**: Use `read_file` with the path shown in the list above
 3. **Follow the skill's instructions**: SKILL.md contains step-by-step workflows, best practices, and examples
 4. **Access supporting files**: Paths in SKILL.md are relative to its directory; read them when they are needed
-{CLOSING}"
-        ))
+",
+        )
     }
 
     /// The template that `text` is, if its slots are right.

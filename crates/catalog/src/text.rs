@@ -38,6 +38,11 @@ impl SkillText {
         self.document[self.body.clone()].trim()
     }
 
+    /// The document in two: its frontmatter with the lines around it, and the instructions as written.
+    pub fn parts(&self) -> (&str, &str) {
+        self.document.split_at(self.body.start)
+    }
+
     /// What an approval of this skill is bound to: a changed or a shadowing skill has another one.
     pub fn identity(&self) -> SkillIdentity {
         SkillIdentity { location: self.skill.location.clone(), digest: self.digest }
@@ -162,6 +167,13 @@ impl fmt::Display for ReadError {
                 "Failed to read skill file at {location}: it now names `{found}`, not `{indexed}`; refresh the catalog"
             ),
         }
+    }
+}
+
+impl fmt::Display for SkillIdentity {
+    /// The digest and the place, as an approval records them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.digest, self.location)
     }
 }
 

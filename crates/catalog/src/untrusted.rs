@@ -102,6 +102,22 @@ fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'s
     out.push_str(&text[copied..]);
 }
 
+/// `text` as it may stand in a Markdown code span of the host's.
+///
+/// ```
+/// assert_eq!(prowess_catalog::code_text("a`b<c>\n"), "a'b&lt;c&gt;");
+/// ```
+pub fn code_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape(&one_line(text), &mut out, |c| match c {
+        '`' => Some("'"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        _ => None,
+    });
+    out
+}
+
 /// `text` inside double quotes inside a Markdown code span: `load_skill("…")`.
 pub(crate) fn quoted(text: &str, out: &mut String) {
     escape(&one_line(text), out, |c| match c {

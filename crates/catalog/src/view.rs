@@ -59,6 +59,12 @@ impl CatalogView {
         self.entries.iter().map(|entry| entry.skill.name.as_str())
     }
 
+    /// Those of the visible skills that `wanted` lets through.
+    pub fn filtered(&self, wanted: impl Fn(&SkillEntry) -> bool) -> Self {
+        let entries = self.entries.iter().filter(|entry| wanted(entry)).cloned().collect();
+        Self { catalog: self.catalog.clone(), entries }
+    }
+
     /// The catalog that this is a view of.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog

@@ -1,0 +1,227 @@
+//! Tools for skills in the words of three families of agents, over one engine.
+//!
+//! A dialect is data: names, descriptions and schemas of tools, and which operation of the session each
+//! of them is. None of them knows how anything is done.
+
+mod deepagents;
+mod opencode;
+mod trpc;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use prowess_catalog::{Activation, SectionTemplate};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::delta::SkillDelta;
+use crate::error::SkillError;
+use crate::options::{Lifetime, Placement};
+use crate::session::{Answer, SkillSession};
+
+/// With more skills than this, a schema does not list their names.
+pub const MAX_ENUM_NAMES: usize = 50;
+
+/// The family of agents whose tools a session has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    /// `load_skill` and `unload_skill`; the overview is in the system prompt.
+    #[default]
+    DeepAgents,
+    /// `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; loaded text goes into the
+    /// system message and stays for a turn.
+    Trpc,
+    /// `skill`, whose description lists what there is, and `skill_unload`.
+    OpenCode,
+}
+
+impl FromStr for Dialect {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "deepagents" => Ok(Self::DeepAgents),
+            "trpc" => Ok(Self::Trpc),
+            "opencode" => Ok(Self::OpenCode),
+            other => Err(format!("there is no dialect `{other}`: it is deepagents, trpc or opencode")),
+        }
+    }
+}
+
+/// The names of a dialect's tools, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// The tool that loads a skill.
+    pub load: &'static str,
+    /// The tool that unloads one.
+    pub unload: &'static str,
+}
+
+/// How much of a document a dialect gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The whole file.
+    Document,
+    /// What follows the frontmatter.
+    Body,
+}
+
+/// A tool, as data that any host can mount.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ToolSpec {
+    /// What a model calls it.
+    pub name: &'static str,
+    /// What a model is told about it.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// What a tool call comes to.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Reply {
+    /// What the model reads.
+    pub text: String,
+    /// Whether it is an error. Nothing has changed then.
+    pub is_error: bool,
+    /// The changes of state, which the session has made already.
+    pub deltas: Vec<SkillDelta>,
+    /// The answer as data, where it is more than text.
+    pub data: Option<Value>,
+}
+
+impl From<Result<Answer, SkillError>> for Reply {
+    fn from(result: Result<Answer, SkillError>) -> Self {
+        match result {
+            Ok(Answer { text, deltas, data }) => Self { text, is_error: false, deltas, data },
+            Err(error) => Self { text: error.for_model(), is_error: true, deltas: Vec::new(), data: None },
+        }
+    }
+}
+
+impl Dialect {
+    /// Its name in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DeepAgents => "deepagents",
+            Self::Trpc => "trpc",
+            Self::OpenCode => "opencode",
+        }
+    }
+
+    /// What its tools are called.
+    pub fn words(self) -> Words {
+        match self {
+            Self::DeepAgents => deepagents::WORDS,
+            Self::Trpc => trpc::WORDS,
+            Self::OpenCode => opencode::WORDS,
+        }
+    }
+
+    /// The names of all its tools.
+    pub fn tool_names(self) -> &'static [&'static str] {
+        match self {
+            Self::DeepAgents => deepagents::TOOLS,
+            Self::Trpc => trpc::TOOLS,
+            Self::OpenCode => opencode::TOOLS,
+        }
+    }
+
+    pub(crate) fn defaults(self) -> (Placement, Lifetime) {
+        match self {
+            Self::DeepAgents | Self::OpenCode => (Placement::ToolAnswer, Lifetime::Session),
+            Self::Trpc => (Placement::SystemMessage, Lifetime::Turn),
+        }
+    }
+
+    pub(crate) fn form(self) -> Form {
+        match self {
+            Self::DeepAgents => Form::Document,
+            Self::Trpc | Self::OpenCode => Form::Body,
+        }
+    }
+
+    /// How the overview says to load a skill.
+    pub(crate) fn activation(self) -> Activation<'static> {
+        match self {
+            Self::DeepAgents => Activation::Tool(deepagents::WORDS.load),
+            Self::Trpc => Activation::ToolByName(trpc::WORDS.load),
+            Self::OpenCode => Activation::ToolByName(opencode::WORDS.load),
+        }
+    }
+
+    /// The section of the system prompt that its overview stands in. `opencode` has none: its tool says
+    /// what there is.
+    pub(crate) fn template(self) -> Option<SectionTemplate> {
+        match self {
+            Self::DeepAgents => Some(SectionTemplate::default()),
+            Self::Trpc => Some(trpc::template()),
+            Self::OpenCode => None,
+        }
+    }
+}
+
+impl SkillSession {
+    /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again
+    /// for every model call.
+    pub fn tools(&self) -> Vec<ToolSpec> {
+        match self.options().dialect {
+            Dialect::DeepAgents => deepagents::tools(self),
+            Dialect::Trpc => trpc::tools(self),
+            Dialect::OpenCode => opencode::tools(self),
+        }
+    }
+
+    /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Reply {
+        let dialect = self.options().dialect;
+        let Some(tool) = dialect.tool_names().iter().find(|name| **name == tool) else {
+            let tools = dialect.tool_names().to_vec();
+            return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools }).into();
+        };
+        match dialect {
+            Dialect::DeepAgents => deepagents::call(self, tool, arguments).await,
+            Dialect::Trpc => trpc::call(self, tool, arguments).await,
+            Dialect::OpenCode => opencode::call(self, tool, arguments).await,
+        }
+        .into()
+    }
+
+    /// The state as the keys that `trpc` hosts keep: `temp:skill:loaded:<name>` and
+    /// `temp:skill:docs:<name>`.
+    pub fn state_keys(&self) -> BTreeMap<String, String> {
+        trpc::state_keys(&self.state())
+    }
+}
+
+/// The arguments of a call, or what is wrong with them.
+fn parsed<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, SkillError> {
+    // A call without arguments comes as null from some models.
+    let arguments = if arguments.is_null() { json!({}) } else { arguments };
+    serde_json::from_value(arguments)
+        .map_err(|error| SkillError::Arguments { tool: tool.to_owned(), problem: error.to_string() })
+}
+
+/// The schema of `T`; `names`, when they are few, are all that its property `of_skills` may be.
+fn schema<T: JsonSchema>(of_skills: &str, names: &[String]) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.remove("description");
+    }
+    if (1..=MAX_ENUM_NAMES).contains(&names.len())
+        && let Some(property) = schema.pointer_mut(&format!("/properties/{of_skills}"))
+    {
+        property["enum"] = json!(names);
+    }
+    schema
+}

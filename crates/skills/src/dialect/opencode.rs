@@ -1,0 +1,60 @@
+//! `skill`, whose description lists what there is.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ToolSpec, Words, parsed, schema};
+use crate::error::SkillError;
+use crate::session::{Answer, SkillSession};
+
+pub(super) const WORDS: Words = Words { load: "skill", unload: "skill_unload" };
+pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Load {
+    /// The name of the skill, as it stands in available_skills.
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Unload {
+    /// The name of the loaded skill.
+    name: String,
+}
+
+pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
+    let available = session.offered_view().overview_xml().text;
+    let description = if available.is_empty() {
+        "Load a skill to get step-by-step instructions for a task. No skills are available now.".to_owned()
+    } else {
+        format!(
+            "Load a skill to get step-by-step instructions for a task. Use it when the task at hand matches \
+             a skill's description.\n\n{available}"
+        )
+    };
+    vec![
+        ToolSpec {
+            name: WORDS.load,
+            description,
+            parameters: schema::<Load>("name", &session.offered_names()),
+        },
+        ToolSpec {
+            name: WORDS.unload,
+            description: "Unload a skill that is no longer needed, so that another one can be loaded."
+                .to_owned(),
+            parameters: schema::<Unload>("name", &[]),
+        },
+    ]
+}
+
+pub(super) async fn call(session: &SkillSession, tool: &str, arguments: Value) -> Result<Answer, SkillError> {
+    if tool == WORDS.unload {
+        let Unload { name } = parsed(tool, arguments)?;
+        return session.unload(&name);
+    }
+    let Load { name } = parsed(tool, arguments)?;
+    session.load(&name, None).await
+}

@@ -1,0 +1,139 @@
+//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`.
+
+use std::collections::BTreeMap;
+
+use prowess_catalog::SectionTemplate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ToolSpec, Words, parsed, schema};
+use crate::delta::SelectMode;
+use crate::documents::Choice;
+use crate::error::SkillError;
+use crate::session::{Answer, SkillSession};
+use crate::state::SkillState;
+
+pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
+const SELECT: &str = "skill_select_docs";
+const LIST: &str = "skill_list_docs";
+pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload];
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Load {
+    /// The skill's name.
+    skill: String,
+    /// Documents to include, by the names that skill_list_docs gives.
+    #[serde(default)]
+    docs: Option<Vec<String>>,
+    /// Include all documents of the skill.
+    #[serde(default)]
+    include_all_docs: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Select {
+    /// The name of a loaded skill.
+    skill: String,
+    /// Documents, by the names that skill_list_docs gives.
+    #[serde(default)]
+    docs: Option<Vec<String>>,
+    /// Select all documents of the skill.
+    #[serde(default)]
+    include_all_docs: Option<bool>,
+    /// What happens to the documents selected before: add to them (the default), replace or clear them.
+    #[serde(default)]
+    mode: Option<SelectMode>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ByName {
+    /// The skill's name.
+    skill: String,
+}
+
+pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
+    let names = session.offered_names();
+    let tool = |name, description: &str, parameters| ToolSpec {
+        name,
+        description: description.to_owned(),
+        parameters,
+    };
+    vec![
+        tool(
+            WORDS.load,
+            "Load a skill: its instructions, and the documents you choose, are put into the system message. \
+             Call it again to choose other documents.",
+            schema::<Load>("skill", &names),
+        ),
+        tool(
+            SELECT,
+            "Add, replace or clear the documents of a loaded skill that are in the system message.",
+            schema::<Select>("skill", &[]),
+        ),
+        tool(LIST, "List the documents of a skill.", schema::<ByName>("skill", &names)),
+        tool(
+            WORDS.unload,
+            "Unload a skill that is no longer needed, with its documents.",
+            schema::<ByName>("skill", &[]),
+        ),
+    ]
+}
+
+pub(super) async fn call(session: &SkillSession, tool: &str, arguments: Value) -> Result<Answer, SkillError> {
+    match tool {
+        SELECT => {
+            let Select { skill, docs, include_all_docs, mode } = parsed(tool, arguments)?;
+            let choice = choice(docs, include_all_docs).unwrap_or_default();
+            session.select_documents(&skill, mode.unwrap_or_default(), choice).await
+        }
+        LIST => {
+            let ByName { skill } = parsed(tool, arguments)?;
+            session.list_documents(&skill).await
+        }
+        unload if unload == WORDS.unload => {
+            let ByName { skill } = parsed(tool, arguments)?;
+            session.unload(&skill)
+        }
+        _ => {
+            let Load { skill, docs, include_all_docs } = parsed(tool, arguments)?;
+            session.load_with_documents(&skill, None, choice(docs, include_all_docs)).await
+        }
+    }
+}
+
+/// The documents that were asked for, if any were.
+fn choice(docs: Option<Vec<String>>, all: Option<bool>) -> Option<Choice> {
+    match (docs, all) {
+        (_, Some(true)) => Some(Choice::All),
+        (Some(docs), _) => Some(Choice::Named(docs)),
+        (None, _) => None,
+    }
+}
+
+pub(super) fn state_keys(state: &SkillState) -> BTreeMap<String, String> {
+    let mut keys = BTreeMap::new();
+    for name in state.names() {
+        keys.insert(format!("temp:skill:loaded:{name}"), "1".to_owned());
+        if let Some(selection) = state.selection(name) {
+            let paths: Vec<&str> =
+                selection.documents.iter().map(|document| document.path.as_str()).collect();
+            let value = if selection.all { "*".to_owned() } else { json!(paths).to_string() };
+            keys.insert(format!("temp:skill:docs:{name}"), value);
+        }
+    }
+    keys
+}
+
+pub(super) fn template() -> SectionTemplate {
+    SectionTemplate::with_steps(
+        "2. **Load the skill**: Use `skill_load` with its name; its instructions are put into the system message
+3. **Choose documents**: Use `skill_list_docs` to see its documents, and `skill_select_docs` to put those you need beside its instructions
+4. **Follow the skill's instructions**: They contain step-by-step workflows, best practices, and examples
+5. **Unload when done**: Use `skill_unload` to free up a loading slot when a skill is no longer needed
+",
+    )
+}

@@ -1,0 +1,116 @@
+//! Where a session reads skills from.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+#[cfg(feature = "backend")]
+use prowess_backend::Backend;
+#[cfg(feature = "backend")]
+use prowess_catalog::Place;
+use prowess_catalog::{
+    DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText,
+};
+
+/// Reads the files of skills.
+///
+/// A session asks for nothing that is not in its catalog, and has passed the permission gate before
+/// a text reaches a model.
+#[async_trait]
+pub trait SkillFiles: Send + Sync + Debug {
+    /// The skill's document.
+    async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError>;
+
+    /// The files that it brings along, `depth` levels of directories deep. What cannot be listed is
+    /// left out, with a diagnostic.
+    async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources;
+
+    /// Its documents other than SKILL.md.
+    async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents;
+
+    /// One of its documents.
+    async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError>;
+}
+
+/// Skills on the local disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalFiles;
+
+#[async_trait]
+impl SkillFiles for LocalFiles {
+    async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
+        let entry = Arc::clone(entry);
+        apart(move || entry.read_text()).await
+    }
+
+    async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
+        let entry = Arc::clone(entry);
+        apart(move || entry.resources(depth)).await
+    }
+
+    async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
+        let entry = Arc::clone(entry);
+        apart(move || entry.documents()).await
+    }
+
+    async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
+        let (entry, path) = (Arc::clone(entry), path.to_owned());
+        apart(move || entry.read_document(&path)).await
+    }
+}
+
+/// Does `work` where it may block: on Tokio's threads for that, or right here without a runtime.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
+    match runtime.spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is going away, and so is whoever waits for this.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Skills in a backend, beside those on the local disk.
+#[cfg(feature = "backend")]
+#[derive(Clone, Debug)]
+pub struct BackendFiles(Arc<dyn Backend>);
+
+#[cfg(feature = "backend")]
+impl BackendFiles {
+    /// Reads skills whose root is in a backend from `backend`, and the others from the local disk.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self(backend)
+    }
+}
+
+#[cfg(feature = "backend")]
+#[async_trait]
+impl SkillFiles for BackendFiles {
+    async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
+        match entry.root.place {
+            Place::Backend => entry.read_text_in(&*self.0).await,
+            Place::Local => LocalFiles.text(entry).await,
+        }
+    }
+
+    async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
+        match entry.root.place {
+            Place::Backend => entry.resources_in(&*self.0, depth).await,
+            Place::Local => LocalFiles.resources(entry, depth).await,
+        }
+    }
+
+    async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
+        match entry.root.place {
+            Place::Backend => entry.documents_in(&*self.0).await,
+            Place::Local => LocalFiles.documents(entry).await,
+        }
+    }
+
+    async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
+        match entry.root.place {
+            Place::Backend => entry.read_document_in(&*self.0, path).await,
+            Place::Local => LocalFiles.document(entry, path).await,
+        }
+    }
+}

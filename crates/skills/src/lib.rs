@@ -1,0 +1,84 @@
+//! One session's skills: an overview in the prompt, instructions on demand, documents beside them, within
+//! budgets and behind a permission gate.
+//!
+//! ```
+//! use prowess_catalog::{Catalog, Root, ScanOptions};
+//! use prowess_skills::SkillSession;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let scratch = tempfile::tempdir()?;
+//! # let skills = scratch.path();
+//! std::fs::create_dir_all(skills.join("greet"))?;
+//! std::fs::write(
+//!     skills.join("greet/SKILL.md"),
+//!     "---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n",
+//! )?;
+//! let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
+//! let session = SkillSession::builder(catalog).start().await;
+//!
+//! // For every model call: the prompt's section, and the tools.
+//! assert!(session.prompt().text.contains("- **greet**: Says hello. Use at the door."));
+//! assert_eq!(session.tools()[0].name, "load_skill");
+//!
+//! // For every tool call of the model: an answer, whatever it asks.
+//! let reply = session.call("load_skill", json!({"skill_name": "greet"})).await;
+//! assert!(reply.text.contains("Wave."));
+//! let reply = session.call("load_skill", json!({"skill_name": "dance"})).await;
+//! assert_eq!(reply.text, "Error: Skill 'dance' not found. Available skills: greet");
+//! assert!(session.prompt().text.contains("- **greet** [Loaded]: Says hello."));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What an operation changes are [`SkillDelta`]s, which it returns, and which every watcher of
+//! [`SkillSession::events`] sees. Applying them in order to a [`SkillState`] gives the same state. Limits are
+//! checked where deltas are applied, so that calls at the same time cannot exceed them together.
+//!
+//! Text of a skill reaches a model only in a frame that it cannot close. There is no agent loop here, no
+//! model and no process; reading goes through [`SkillFiles`]. The feature `backend` reads skills from a
+//! `prowess_backend::Backend`.
+
+mod arguments;
+mod context;
+mod delta;
+mod dialect;
+mod documents;
+mod error;
+mod event;
+mod files;
+mod invoke;
+mod load;
+mod options;
+mod overview;
+mod render;
+mod saved;
+mod secret;
+mod session;
+mod state;
+mod sync;
+mod tools;
+
+pub use context::LoadedSection;
+pub use delta::{
+    LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
+};
+pub use dialect::{Dialect, MAX_ENUM_NAMES, Reply, ToolSpec, Words};
+pub use documents::{Choice, MAX_CHOSEN_BYTES};
+pub use error::SkillError;
+pub use event::{SkillEvent, Stale, Staleness};
+#[cfg(feature = "backend")]
+pub use files::BackendFiles;
+pub use files::{LocalFiles, SkillFiles};
+pub use invoke::Command;
+pub use load::PreparedLoad;
+pub use options::{
+    Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Lifetime, Placement, SessionOptions, TokenCounter,
+    UnloadedText,
+};
+pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
+pub use secret::Secret;
+pub use session::{Answer, Refreshed, SessionBuilder, SkillSession};
+pub use state::{Conflict, Selection, SkillState};
+pub use tools::{AllowedTools, ToolCall, ToolNames, ToolVerdict};

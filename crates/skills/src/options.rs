@@ -1,0 +1,167 @@
+//! What a session is told when it starts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prowess_catalog::{ManualSkills, SectionTemplate, estimate_tokens};
+
+use crate::dialect::Dialect;
+use crate::tools::{AllowedTools, ToolNames};
+
+/// How many skills may be loaded at once, unless the host says otherwise.
+pub const DEFAULT_MAX_LOADED_SKILLS: usize = 10;
+
+/// How much may be loaded at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Budgets {
+    /// The most skills.
+    pub max_loaded_skills: usize,
+    /// The most tokens of instructions and documents together; no limit when `None`.
+    pub max_loaded_tokens: Option<usize>,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self { max_loaded_skills: DEFAULT_MAX_LOADED_SKILLS, max_loaded_tokens: None }
+    }
+}
+
+impl Budgets {
+    /// A budget of `max_loaded_skills`, and of tokens if there is a limit.
+    pub fn new(max_loaded_skills: usize, max_loaded_tokens: Option<usize>) -> Self {
+        Self { max_loaded_skills, max_loaded_tokens }
+    }
+}
+
+/// Where a loaded skill's text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Into the answer of the tool that loaded it.
+    ToolAnswer,
+    /// Into the system message of every later call, through
+    /// [`SkillSession::loaded_section`](crate::SkillSession::loaded_section).
+    SystemMessage,
+}
+
+/// How long a skill stays loaded when nobody unloads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lifetime {
+    /// For the next model call.
+    Once,
+    /// Until the turn ends.
+    Turn,
+    /// As long as the session.
+    Session,
+}
+
+/// When a skill's resources are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discovery {
+    /// When it is loaded.
+    #[default]
+    Lazy,
+    /// When the session starts and whenever the catalog changes, for all skills.
+    Eager,
+}
+
+/// What becomes of a skill's text in the history when the skill is unloaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnloadedText {
+    /// It stays.
+    #[default]
+    Kept,
+    /// [`SkillSession::without_unloaded`](crate::SkillSession::without_unloaded) puts one line in its place.
+    Stub,
+}
+
+/// Counts the tokens of a text.
+#[derive(Clone)]
+pub struct TokenCounter(Arc<dyn Fn(&str) -> usize + Send + Sync>);
+
+impl TokenCounter {
+    /// A counter of the host's, such as its model's tokenizer.
+    pub fn new(count: impl Fn(&str) -> usize + Send + Sync + 'static) -> Self {
+        Self(Arc::new(count))
+    }
+
+    /// The tokens of `text`.
+    pub fn count(&self, text: &str) -> usize {
+        (self.0)(text)
+    }
+}
+
+impl Default for TokenCounter {
+    /// One token for every four characters.
+    fn default() -> Self {
+        Self::new(estimate_tokens)
+    }
+}
+
+impl fmt::Debug for TokenCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenCounter")
+    }
+}
+
+/// How a session behaves. The default is the `deepagents` dialect with lazy resources, ten skills at
+/// most and `allowed-tools` as a recommendation.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// The tools that the model has, and their words.
+    pub dialect: Dialect,
+    /// How much may be loaded at once.
+    pub budgets: Budgets,
+    /// Where loaded text goes.
+    pub placement: Placement,
+    /// How long it stays.
+    pub lifetime: Lifetime,
+    /// When resources are looked for.
+    pub discovery: Discovery,
+    /// How many directory levels of resources are listed.
+    pub resource_depth: usize,
+    /// What becomes of the text of an unloaded skill.
+    pub unloaded_text: UnloadedText,
+    /// What a model sees of skills that only a person may start.
+    pub manual: ManualSkills,
+    /// What `allowed-tools` means.
+    pub allowed_tools: AllowedTools,
+    /// Names that skills use for the host's tools, and tools that are never blocked.
+    pub tools: ToolNames,
+    /// Another section for the system prompt than the dialect's own.
+    pub template: Option<SectionTemplate>,
+    /// Where a person could put a first skill; the roots when empty.
+    pub create_in: Vec<String>,
+    /// How tokens are counted.
+    pub tokens: TokenCounter,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self::new(Dialect::DeepAgents)
+    }
+}
+
+impl SessionOptions {
+    /// The defaults of a dialect.
+    pub fn new(dialect: Dialect) -> Self {
+        let (placement, lifetime) = dialect.defaults();
+        Self {
+            dialect,
+            budgets: Budgets::default(),
+            placement,
+            lifetime,
+            discovery: Discovery::default(),
+            resource_depth: 1,
+            unloaded_text: UnloadedText::default(),
+            manual: ManualSkills::default(),
+            allowed_tools: AllowedTools::default(),
+            tools: ToolNames::default(),
+            template: None,
+            create_in: Vec::new(),
+            tokens: TokenCounter::default(),
+        }
+    }
+}

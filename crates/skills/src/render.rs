@@ -1,0 +1,106 @@
+//! The texts that a model reads of a loaded skill.
+
+use prowess_catalog::{Digest, DocumentText, Frame, Framed, SkillEntry, SkillText, code_text, one_line};
+
+use crate::arguments::{self, MAX_EXPANDED, Overgrown};
+use crate::delta::ResourceMetadata;
+use crate::dialect::{Dialect, Form};
+use crate::error::SkillError;
+use crate::secret::Secret;
+
+/// How many resources an answer lists before it only counts the rest.
+pub(crate) const MAX_LISTED_RESOURCES: usize = 100;
+
+/// A text in its frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FramedText {
+    pub(crate) text: String,
+    pub(crate) nonce: String,
+}
+
+/// A skill's instructions as `dialect` gives them, with what they were given to work on put in.
+pub(crate) fn instructions(
+    entry: &SkillEntry,
+    text: &SkillText,
+    arguments: Option<&str>,
+    dialect: Dialect,
+    secret: &Secret,
+) -> Result<FramedText, SkillError> {
+    let (head, body) = text.parts();
+    let overgrown =
+        |Overgrown| SkillError::Expanded { name: text.skill.name.to_string(), limit: MAX_EXPANDED };
+    let body = arguments::put_in(body, &text.skill, arguments).map_err(overgrown)?;
+    let shown = match dialect.form() {
+        Form::Document => [head, &body].concat(),
+        Form::Body => body.trim().to_owned(),
+    };
+    // Hashing is most of what framing costs, and an unchanged document has been hashed.
+    let known = (shown == text.document()).then_some(text.digest);
+    let digest = known.unwrap_or_else(|| Digest::of(shown.as_bytes()));
+    Ok(framed(&frame(entry, None), &shown, digest, secret))
+}
+
+/// A document of a skill.
+pub(crate) fn document(entry: &SkillEntry, document: &DocumentText, secret: &Secret) -> FramedText {
+    let mut text = document.text.clone();
+    if document.truncated {
+        let line_end = if text.ends_with('\n') { "" } else { "\n" };
+        let rest = document.size.saturating_sub(document.text.len() as u64);
+        text = format!("{text}{line_end}[{rest} more bytes of this document were left out]\n");
+    }
+    framed(&frame(entry, Some(&document.path)), &text, Digest::of(text.as_bytes()), secret)
+}
+
+/// The summary of a skill's files that follows its text; nothing when it has none.
+pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
+    if resources.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n\n\n---\n**Skill Resources:**\n".to_owned();
+    for resource in resources.iter().take(MAX_LISTED_RESOURCES) {
+        text.push_str(&format!("\n- [{}] `{}`", resource.kind.as_str(), code_text(&resource.path)));
+    }
+    if let Some(more) = resources.len().checked_sub(MAX_LISTED_RESOURCES).filter(|more| *more > 0) {
+        text.push_str(&format!("\n- and {more} more, which this list leaves out"));
+    }
+    text
+}
+
+/// What stands before a skill's text in the dialect that gives title and directory.
+pub(crate) fn heading(entry: &SkillEntry, dialect: Dialect) -> String {
+    match dialect {
+        Dialect::OpenCode => format!(
+            "## Skill: {}\n\n**Base directory**: `{}`\n\n",
+            one_line(entry.skill.name.as_str()),
+            code_text(entry.skill.location.directory())
+        ),
+        Dialect::DeepAgents | Dialect::Trpc => String::new(),
+    }
+}
+
+/// `history` with one line in the place of every frame that `is_unloaded`.
+pub(crate) fn stubbed(history: &str, secret: &Secret, is_unloaded: impl Fn(&Framed) -> bool) -> Option<String> {
+    let frames = Frame::find_all(history, secret.as_bytes());
+    let mut text = String::new();
+    let mut copied = 0;
+    for framed in frames.iter().filter(|framed| is_unloaded(framed)) {
+        text.push_str(&history[copied..framed.range.start]);
+        text.push_str(&format!("[Skill '{}' was unloaded; its text was removed from here.]", framed.name));
+        copied = framed.range.end;
+    }
+    (copied > 0).then(|| text + &history[copied..])
+}
+
+fn frame<'a>(entry: &'a SkillEntry, document: Option<&'a str>) -> Frame<'a> {
+    Frame {
+        name: entry.skill.name.as_str(),
+        origin: &entry.root.label,
+        directory: entry.skill.location.directory(),
+        document,
+    }
+}
+
+fn framed(frame: &Frame<'_>, text: &str, digest: Digest, secret: &Secret) -> FramedText {
+    let nonce = Frame::nonce(digest, secret.as_bytes());
+    FramedText { text: frame.wrap_with(text, &nonce), nonce }
+}

@@ -1,0 +1,56 @@
+//! The secret that a session's frames are made with.
+
+use std::fmt;
+
+const BYTES: usize = 16;
+
+/// What makes a frame's nonce one that no author of a skill can know.
+///
+/// It is part of a session's saved state, so that the frames of a conversation stay the same when the
+/// session is restored. It is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret([u8; BYTES]);
+
+impl Secret {
+    /// A new one from the system's random numbers.
+    ///
+    /// # Panics
+    ///
+    /// When the system has none, without which nothing can be framed.
+    pub fn random() -> Self {
+        let mut bytes = [0; BYTES];
+        getrandom::fill(&mut bytes).expect("the system gives random numbers");
+        Self(bytes)
+    }
+
+    /// The secret that is these bytes: for tests, and for hosts that derive it from a thread.
+    pub fn from_bytes(bytes: [u8; BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != 2 * BYTES {
+            return None;
+        }
+        let mut bytes = [0; BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

@@ -1,0 +1,202 @@
+//! A session's state: pure, and changed by deltas alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta};
+use crate::options::Budgets;
+
+/// The documents of a loaded skill that are in context with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// Whether all of them were asked for.
+    pub all: bool,
+    /// The documents, in the order in which they were chosen.
+    pub documents: Vec<SelectedDocument>,
+}
+
+/// What is loaded in one session.
+///
+/// ```
+/// use prowess_skills::SkillState;
+///
+/// let state = SkillState::default();
+/// assert!(state.loaded().is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SkillState {
+    loaded: Vec<LoadedSkill>,
+    resources: BTreeMap<String, Vec<ResourceMetadata>>,
+    documents: BTreeMap<String, Selection>,
+    offered: BTreeSet<String>,
+}
+
+/// Why a delta cannot be applied. The state is then as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// The skill is loaded already.
+    AlreadyLoaded,
+    /// The skill is not loaded.
+    NotLoaded,
+    /// As many skills are loaded as may be.
+    LimitReached,
+    /// The text does not fit into the budget.
+    OverBudget,
+}
+
+impl SkillState {
+    /// The loaded skills, in the order in which they were loaded.
+    pub fn loaded(&self) -> &[LoadedSkill] {
+        &self.loaded
+    }
+
+    /// The loaded skill called `name`.
+    pub fn get(&self, name: &str) -> Option<&LoadedSkill> {
+        self.loaded.iter().find(|skill| skill.name == name)
+    }
+
+    /// The names of the loaded skills, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.loaded.iter().map(|skill| skill.name.as_str())
+    }
+
+    /// The files of a loaded skill.
+    pub fn resources(&self, name: &str) -> &[ResourceMetadata] {
+        self.resources.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The resources of all loaded skills.
+    pub fn all_resources(&self) -> &BTreeMap<String, Vec<ResourceMetadata>> {
+        &self.resources
+    }
+
+    /// The chosen documents of a loaded skill.
+    pub fn selection(&self, name: &str) -> Option<&Selection> {
+        self.documents.get(name)
+    }
+
+    /// The chosen documents of all loaded skills that have some.
+    pub fn all_selections(&self) -> &BTreeMap<String, Selection> {
+        &self.documents
+    }
+
+    /// Skills with `paths` for which a file has come into play.
+    pub fn offered(&self) -> &BTreeSet<String> {
+        &self.offered
+    }
+
+    /// The tokens of one loaded skill, its documents included.
+    pub fn tokens_of(&self, name: &str) -> usize {
+        let documents = self.documents.get(name).map_or(&[][..], |selection| &selection.documents);
+        let own = self.get(name).map_or(0, |skill| skill.tokens);
+        documents.iter().fold(own, |sum, document| sum.saturating_add(document.tokens))
+    }
+
+    /// The tokens of everything that is loaded.
+    pub fn tokens(&self) -> usize {
+        self.names().fold(0, |sum, name| sum.saturating_add(self.tokens_of(name)))
+    }
+
+    /// Applies `delta` if it fits the state and the budgets, and else changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not fit.
+    pub fn apply(&mut self, delta: &SkillDelta, budgets: &Budgets) -> Result<(), Conflict> {
+        match delta {
+            SkillDelta::Loaded { skill, resources } => {
+                if self.get(&skill.name).is_some() {
+                    return Err(Conflict::AlreadyLoaded);
+                }
+                if self.loaded.len() >= budgets.max_loaded_skills {
+                    return Err(Conflict::LimitReached);
+                }
+                self.fits(skill.tokens, 0, budgets)?;
+                if !resources.is_empty() {
+                    self.resources.insert(skill.name.clone(), resources.clone());
+                }
+                self.loaded.push(skill.clone());
+            }
+            SkillDelta::Reloaded { skill } => {
+                let before = self.get(&skill.name).ok_or(Conflict::NotLoaded)?.tokens;
+                self.fits(skill.tokens, before, budgets)?;
+                if let Some(known) = self.loaded.iter_mut().find(|known| known.name == skill.name) {
+                    known.clone_from(skill);
+                }
+            }
+            SkillDelta::Unloaded { name, .. } => {
+                let at =
+                    self.loaded.iter().position(|skill| skill.name == *name).ok_or(Conflict::NotLoaded)?;
+                self.loaded.remove(at);
+                self.resources.remove(name);
+                self.documents.remove(name);
+            }
+            SkillDelta::Selected { name, mode, all, documents } => {
+                self.get(name).ok_or(Conflict::NotLoaded)?;
+                let before = self.documents.get(name).cloned().unwrap_or_default();
+                let after = selected(&before, *mode, *all, documents);
+                let tokens = |selection: &Selection| {
+                    selection.documents.iter().fold(0_usize, |sum, found| sum.saturating_add(found.tokens))
+                };
+                self.fits(tokens(&after), tokens(&before), budgets)?;
+                if after.documents.is_empty() && !after.all {
+                    self.documents.remove(name);
+                } else {
+                    self.documents.insert(name.clone(), after);
+                }
+            }
+            SkillDelta::Offered { name } => {
+                self.offered.insert(name.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies deltas that were accepted once, whatever the budgets are now.
+    ///
+    /// # Errors
+    ///
+    /// The first one that does not follow from those before it.
+    pub fn replay<'a>(&mut self, deltas: impl IntoIterator<Item = &'a SkillDelta>) -> Result<(), Conflict> {
+        let boundless = Budgets::new(usize::MAX, None);
+        deltas.into_iter().try_for_each(|delta| self.apply(delta, &boundless))
+    }
+
+    /// Whether `tokens` fit in the place of `freed`. What takes no more than before always does.
+    fn fits(&self, tokens: usize, freed: usize, budgets: &Budgets) -> Result<(), Conflict> {
+        let used = self.tokens().saturating_sub(freed);
+        match budgets.max_loaded_tokens {
+            Some(most) if tokens > freed && used.saturating_add(tokens) > most => Err(Conflict::OverBudget),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn from_parts(
+        loaded: Vec<LoadedSkill>,
+        resources: BTreeMap<String, Vec<ResourceMetadata>>,
+        documents: BTreeMap<String, Selection>,
+        offered: BTreeSet<String>,
+    ) -> Self {
+        Self { loaded, resources, documents, offered }
+    }
+}
+
+fn selected(before: &Selection, mode: SelectMode, all: bool, documents: &[SelectedDocument]) -> Selection {
+    let mut after = match mode {
+        SelectMode::Add => before.clone(),
+        SelectMode::Replace | SelectMode::Clear => Selection::default(),
+    };
+    if mode == SelectMode::Clear {
+        return after;
+    }
+    after.all |= all;
+    for document in documents {
+        match after.documents.iter_mut().find(|known| known.path == document.path) {
+            Some(known) => known.clone_from(document),
+            None => after.documents.push(document.clone()),
+        }
+    }
+    after
+}

@@ -1,0 +1,220 @@
+//! What `allowed-tools` means for the host's other tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prowess_catalog::one_line;
+use prowess_permission::{Decision, Pattern};
+
+use crate::state::SkillState;
+
+/// The meaning of `allowed-tools`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AllowedTools {
+    /// A recommendation in the overview.
+    #[default]
+    Recommend,
+    /// Tools outside the lists of the loaded skills are blocked.
+    Restrict,
+    /// Listed tools are not asked about while their skill is loaded.
+    Preapprove,
+}
+
+/// What skills call the host's tools, and which of those are never blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolNames {
+    /// For a name that skills use, the host's tools that it stands for.
+    pub aliases: BTreeMap<String, Vec<String>>,
+    /// Tools that `restrict` never blocks, beside those of the session's dialect.
+    pub always_allowed: BTreeSet<String>,
+}
+
+impl Default for ToolNames {
+    /// The common names for files and shells; reading, listing and planning are never blocked.
+    fn default() -> Self {
+        let aliases = [
+            ("Bash", &["bash", "execute", "shell"][..]),
+            ("Read", &["read_file"]),
+            ("Write", &["write_file"]),
+            ("Edit", &["edit_file"]),
+            ("Glob", &["glob"]),
+            ("Grep", &["grep"]),
+            ("LS", &["ls"]),
+            ("Task", &["task"]),
+            ("TodoWrite", &["write_todos"]),
+        ];
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Self {
+            aliases: aliases.map(|(name, tools)| (name.to_owned(), owned(tools))).into(),
+            always_allowed: ["load_skill", "unload_skill", "write_todos", "read_file", "ls"]
+                .map(str::to_owned)
+                .into(),
+        }
+    }
+}
+
+/// A call of one of the host's tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolCall<'a> {
+    /// The tool.
+    pub name: &'a str,
+    /// What a scope such as `Bash(git:*)` is compared with: the command, the path.
+    pub argument: Option<&'a str>,
+}
+
+/// What `allowed-tools` says to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolVerdict {
+    /// Nothing: it goes on as it would.
+    Pass,
+    /// It need not be asked about: this skill lists it.
+    Preapproved {
+        /// Which skill.
+        skill: String,
+    },
+    /// It must not be made; the message is the call's answer.
+    Blocked {
+        /// What the model reads.
+        message: String,
+    },
+}
+
+impl ToolVerdict {
+    /// What becomes of the decision that the permissions came to: preapproval spares a question, and
+    /// never lifts a denial.
+    pub fn applied_to(&self, decision: Decision) -> Decision {
+        match self {
+            Self::Pass => decision,
+            Self::Preapproved { .. } if decision == Decision::Ask => Decision::Allow,
+            Self::Preapproved { .. } => decision,
+            Self::Blocked { .. } => Decision::Deny,
+        }
+    }
+}
+
+/// What the loaded skills say to `call`. `own` are the tools that skills themselves are handled with.
+pub(crate) fn check(
+    policy: AllowedTools,
+    names: &ToolNames,
+    own: &[&str],
+    state: &SkillState,
+    call: ToolCall<'_>,
+) -> ToolVerdict {
+    let listed = || state.loaded().iter().filter(|skill| !skill.allowed_tools.is_empty());
+    let lister = || listed().find(|skill| skill.allowed_tools.iter().any(|tool| covers(tool, names, call)));
+    match policy {
+        AllowedTools::Recommend => ToolVerdict::Pass,
+        AllowedTools::Preapprove => match lister() {
+            Some(skill) => ToolVerdict::Preapproved { skill: skill.name.clone() },
+            None => ToolVerdict::Pass,
+        },
+        AllowedTools::Restrict => {
+            let always = own.contains(&call.name) || names.always_allowed.contains(call.name);
+            if always || listed().next().is_none() || lister().is_some() {
+                return ToolVerdict::Pass;
+            }
+            let all: BTreeSet<String> =
+                listed().flat_map(|skill| &skill.allowed_tools).map(|tool| one_line(tool).into_owned()).collect();
+            let all: Vec<String> = all.into_iter().collect();
+            let name = one_line(call.name);
+            ToolVerdict::Blocked {
+                message: format!(
+                    "Tool '{name}' is not in the allowed-tools list for the currently loaded skills. \
+                     Allowed tools: {}. If you believe this tool is necessary, explain your reasoning.",
+                    all.join(", ")
+                ),
+            }
+        }
+    }
+}
+
+/// Whether an entry of `allowed-tools` covers a call.
+fn covers(listed: &str, names: &ToolNames, call: ToolCall<'_>) -> bool {
+    let (name, scope) = match listed.split_once('(') {
+        Some((name, scope)) => match scope.strip_suffix(')') {
+            Some(scope) => (name.trim(), Some(scope.trim())),
+            None => return false,
+        },
+        None => (listed.trim(), None),
+    };
+    let stands_for = |tool: &str| {
+        name == tool || names.aliases.get(name).is_some_and(|tools| tools.iter().any(|known| known == tool))
+    };
+    stands_for(call.name) && scope.is_none_or(|scope| covers_argument(scope, call.argument))
+}
+
+/// Whether a scope covers an argument: `git:*` is `git` and all its commands, anything else a pattern.
+///
+/// A wildcard never covers text that could start a second command or climb out of a directory; what
+/// is spelled out in full is covered as it is.
+fn covers_argument(scope: &str, argument: Option<&str>) -> bool {
+    if matches!(scope, "*" | "") {
+        return true;
+    }
+    let Some(argument) = argument.map(str::trim) else { return false };
+    if scope == argument {
+        return true;
+    }
+    if has_operators(argument) || argument.split(['/', ' ']).any(|part| part == "..") {
+        return false;
+    }
+    match scope.strip_suffix(":*") {
+        Some(prefix) => {
+            let rest = argument.strip_prefix(prefix.trim_end());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+        }
+        None => Pattern::parse(scope).is_ok_and(|pattern| pattern.matches(argument)),
+    }
+}
+
+/// Whether a shell could read more than one simple command, or a redirection, out of `text`.
+fn has_operators(text: &str) -> bool {
+    text.contains([';', '&', '|', '<', '>', '`', '\n', '\r', '\0']) || text.contains("$(") || text.contains("${")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(listed: &str, name: &str, argument: Option<&str>) -> bool {
+        covers(listed, &ToolNames::default(), ToolCall { name, argument })
+    }
+
+    #[test]
+    fn names_are_literal_and_have_aliases() {
+        assert!(covered("Read", "Read", None));
+        assert!(covered("Read", "read_file", Some("/etc/passwd")));
+        assert!(!covered("Read", "read", None) && !covered("*", "Read", None) && !covered("Rea*", "Read", None));
+    }
+
+    #[test]
+    fn scopes_bind_words_and_not_letters() {
+        for (scope, argument, covers) in [
+            ("git:*", "git", true),
+            ("git:*", "git status", true),
+            ("git:*", "gitk", false),
+            ("git status", "git status", true),
+            ("git status", "git status -s", false),
+            ("git status *", "git status -s", true),
+            ("npm run test:*", "npm run test --all", true),
+            ("src/*", "src/main.rs", true),
+            ("src/*", "src/../../etc/passwd", false),
+            ("*", "anything; at all", true),
+        ] {
+            assert_eq!(covered(&format!("Bash({scope})"), "bash", Some(argument)), covers, "{scope} {argument}");
+        }
+        assert!(!covered("Bash(git:*)", "bash", None), "without an argument a scope covers nothing");
+        assert!(!covered("Bash(git:*", "bash", Some("git")), "an open parenthesis is no scope");
+    }
+
+    #[test]
+    fn a_prefix_does_not_cover_a_second_command() {
+        for argument in
+            ["git status; rm -rf /", "git status && rm x", "git log | sh", "git `rm x`", "git $(rm x)", "git a\nrm x", "git log > /etc/x"]
+        {
+            assert!(!covered("Bash(git:*)", "bash", Some(argument)), "{argument}");
+            assert!(!covered("Bash(git *)", "bash", Some(argument)), "{argument}");
+        }
+        assert!(covered("Bash(git log | wc -l)", "bash", Some("git log | wc -l")), "spelled out in full");
+    }
+}

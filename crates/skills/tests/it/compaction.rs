@@ -1,0 +1,170 @@
+//! No loaded skill is lost when messages are summarised.
+
+use prowess_skills::{Choice, Dialect, Lifetime, SelectMode, SkillDelta, UnloadReason, UnloadedText};
+
+use crate::library::{Library, loaded};
+
+#[tokio::test]
+async fn what_is_in_the_kept_messages_is_not_repeated() {
+    let library = Library::of(&["a", "b"]);
+    let session = library.session().await;
+    let a = session.load("a", None).await.unwrap().text;
+    let b = session.load("b", None).await.unwrap().text;
+    let both = session.put_back([a.as_str(), b.as_str()], None).await;
+    assert!(both.text.is_empty() && both.deltas.is_empty());
+    let only_b = session.put_back([a.as_str(), "and a summary"], None).await;
+    assert_eq!(only_b.skills, ["b"]);
+    assert!(only_b.text.contains(&b) && !only_b.text.contains(&a));
+    assert_eq!(session.put_back([], None).await.skills, ["a", "b"], "in the order of loading");
+    assert_eq!(loaded(&session), ["a", "b"]);
+}
+
+/// A message that was cut short does not count as the skill's text.
+#[tokio::test]
+async fn text_that_was_cut_or_changed_is_put_back() {
+    let library = Library::of(&["a"]);
+    let session = library.session().await;
+    let a = session.load("a", None).await.unwrap().text;
+    let put_back = async |kept: &str| session.put_back([kept], None).await.skills;
+    assert_eq!(put_back(&a[..a.len() - 1]).await, ["a"]);
+    assert_eq!(put_back(&a.replace("Do it.", "Undo it.")).await, ["a"]);
+    assert!(put_back(&format!("Earlier:\n{a}\nLater.")).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_budget_that_forces_one_out_says_which() {
+    let library = Library::of(&["b"]).skill("a", "", &"word ".repeat(500)).skill("c", "", &"word ".repeat(100));
+    let session = library.session().await;
+    for name in ["a", "b", "c"] {
+        session.load(name, None).await.unwrap();
+    }
+    let section = session.put_back([], Some(400)).await;
+    assert_eq!(section.skills, ["b", "c"], "the first that was loaded is the first to go");
+    assert_eq!(section.dropped, ["a"]);
+    let last = section.text.lines().last().unwrap();
+    assert!(last.starts_with("Skill 'a' was unloaded: its text takes "), "{last}");
+    assert!(last.ends_with("Use `load_skill(\"a\")` if you need it again."), "{last}");
+    let unloaded = SkillDelta::Unloaded { name: "a".into(), reason: UnloadReason::Budget };
+    assert_eq!(section.deltas, [unloaded]);
+    assert_eq!(loaded(&session), ["b", "c"]);
+    session.load("a", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn documents_are_put_back_with_their_skill() {
+    let library = Library::new().web_research();
+    let session = library.session().await;
+    let loaded = session.load("web-research", None).await.unwrap().text;
+    let documents = session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap().text;
+    assert!(session.put_back([&*loaded, &*documents], None).await.text.is_empty());
+    let section = session.put_back([loaded.as_str()], None).await;
+    assert!(section.text.contains("Use two.") && !section.text.contains("Search, then read."));
+}
+
+/// After a restart the text is read again.
+#[tokio::test]
+async fn a_restored_session_puts_everything_back() {
+    let library = Library::new().web_research().skill("b", "", "Note $ARGUMENTS.");
+    let session = library.session().await;
+    session.load("web-research", None).await.unwrap();
+    session.load("b", Some("tides")).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    let before = session.put_back([], None).await;
+    let restored = library.builder().restore(session.save()).start().await;
+    let after = restored.put_back([], None).await;
+    assert_eq!(after, before);
+    assert!(after.text.contains("Note tides."));
+    assert!(after.deltas.is_empty());
+}
+
+#[tokio::test]
+async fn a_skill_that_is_gone_after_a_restart_is_named() {
+    let library = Library::of(&["a", "b"]);
+    let session = library.session().await;
+    session.load("a", None).await.unwrap();
+    session.load("b", None).await.unwrap();
+    let saved = session.save();
+    library.remove("a");
+    let restored = library.builder().restore(saved).start().await;
+    assert_eq!(restored.stale().len(), 1);
+    let section = restored.put_back([], None).await;
+    assert_eq!((section.skills, section.dropped), (vec!["b".to_owned()], vec!["a".to_owned()]));
+    assert!(section.text.contains("Skill 'a' was unloaded: it is no longer available."));
+    assert!(restored.stale().is_empty());
+}
+
+/// While the session lives, a deleted document does not take the instructions away.
+#[tokio::test]
+async fn a_skill_that_is_deleted_while_it_is_loaded_stays() {
+    let library = Library::of(&["a"]);
+    let session = library.session().await;
+    session.load("a", None).await.unwrap();
+    library.remove("a");
+    session.refresh(&library.catalog()).await;
+    assert_eq!(session.stale().len(), 1);
+    assert!(session.prompt().text.contains("The loaded skill 'a' is no longer available."));
+    assert!(session.put_back([], None).await.text.contains("Do it."));
+    session.unload("a").unwrap();
+    assert!(session.stale().is_empty());
+}
+
+#[tokio::test]
+async fn a_changed_document_is_put_back_as_it_is_now() {
+    let library = Library::of(&["a"]);
+    let session = library.session().await;
+    let before = session.load("a", None).await.unwrap().text;
+    library.write("a/SKILL.md", "---\nname: a\ndescription: Looks after a.\n---\nDo it better.\n");
+    session.refresh(&library.catalog()).await;
+    let section = session.put_back([before.as_str()], None).await;
+    assert!(section.text.contains("Do it better."), "{}", section.text);
+    assert!(matches!(&section.deltas[..], [SkillDelta::Reloaded { .. }]));
+    assert!(session.put_back([section.text.as_str()], None).await.text.is_empty());
+}
+
+#[tokio::test]
+async fn unloaded_text_leaves_a_stub_when_told() {
+    let library = Library::of(&["a", "b"]);
+    let keeps = library.session().await;
+    let text = keeps.load("a", None).await.unwrap().text;
+    keeps.unload("a").unwrap();
+    assert_eq!(keeps.without_unloaded(&text), None);
+
+    let session =
+        library.session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub).await;
+    let a = session.load("a", None).await.unwrap().text;
+    let b = session.load("b", None).await.unwrap().text;
+    let history = format!("before\n{a}\nbetween\n{b}\nafter");
+    assert_eq!(session.without_unloaded(&history), None);
+    session.unload("a").unwrap();
+    assert_eq!(
+        session.without_unloaded(&history).unwrap(),
+        format!("before\n[Skill 'a' was unloaded; its text was removed from here.]\nbetween\n{b}\nafter")
+    );
+}
+
+#[tokio::test]
+async fn lifetimes_end() {
+    let library = Library::of(&["a"]);
+    for (lifetime, calls, turns) in [(Lifetime::Once, 0, 0), (Lifetime::Turn, 1, 0), (Lifetime::Session, 1, 1)] {
+        let session = library.session_with(Dialect::DeepAgents, |options| options.lifetime = lifetime).await;
+        session.load("a", None).await.unwrap();
+        session.after_model_call();
+        assert_eq!(loaded(&session).len(), calls, "{lifetime:?}");
+        session.end_turn();
+        assert_eq!(loaded(&session).len(), turns, "{lifetime:?}");
+    }
+}
+
+/// The system message has the text on every call, whatever was summarised.
+#[tokio::test]
+async fn the_system_message_needs_no_putting_back() {
+    let library = Library::of(&["a"]);
+    let session = library.session_in(Dialect::Trpc).await;
+    session.load("a", None).await.unwrap();
+    let section = session.loaded_section().await;
+    assert!(section.text.starts_with("## Loaded Skills\n\n<skill name=\"a\""));
+    assert_eq!(session.loaded_section().await, section);
+    assert!(session.put_back([], None).await.text.is_empty());
+    session.end_turn();
+    assert!(session.loaded_section().await.text.is_empty());
+}

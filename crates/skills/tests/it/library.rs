@@ -1,0 +1,164 @@
+//! A library of skills on the disk, and sessions over it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use prowess_catalog::{
+    Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, Root, ScanOptions, SkillEntry,
+    SkillText,
+};
+use prowess_permission::{Permissions, Policy};
+use prowess_skills::{
+    Budgets, Dialect, LocalFiles, Secret, SessionBuilder, SessionOptions, SkillFiles, SkillSession,
+};
+
+/// A directory of skills that is gone when it is dropped.
+pub(crate) struct Library(tempfile::TempDir);
+
+impl Library {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Skills without files of their own.
+    pub(crate) fn of(names: &[&str]) -> Self {
+        names.iter().fold(Self::new(), |library, name| library.skill(name, "", "Do it."))
+    }
+
+    /// A skill with more frontmatter than a name and a description, and with a body.
+    pub(crate) fn skill(self, name: &str, fields: &str, body: &str) -> Self {
+        let text = format!("---\nname: {name}\ndescription: Looks after {name}.\n{fields}---\n{body}\n");
+        self.file(&format!("{name}/SKILL.md"), text)
+    }
+
+    /// The skill that most tests are about: with scripts and references, and with documents.
+    pub(crate) fn web_research(self) -> Self {
+        let text = "---\nname: web-research\ndescription: Research topics using web search\nallowed-tools: search read_file\n---\n\n# Web Research\n\nSearch, then read.\n";
+        self.file("web-research/SKILL.md", text)
+            .file("web-research/scripts/fetch.py", "print()\n")
+            .file("web-research/scripts/rank.py", "print()\n")
+            .file("web-research/references/sources.md", "# Sources\n\nUse two.\n")
+    }
+
+    pub(crate) fn file(self, path: &str, contents: impl AsRef<[u8]>) -> Self {
+        self.write(path, contents);
+        self
+    }
+
+    pub(crate) fn write(&self, path: &str, contents: impl AsRef<[u8]>) {
+        let path = self.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, contents).unwrap();
+    }
+
+    pub(crate) fn remove(&self, path: &str) {
+        let path = self.join(path);
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn join(&self, path: &str) -> PathBuf {
+        self.path().join(path)
+    }
+
+    pub(crate) fn catalog(&self) -> Catalog {
+        Catalog::discover(&[Root::explicit(self.path())], &ScanOptions::default())
+    }
+
+    /// A session's builder with a secret that is no secret, so that answers are always the same.
+    pub(crate) fn builder(&self) -> SessionBuilder {
+        SkillSession::builder(self.catalog()).secret(Secret::from_bytes([7; 16]))
+    }
+
+    pub(crate) async fn session(&self) -> SkillSession {
+        self.builder().start().await
+    }
+
+    pub(crate) async fn session_in(&self, dialect: Dialect) -> SkillSession {
+        self.session_with(dialect, |_| {}).await
+    }
+
+    pub(crate) async fn session_with(&self, dialect: Dialect, change: impl FnOnce(&mut SessionOptions)) -> SkillSession {
+        let mut options = SessionOptions::new(dialect);
+        change(&mut options);
+        self.builder().options(options).start().await
+    }
+
+    pub(crate) async fn session_of(&self, max_loaded_skills: usize) -> SkillSession {
+        self.session_with(Dialect::DeepAgents, |options| options.budgets = Budgets::new(max_loaded_skills, None))
+            .await
+    }
+
+    pub(crate) async fn session_under(&self, policy: Policy) -> SkillSession {
+        self.builder().permissions(Permissions::unattended(policy)).start().await
+    }
+
+    /// `text` with the library's directory called `/skills`.
+    pub(crate) fn told(&self, text: &str) -> String {
+        text.replace(&*self.path().to_string_lossy(), "/skills")
+    }
+}
+
+/// The names of what is loaded, in order.
+pub(crate) fn loaded(session: &SkillSession) -> Vec<String> {
+    session.state().names().map(str::to_owned).collect()
+}
+
+/// The local disk, counting what is asked of it; it can be told to fail.
+#[derive(Debug, Default)]
+pub(crate) struct CountedFiles {
+    pub(crate) texts: AtomicUsize,
+    pub(crate) listings: AtomicUsize,
+    pub(crate) documents: AtomicUsize,
+    pub(crate) breaks_listings: bool,
+}
+
+impl CountedFiles {
+    pub(crate) fn shared() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub(crate) fn broken() -> Arc<Self> {
+        Arc::new(Self { breaks_listings: true, ..Self::default() })
+    }
+
+    pub(crate) fn count(counter: &AtomicUsize) -> usize {
+        counter.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl SkillFiles for CountedFiles {
+    async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
+        self.texts.fetch_add(1, Ordering::SeqCst);
+        LocalFiles.text(entry).await
+    }
+
+    async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
+        self.listings.fetch_add(1, Ordering::SeqCst);
+        if self.breaks_listings {
+            let mut nothing = LocalFiles.resources(entry, depth).await;
+            nothing.files.clear();
+            return nothing;
+        }
+        LocalFiles.resources(entry, depth).await
+    }
+
+    async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
+        LocalFiles.documents(entry).await
+    }
+
+    async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
+        self.documents.fetch_add(1, Ordering::SeqCst);
+        LocalFiles.document(entry, path).await
+    }
+}

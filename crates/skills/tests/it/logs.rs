@@ -1,0 +1,104 @@
+//! What a session logs.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use prowess_skills::{Budgets, SessionOptions};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::library::Library;
+
+/// Keeps the fields of every event of this crate.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<BTreeMap<&'static str, String>>>>);
+
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("prowess_skills")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        fields.0.insert("level", event.metadata().level().to_string());
+        self.0.lock().unwrap().push(fields.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn every_change_and_every_failure_is_logged() {
+    let library = Library::of(&["a", "b", "gone"]).web_research();
+    library.remove("a/SKILL.md");
+    library.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n");
+    let recorder = Recorder::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    tracing::subscriber::with_default(recorder.clone(), || {
+        runtime.block_on(async {
+            let mut options = SessionOptions::default();
+            options.budgets = Budgets::new(2, None);
+            let session = library.builder().options(options).start().await;
+            session.load("web-research", None).await.unwrap();
+            session.load("a", None).await.unwrap();
+            session.load("b", None).await.unwrap_err();
+            session.unload("web-research").unwrap();
+            library.remove("gone");
+            session.load("gone", None).await.unwrap_err();
+        });
+    });
+    let events = recorder.0.lock().unwrap();
+    let told: Vec<String> =
+        events.iter().map(|event| library.told(&format!("{} {}", event["level"], event["message"]))).collect();
+    assert_eq!(
+        told,
+        [
+            "INFO Skill 'web-research' loaded (3 resources discovered)",
+            "INFO Skill 'a' loaded (0 resources discovered)",
+            "WARN Skill loading limit reached (2/2)",
+            "INFO Skill 'web-research' unloaded (1/2 slots available)",
+            "ERROR Failed to read SKILL.md at /skills/gone/SKILL.md",
+        ]
+    );
+    assert_eq!(events[0]["skill"], "\"web-research\"");
+    assert_eq!(events[0]["resources"], "3");
+    assert_eq!(events[3]["reason"], "Asked");
+}
+
+#[test]
+fn resources_that_cannot_be_listed_are_logged() {
+    let library = Library::of(&["deploy"]);
+    let recorder = Recorder::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    tracing::subscriber::with_default(recorder.clone(), || {
+        runtime.block_on(async {
+            let session = library.builder().files(crate::library::FailingListings::of(&library)).start().await;
+            session.load("deploy", None).await.unwrap();
+        });
+    });
+    let events = recorder.0.lock().unwrap();
+    assert_eq!(events[0]["level"], "WARN");
+    assert!(events[0]["message"].starts_with("Failed to list resources for skill 'deploy'"), "{events:?}");
+}

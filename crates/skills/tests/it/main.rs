@@ -1,0 +1,19 @@
+//! Sessions as their users meet them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod compaction;
+mod concurrency;
+mod dialects;
+mod documents;
+mod gate;
+mod hostile;
+mod invocation;
+mod library;
+mod logs;
+mod messages;
+mod policies;
+mod properties;
+mod refresh;
+mod saving;
+mod seeds;

@@ -1,0 +1,93 @@
+//! State that is saved and restored.
+
+use prowess_skills::{Choice, Dialect, STATE_VERSION, SavedState, SelectMode};
+use serde_json::{Value, json};
+
+use crate::library::{Library, loaded};
+
+fn restored(value: &Value) -> Result<SavedState, String> {
+    serde_json::from_value(value.clone()).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn the_document_is_what_it_always_was() {
+    let library = Library::new().web_research();
+    let session = library.session_in(Dialect::Trpc).await;
+    session.load("web-research", None).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    let mut value = serde_json::to_value(session.save()).unwrap();
+    assert_eq!(value["version"], STATE_VERSION);
+    // How long the directory's name is does not matter here.
+    value["skill_details"]["web-research"]["tokens"] = json!("#");
+    value["skill_docs"]["web-research"]["documents"][0]["tokens"] = json!("#");
+    insta::assert_snapshot!(library.told(&serde_json::to_string_pretty(&value).unwrap()));
+}
+
+#[tokio::test]
+async fn a_session_goes_on_where_it_was_saved() {
+    let library = Library::new().web_research().skill("b", "", "B.");
+    let session = library.session().await;
+    session.load("b", None).await.unwrap();
+    session.load("web-research", None).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    let text = serde_json::to_string(&session.save()).unwrap();
+    let saved: SavedState = serde_json::from_str(&text).unwrap();
+    let restored = library.builder().restore(saved).start().await;
+    assert_eq!(restored.state(), session.state());
+    assert_eq!(restored.prompt(), session.prompt());
+    assert_eq!(loaded(&restored), ["b", "web-research"]);
+    restored.unload("b").unwrap();
+}
+
+/// Without a secret of its own a restored session goes on with the one that was saved.
+#[tokio::test]
+async fn frames_stay_the_same_across_a_restart() {
+    let library = Library::of(&["a"]);
+    let session = prowess_skills::SkillSession::builder(library.catalog()).start().await;
+    let text = session.load("a", None).await.unwrap().text;
+    let other = prowess_skills::SkillSession::builder(library.catalog()).start().await;
+    assert_ne!(other.load("a", None).await.unwrap().text, text, "every session has its own secret");
+    let restored = prowess_skills::SkillSession::builder(library.catalog()).restore(session.save()).start().await;
+    assert!(restored.put_back([text.as_str()], None).await.text.is_empty());
+}
+
+#[tokio::test]
+async fn what_another_implementation_saved_is_understood() {
+    let library = Library::of(&["a", "b"]);
+    let path = library.join("a/SKILL.md");
+    let saved = restored(&json!({
+        "version": 1,
+        "skills_metadata": [{"name": "a", "description": "A.", "path": path}],
+        "skills_loaded": ["a", "a"],
+        "skill_resources": {"a": [], "zzz": [{"path": "/x", "type": "script", "skill_name": "zzz"}]},
+        "skill_docs": {"zzz": {"all": true, "documents": []}},
+        "more": "than we know",
+    }))
+    .unwrap();
+    let session = library.builder().restore(saved).start().await;
+    assert_eq!(loaded(&session), ["a"]);
+    assert!(session.state().all_selections().is_empty());
+    assert!(session.state().all_resources().keys().all(|name| name == "a"));
+    assert!(session.put_back([], None).await.text.contains("Do it."));
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused() {
+    let newer = restored(&json!({"version": STATE_VERSION + 1})).unwrap_err();
+    assert_eq!(newer, "the state has version 2, and this program knows 1: update it, or begin a new session");
+    let damaged = restored(&json!({"version": 1, "frame_secret": "zz"})).unwrap_err();
+    assert!(damaged.contains("begin a new session"), "{damaged}");
+    assert!(restored(&json!({})).unwrap_err().contains("version"));
+}
+
+/// One agent's session has nothing of another's, though both share a catalog.
+#[tokio::test]
+async fn sessions_share_nothing_but_the_catalog() {
+    let library = Library::of(&["a"]);
+    let (parent, child) = (library.session().await, library.session().await);
+    parent.load("a", None).await.unwrap();
+    assert!(loaded(&child).is_empty());
+    child.load("a", None).await.unwrap();
+    child.unload("a").unwrap();
+    assert_eq!(loaded(&parent), ["a"]);
+}
