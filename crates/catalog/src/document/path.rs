@@ -55,7 +55,7 @@ impl PathRefusal {
             Self::Hidden => "give the file a name without a leading dot",
             Self::TooDeep => "move the file up",
             Self::Manifest => "load the skill to read it",
-            Self::NotADocument => "use a tool for files or a run for other files",
+            Self::NotADocument => "read other files with a tool for files, or use them in a run",
             Self::OtherSkill => "ask that skill for it",
         }
     }
