@@ -257,13 +257,13 @@ impl SkillEntry {
         Ok(text)
     }
 
-    /// Lists the skill's files in the backend that it was found in, with one listing of its directory
-    /// and one of each standard directory that it has.
-    pub async fn resources_in(&self, backend: &dyn Backend) -> Resources {
+    /// [`SkillEntry::resources`] in the backend that the skill was found in, with one listing of its
+    /// directory and one of each directory that is looked into.
+    pub async fn resources_in(&self, backend: &dyn Backend, depth: usize) -> Resources {
         let mut resources = Resources::default();
         let directory = self.skill.location.directory();
-        let mut pending = vec![(directory.to_owned(), None)];
-        while let Some((path, kind)) = pending.pop() {
+        let mut pending = vec![(directory.to_owned(), None, depth.saturating_add(1))];
+        while let Some((path, kind, depth)) = pending.pop() {
             let listed = match VirtualPath::parse(&path) {
                 Ok(path) => backend.ls(&path).await,
                 Err(error) => Err(error),
@@ -282,7 +282,12 @@ impl SkillEntry {
                 match (entry.kind, kind) {
                     (EntryKind::Directory, None) => {
                         let standard = ResourceKind::of_directory(name);
-                        pending.extend(standard.map(|kind| (entry.path.as_str().to_owned(), Some(kind))));
+                        pending.extend(
+                            standard.map(|kind| (entry.path.as_str().to_owned(), Some(kind), depth - 1)),
+                        );
+                    }
+                    (EntryKind::Directory, Some(_)) if depth > 1 => {
+                        pending.push((entry.path.as_str().to_owned(), kind, depth - 1));
                     }
                     (EntryKind::File, None) if name == MANIFEST => {}
                     (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => resources.capped = true,

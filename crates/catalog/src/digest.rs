@@ -1,6 +1,7 @@
 //! Content digests.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The SHA-256 of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +39,50 @@ impl fmt::Debug for Digest {
     }
 }
 
+/// A text that is not a [`Digest`] as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DigestError;
+
+impl fmt::Display for DigestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a digest is `sha256:` and 64 lowercase hexadecimal digits")
+    }
+}
+
+impl std::error::Error for DigestError {}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    /// Takes back exactly what [`Digest`] shows itself as: a digest has one spelling.
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let digits = text.strip_prefix("sha256:").ok_or(DigestError)?.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return Err(DigestError);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            for &digit in pair {
+                let value = match digit {
+                    b'0'..=b'9' => digit - b'0',
+                    b'a'..=b'f' => digit - b'a' + 10,
+                    _ => return Err(DigestError),
+                };
+                *byte = *byte << 4 | value;
+            }
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(feature = "serde")]
 impl serde::Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -55,5 +100,18 @@ mod tests {
             Digest::of(b"abc").to_string(),
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[test]
+    fn a_digest_is_read_back_in_its_one_spelling() {
+        let digest = Digest::of(b"abc");
+        let text = digest.to_string();
+        assert_eq!(text.parse(), Ok(digest));
+        let loud = text.to_uppercase().replace("SHA", "sha");
+        for other in
+            ["", "sha256:", &text[7..], &text[..70], &format!("{text}0"), &loud, &text.replace('a', "é")]
+        {
+            assert_eq!(other.parse::<Digest>(), Err(DigestError), "{other}");
+        }
     }
 }

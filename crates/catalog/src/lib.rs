@@ -35,6 +35,7 @@ mod catalog;
 mod check;
 mod diagnostic;
 mod digest;
+mod document;
 mod fields;
 mod frame;
 mod frontmatter;
@@ -70,7 +71,11 @@ pub use backend::scan_backend;
 pub use catalog::{Catalog, CatalogDiff, Shadowed, SkillEntry};
 pub use check::{CheckReport, Profile, check, check_directory};
 pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};
-pub use digest::Digest;
+pub use digest::{Digest, DigestError};
+pub use document::{
+    DOCUMENT_DEPTH, Document, DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS,
+    PathRefusal,
+};
 pub use fields::{EXTENSION_FIELDS, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SPEC_FIELDS};
 pub use frame::{Frame, Framed};
 pub use frontmatter::MAX_FRONTMATTER;

@@ -141,6 +141,11 @@ pub(crate) fn size(directory: &OwnedFd, name: &str) -> u64 {
     fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| FileStamp::of(&stat).size)
 }
 
+/// Whether `directory` has something of this name, be it a link that leads nowhere.
+pub(crate) fn has_entry(directory: &OwnedFd, name: &str) -> bool {
+    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
 /// When a scan began, in nanoseconds since 1970, to tell which stamps can be relied on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(i64);
@@ -198,10 +203,16 @@ pub(crate) fn read_whole(file: &OwnedFd, size: u64) -> io::Result<WholeFile> {
     if size > MAX_MANIFEST {
         return Ok(WholeFile::TooLarge);
     }
-    let mut bytes = Vec::new();
-    let mut limited = io::Read::take(std::fs::File::from(file.try_clone()?), MAX_MANIFEST + 1);
-    io::Read::read_to_end(&mut limited, &mut bytes)?;
+    let bytes = read_first(file, MAX_MANIFEST + 1)?;
     Ok(if bytes.len() as u64 > MAX_MANIFEST { WholeFile::TooLarge } else { WholeFile::Bytes(bytes) })
+}
+
+/// Reads the first `max` bytes of a file, or all that it has.
+pub(crate) fn read_first(file: &OwnedFd, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut limited = io::Read::take(std::fs::File::from(file.try_clone()?), max);
+    io::Read::read_to_end(&mut limited, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// The kind of a directory's entry.

@@ -124,6 +124,14 @@ impl PartialEq<str> for SkillName {
 }
 
 #[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for SkillName {
+    /// Through [`SkillName::parse`]: what it refuses is refused.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "serde")]
 impl serde::Serialize for SkillName {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)

@@ -17,7 +17,7 @@ pub const MAX_RESOURCES: usize = 2000;
 
 /// What a resource is, by the directory it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum ResourceKind {
     /// In `assets/`.
     Asset,
@@ -110,11 +110,7 @@ impl SkillEntry {
     /// directories to `depth` levels (1: their own files only).
     pub fn resources(&self, depth: usize) -> Resources {
         let mut resources = Resources::default();
-        let opened = self.open_base().and_then(|base| {
-            let below = self.below();
-            Ok(local::open_directory_at(base.as_fd(), below, Follow::Never)?)
-        });
-        match opened {
+        match self.open_own_directory() {
             Ok(directory) => collect(&directory, self.skill.location.directory(), depth, &mut resources),
             Err(error) => resources.diagnostics.push(unlisted(self.skill.location.directory(), &error)),
         }
@@ -128,7 +124,7 @@ fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
 }
 
 fn collect(directory: &OwnedFd, shown: &str, depth: usize, resources: &mut Resources) {
-    let mut pending = vec![(String::new(), None, depth + 1)];
+    let mut pending = vec![(String::new(), None, depth.saturating_add(1))];
     while let Some((path, kind, depth)) = pending.pop() {
         let listed = local::open_directory_at(directory.as_fd(), &path, Follow::Never)
             .map_err(io::Error::from)

@@ -238,6 +238,12 @@ impl SkillEntry {
         }
     }
 
+    /// Opens the skill's own directory.
+    pub(crate) fn open_own_directory(&self) -> io::Result<OwnedFd> {
+        let base = self.open_base()?;
+        Ok(local::open_directory_at(base.as_fd(), self.below(), Follow::Never)?)
+    }
+
     /// The skill's directory below [`SkillEntry::open_base`].
     pub(crate) fn below(&self) -> &str {
         self.directory[self.link.len()..].trim_start_matches('/')

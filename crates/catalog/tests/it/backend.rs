@@ -23,6 +23,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("/skills/a/SKILL.md", skill("a")),
         ("/skills/a/scripts/run.sh", b"echo".to_vec()),
+        ("/skills/a/scripts/lib/deep/er.py", b"1".to_vec()),
         ("/skills/a/references/notes.md", b"Notes.".to_vec()),
         ("/skills/a/LICENSE", b"MIT".to_vec()),
         ("/skills/a/other/deep.txt", b"x".to_vec()),
@@ -245,7 +246,7 @@ fn texts_and_files_come_from_the_backend() {
         assert_eq!((text.body(), text.changed), ("Follow the steps.", false));
         assert_eq!(backend.take(), ["read /skills/a/SKILL.md"]);
 
-        let resources = entry.resources_in(&backend).await;
+        let resources = entry.resources_in(&backend, 1).await;
         let shown: Vec<_> =
             resources.files.iter().map(|file| (file.path.as_str(), file.kind, file.size)).collect();
         assert_eq!(
@@ -260,6 +261,10 @@ fn texts_and_files_come_from_the_backend() {
         let mut listed = backend.take();
         listed.sort();
         assert_eq!(listed, ["ls /skills/a", "ls /skills/a/references", "ls /skills/a/scripts"]);
+        for (depth, files) in [(0, 3), (1, 3), (2, 3), (3, 4), (usize::MAX, 4)] {
+            assert_eq!(entry.resources_in(&backend, depth).await.files.len(), files, "{depth}");
+        }
+        backend.take();
 
         let rewrite = async |contents: Vec<u8>| {
             fill(&backend, &[("/skills/a/SKILL.md", contents)]).await;

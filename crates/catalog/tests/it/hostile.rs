@@ -1,18 +1,22 @@
-//! Directories and documents made to do harm: every discovery case, by its number.
+//! Directories and documents made to do harm: every case of discovery and of documents, by its number.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use prowess_backend::MemoryBackend;
 use prowess_catalog::{
-    Activation, Catalog, CatalogView, Code, Frame, Links, MAX_MANIFEST, ManualSkills, NameError,
-    OverviewOptions, ReadError, Root, ScanOptions, Severity, Skill, SkillName,
+    Activation, Catalog, CatalogView, Code, DocumentError, DocumentText, Documents, Frame, Links,
+    MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_MANIFEST, ManualSkills, NameError, OverviewOptions, PathRefusal,
+    ReadError, Root, ScanOptions, Severity, Skill, SkillEntry, SkillName, scan_backend,
 };
 use rustix::fs::{CWD, FileType, Mode};
 
 use crate::tree::{
-    Tree, errors, in_memory, in_time, manifest, names, options, processor_time, without_rights, yaml_text,
+    Tree, block_on, errors, fill, in_memory, in_time, manifest, names, options, processor_time,
+    without_rights, yaml_text,
 };
 
 const EVERY_POLICY: [Links; 3] = [Links::Never, Links::WithinRoot, Links::Anywhere];
@@ -545,6 +549,256 @@ fn case_20_a_shadowing_skill_has_an_identity_of_its_own() {
     assert_eq!(identity(&[user.root()]), approved);
     user.write("deploy/SKILL.md", manifest("deploy", "Looks after deploy. Use it when asked!"));
     assert_ne!(identity(&[user.root()]), approved);
+}
+
+/// A skill `tides` with some documents, on the disk and in memory.
+struct Tides {
+    tree: Tree,
+    local: Arc<SkillEntry>,
+    memory: MemoryBackend,
+    remote: Arc<SkillEntry>,
+}
+
+impl Tides {
+    /// `documents` by their paths in the skill; beside it lies a secret.
+    fn with(documents: &[(String, Vec<u8>)]) -> Self {
+        let tree = Tree::in_memory().skill("skills/tides").file("secret.md", "secret");
+        let memory = MemoryBackend::new();
+        let text = std::fs::read(tree.join("skills/tides/SKILL.md")).unwrap();
+        let remote = block_on(async {
+            let beside = ("/secret.md", b"secret".to_vec());
+            fill(&memory, &[("/skills/tides/SKILL.md", text), beside]).await;
+            for (path, contents) in documents {
+                tree.write(&format!("skills/tides/{path}"), contents);
+                fill(&memory, &[(&format!("/skills/tides/{path}"), contents.clone())]).await;
+            }
+            let root = Root::explicit("/skills").in_backend().into();
+            let scan = scan_backend(&memory, &root, &ScanOptions::default(), None).await;
+            Arc::clone(Catalog::empty().assembled([scan]).get("tides").unwrap())
+        });
+        let local = Arc::clone(tree.discover().get("tides").unwrap());
+        Self { tree, local, memory, remote }
+    }
+
+    /// What the disk and the memory list.
+    fn documents(&self) -> [Documents; 2] {
+        [self.local.documents(), block_on(self.remote.documents_in(&self.memory))]
+    }
+
+    /// What the disk and the memory give for `path`.
+    fn read(&self, path: &str) -> [Result<DocumentText, DocumentError>; 2] {
+        [self.local.read_document(path), block_on(self.remote.read_document_in(&self.memory, path))]
+    }
+
+    fn assert_refused(&self, path: &str, refusal: PathRefusal) {
+        for read in self.read(path) {
+            let error = read.unwrap_err();
+            let told = error.to_string();
+            assert!(
+                matches!(error, DocumentError::Refused { why, .. } if why == refusal),
+                "{path:?}: {told}"
+            );
+            assert!(!told.contains(char::is_control), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn case_21_document_paths_upwards_are_refused() {
+    let tides = Tides::with(&[("references/a.md".to_owned(), b"a".to_vec())]);
+    for path in [
+        "../../secret.md",
+        "..",
+        "../..",
+        "references/../../../secret.md",
+        "references/../references/a.md",
+        "./references/a.md",
+        "references/./a.md",
+        "references/..",
+    ] {
+        tides.assert_refused(path, PathRefusal::DotPart);
+    }
+    assert!(tides.read("references/a.md").iter().all(Result::is_ok));
+}
+
+#[test]
+fn case_22_absolute_encoded_and_backslashed_document_paths_are_refused() {
+    let tides = Tides::with(&[]);
+    let absolute = tides.tree.join("secret.md");
+    for path in [absolute.to_str().unwrap(), "/secret.md", "//secret.md", "/"] {
+        tides.assert_refused(path, PathRefusal::Absolute);
+    }
+    for path in ["%2e%2e/%2e%2e/secret.md", "..%2f..%2Fsecret.md", "%2E%2E%5C..%5csecret.md", "a%2eb.md"] {
+        tides.assert_refused(path, PathRefusal::Encoded);
+    }
+    for path in ["..\\..\\secret.md", "\\secret.md", "C:\\secret.md", "a/..\\secret.md"] {
+        tides.assert_refused(path, PathRefusal::Backslash);
+    }
+    tides.assert_refused("../../secret.md\0.md", PathRefusal::DotPart);
+    tides.assert_refused("secret\0.md", PathRefusal::Unprintable('\0'));
+    tides.assert_refused("a//secret.md", PathRefusal::EmptyPart);
+}
+
+#[test]
+fn case_23_links_lead_to_no_document() {
+    let tides = Tides::with(&[("real/a.md".to_owned(), b"a".to_vec())]);
+    let outside = Tree::new().skill("tides").file("tides/a.md", "secret").file("tides/real/a.md", "secret");
+    let skill = tides.tree.join("skills/tides");
+    symlink(outside.join("tides/a.md"), skill.join("out.md")).unwrap();
+    symlink("../../secret.md", skill.join("up.md")).unwrap();
+    symlink("real/a.md", skill.join("inside.md")).unwrap();
+    symlink("gone.md", skill.join("broken.md")).unwrap();
+    symlink("loop.md", skill.join("loop.md")).unwrap();
+    symlink(outside.join("tides"), skill.join("parent")).unwrap();
+    symlink("real", skill.join("within")).unwrap();
+    let paths = |entry: &SkillEntry| -> Vec<String> {
+        entry.documents().files.into_iter().map(|file| file.path).collect()
+    };
+    for links in EVERY_POLICY {
+        let catalog = tides.tree.discover_with(|options| options.links = links);
+        let entry = catalog.get("tides").unwrap();
+        assert_eq!(paths(entry), ["real/a.md"], "{links:?}");
+        for path in ["out.md", "up.md", "inside.md", "broken.md", "loop.md", "parent/a.md", "within/a.md"] {
+            let error = entry.read_document(path).unwrap_err();
+            assert!(matches!(error, DocumentError::NotAFile { .. }), "{links:?} {path}: {error}");
+        }
+        assert_eq!(entry.read_document("real/a.md").unwrap().text, "a");
+    }
+
+    // A directory in the skill is swapped for a link after the skill was found.
+    std::fs::rename(skill.join("real"), skill.join("moved")).unwrap();
+    symlink(outside.join("tides/real"), skill.join("real")).unwrap();
+    let error = tides.local.read_document("real/a.md").unwrap_err();
+    assert!(matches!(error, DocumentError::NotAFile { .. }), "{error}");
+    assert_eq!(paths(&tides.local), ["moved/a.md"]);
+
+    // And now the skill's own directory.
+    std::fs::rename(&skill, tides.tree.join("skills/aside")).unwrap();
+    symlink(outside.join("tides"), &skill).unwrap();
+    for path in ["a.md", "real/a.md"] {
+        let error = tides.local.read_document(path).unwrap_err();
+        assert!(matches!(error, DocumentError::NotAFile { .. }), "{error}");
+    }
+    let documents = tides.local.documents();
+    assert_eq!((documents.files.len(), documents.diagnostics.len()), (0, 1));
+}
+
+#[test]
+fn case_23_a_directory_swapped_again_and_again_never_gives_the_secret() {
+    let tides = Tides::with(&[("real/a.md".to_owned(), b"a".to_vec())]);
+    let skill = tides.tree.join("skills/tides");
+    let outside = Tree::new().file("a.md", "secret");
+    symlink(outside.path(), skill.join("link")).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let (real, link) = (skill.join("real"), skill.join("link"));
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &real, CWD, &link, flags).unwrap();
+            }
+        });
+        for _ in 0..2000 {
+            if let Ok(read) = tides.local.read_document("real/a.md") {
+                assert_eq!(read.text, "a");
+            }
+            assert!(tides.local.documents().files.iter().all(|file| file.size == 1));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn case_24_documents_over_a_cap_are_flagged() {
+    let limit = usize::try_from(MAX_DOCUMENT_BYTES).unwrap();
+    let straddling = [vec![b'x'; limit - 1], "é and more".as_bytes().to_vec()].concat();
+    let tides = Tides::with(&[
+        ("full.md".to_owned(), vec![b'x'; limit]),
+        ("over.md".to_owned(), vec![b'x'; limit + 1]),
+        ("straddling.md".to_owned(), straddling.clone()),
+        ("cut.md".to_owned(), straddling[..limit].to_vec()),
+    ]);
+    for (path, length, size, truncated) in [
+        ("full.md", limit, limit, false),
+        ("over.md", limit, limit + 1, true),
+        ("straddling.md", limit - 1, straddling.len(), true),
+    ] {
+        for read in tides.read(path) {
+            let read = read.unwrap();
+            assert_eq!(
+                (read.text.len(), read.size, read.truncated),
+                (length, size as u64, truncated),
+                "{path}"
+            );
+        }
+    }
+    // A character that the file itself cuts off is no text.
+    for read in tides.read("cut.md") {
+        assert!(matches!(read, Err(DocumentError::Binary { .. })));
+    }
+    // A file that nobody could read whole.
+    let endless = std::fs::File::options().write(true).open(tides.tree.join("skills/tides/over.md")).unwrap();
+    endless.set_len(1 << 40).unwrap();
+    let entry = Arc::clone(&tides.local);
+    let read = in_time(move || entry.read_document("over.md")).unwrap();
+    assert_eq!((read.text.len(), read.size, read.truncated), (limit, 1 << 40, true));
+
+    let many: Vec<_> = (0..MAX_DOCUMENTS + 10).map(|n| (format!("d/{n:04}.md"), b"x".to_vec())).collect();
+    for documents in Tides::with(&many).documents() {
+        assert_eq!((documents.files.len(), documents.capped), (MAX_DOCUMENTS, true));
+        // Always the same ones.
+        assert_eq!(documents.files.last().unwrap().path, format!("d/{:04}.md", MAX_DOCUMENTS - 1));
+    }
+    let spread: Vec<_> = (0..MAX_DOCUMENTS + 1).map(|n| (format!("{n:04}/a.md"), b"x".to_vec())).collect();
+    for documents in Tides::with(&spread).documents() {
+        assert_eq!((documents.files.len(), documents.capped), (MAX_DOCUMENTS, true));
+    }
+    for documents in Tides::with(&many[..MAX_DOCUMENTS]).documents() {
+        assert_eq!((documents.files.len(), documents.capped), (MAX_DOCUMENTS, false));
+    }
+
+    // Very many directories with nothing in them, but for the last.
+    let tides = Tides::with(&[]);
+    for number in 0..3000 {
+        std::fs::create_dir(tides.tree.join(&format!("skills/tides/{number:04}"))).unwrap();
+    }
+    tides.tree.write("skills/tides/zzz/a.md", "x");
+    let documents = tides.local.documents();
+    assert_eq!((documents.files.len(), documents.capped), (0, true));
+    let codes: Vec<Code> = documents.diagnostics.iter().map(|found| found.code).collect();
+    assert_eq!(codes, [Code::DirectoryCap]);
+}
+
+#[test]
+fn case_25_what_is_not_text_is_refused_as_a_document() {
+    let tides = Tides::with(&[
+        ("nul.md".to_owned(), b"text\0text".to_vec()),
+        ("latin.txt".to_owned(), b"Caf\xE9 notes".to_vec()),
+        ("wide.txt".to_owned(), b"\xFF\xFEa\0b\0".to_vec()),
+        ("picture.md".to_owned(), b"\x89PNG\r\n\x1a\n".to_vec()),
+        ("late.md".to_owned(), [&[b' '; 20_000][..], b"\xFF"].concat()),
+        ("empty.md".to_owned(), Vec::new()),
+    ]);
+    for path in ["nul.md", "latin.txt", "wide.txt", "picture.md", "late.md"] {
+        for read in tides.read(path) {
+            let error = read.unwrap_err();
+            assert!(matches!(error, DocumentError::Binary { .. }), "{path}: {error}");
+        }
+    }
+    for read in tides.read("empty.md") {
+        assert_eq!(read.unwrap().text, "");
+    }
+
+    special_file(&tides.tree, "skills/tides/pipe.md", FileType::Fifo, 0).unwrap();
+    std::os::unix::net::UnixListener::bind(tides.tree.join("skills/tides/socket.md")).unwrap();
+    std::fs::create_dir(tides.tree.join("skills/tides/folder.md")).unwrap();
+    for path in ["pipe.md", "socket.md", "folder.md"] {
+        let entry = Arc::clone(&tides.local);
+        let error = in_time(move || entry.read_document(path)).unwrap_err();
+        assert!(matches!(error, DocumentError::NotAFile { .. }), "{path}: {error}");
+    }
+    let entry = Arc::clone(&tides.local);
+    assert_eq!(in_time(move || entry.documents()).files.len(), 6);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod backend;
 mod conformance;
 mod discovery;
 mod documents;
+mod documents_of_skills;
 mod hostile;
 mod overview;
 mod refresh;

@@ -1,0 +1,94 @@
+//! Documents in a backend, by the rules of the local disk.
+
+use std::io;
+
+use prowess_backend::{Backend, BackendError, EntryKind, ReadRange, VirtualPath};
+
+use super::path::{self, PathRefusal};
+use super::walk::{Level, Walk};
+use super::{DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES, text_of};
+use crate::catalog::SkillEntry;
+use crate::diagnostic::Code;
+use crate::local;
+use crate::skill::MANIFEST;
+
+impl SkillEntry {
+    /// [`SkillEntry::documents`] in the backend that the skill was found in, with one listing of each
+    /// directory.
+    pub async fn documents_in(&self, backend: &dyn Backend) -> Documents {
+        let directory = self.skill.location.directory();
+        let mut walk = Walk::new(directory);
+        while let Some((path, depth)) = walk.next_directory() {
+            match list(backend, directory, &path).await {
+                Ok(level) => walk.enter(&path, depth, level),
+                Err(error) => walk.skip(&path, &error),
+            }
+        }
+        walk.finish()
+    }
+
+    /// [`SkillEntry::read_document`] from the backend that the skill was found in.
+    ///
+    /// Each directory on the way is listed, because a backend may follow links that it would list as
+    /// such. A link put there between listing and reading leads no further than the backend itself does.
+    pub async fn read_document_in(
+        &self,
+        backend: &dyn Backend,
+        path: &str,
+    ) -> Result<DocumentText, DocumentError> {
+        path::check(path).map_err(|why| DocumentError::refused(path, why))?;
+        let failed = |error: BackendError| match error {
+            BackendError::NotFound { .. } | BackendError::NotADirectory { .. } => {
+                DocumentError::not_found(path)
+            }
+            BackendError::NotAFile { .. } | BackendError::IsDirectory { .. } => {
+                DocumentError::not_a_file(path)
+            }
+            error => DocumentError::io(path, io::Error::other(error)),
+        };
+        let mut here = VirtualPath::parse(self.skill.location.directory()).map_err(failed)?;
+        let mut size = 0;
+        let mut parts = path.split('/').enumerate().peekable();
+        while let Some((depth, part)) = parts.next() {
+            let entries = backend.ls(&here).await.map_err(failed)?.entries;
+            let named = |name: &str| entries.iter().find(|entry| entry.path.name() == Some(name));
+            if depth > 0 && named(MANIFEST).is_some() {
+                return Err(DocumentError::refused(path, PathRefusal::OtherSkill));
+            }
+            let entry = named(part).ok_or_else(|| DocumentError::not_found(path))?;
+            match (entry.kind, parts.peek().is_some()) {
+                (EntryKind::Directory, true) | (EntryKind::File, false) => {}
+                // Nothing lies below a file.
+                (EntryKind::File, true) => return Err(DocumentError::not_found(path)),
+                (EntryKind::Directory, false) | (EntryKind::Other, _) => {
+                    return Err(DocumentError::not_a_file(path));
+                }
+            }
+            (here, size) = (entry.path.clone(), entry.size);
+        }
+        let contents = backend.read(&here, ReadRange::first(MAX_DOCUMENT_BYTES + 1)).await.map_err(failed)?;
+        text_of(path, contents.bytes.into(), size, contents.more)
+    }
+}
+
+async fn list(backend: &dyn Backend, skill: &str, path: &str) -> Result<Level, BackendError> {
+    let mut directory = VirtualPath::parse(skill)?;
+    if !path.is_empty() {
+        directory = directory.join(path)?;
+    }
+    let listing = backend.ls(&directory).await?;
+    let mut level = Level::default();
+    level.capped = listing.stopped.is_some();
+    for error in &listing.skipped {
+        level.leave_out(Code::Unreadable, "", format!("a part of it cannot be listed: {error}"));
+    }
+    for entry in &listing.entries {
+        let kind = match entry.kind {
+            EntryKind::File => local::EntryKind::File,
+            EntryKind::Directory => local::EntryKind::Directory,
+            EntryKind::Other => local::EntryKind::Other,
+        };
+        level.add(entry.path.name().unwrap_or_default().as_bytes(), kind, entry.size);
+    }
+    Ok(level)
+}

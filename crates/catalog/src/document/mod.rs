@@ -1,0 +1,269 @@
+//! A skill's documents: the texts beside its SKILL.md that a model may ask for.
+
+#[cfg(feature = "backend")]
+mod backend;
+mod path;
+mod walk;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::catalog::SkillEntry;
+use crate::diagnostic::Diagnostic;
+use crate::local::{self, Follow, OpenError};
+use crate::skill::MANIFEST;
+use crate::untrusted::one_line;
+pub use path::PathRefusal;
+use walk::{Level, Walk};
+
+/// The most documents that are listed for one skill; [`Documents::capped`] says that there are more.
+pub const MAX_DOCUMENTS: usize = 500;
+
+/// The most of one document that is read, in bytes; [`DocumentText::truncated`] says that there is more.
+pub const MAX_DOCUMENT_BYTES: u64 = 256 * 1024;
+
+/// How many directories deep documents are looked for.
+pub const DOCUMENT_DEPTH: usize = 4;
+
+/// A document of a skill: a regular `.md` or `.txt` file in its directory that is not a SKILL.md.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Document {
+    /// Its path in the skill, such as `references/tides.md`; [`SkillEntry::read_document`] takes it.
+    pub path: String,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// The documents of a skill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Documents {
+    /// The documents, sorted by path.
+    pub files: Vec<Document>,
+    /// Whether there may be more: than [`MAX_DOCUMENTS`], in further directories, or further down.
+    pub capped: bool,
+    /// Directories that could not be listed, names that cannot be used, and limits on where was looked.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The text of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DocumentText {
+    /// Its path in the skill.
+    pub path: String,
+    /// What it says, without a byte-order mark; its line endings are left as they are.
+    pub text: String,
+    /// How many bytes the whole document has.
+    pub size: u64,
+    /// Whether it goes on after `text`, which then ends with a whole character.
+    pub truncated: bool,
+}
+
+/// Why a document's text cannot be given.
+///
+/// Paths stand here as they were given, but on one line and shortened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DocumentError {
+    /// The path can never be that of a document.
+    Refused {
+        /// What was asked for.
+        path: String,
+        /// What is wrong with it.
+        why: PathRefusal,
+    },
+    /// The skill has no such file.
+    NotFound {
+        /// What was asked for.
+        path: String,
+    },
+    /// It is a directory, a FIFO or a link, or a link is on the way to it.
+    NotAFile {
+        /// What was asked for.
+        path: String,
+    },
+    /// It has a NUL byte or is not UTF-8.
+    Binary {
+        /// What was asked for.
+        path: String,
+    },
+    /// It cannot be read.
+    Io {
+        /// What was asked for.
+        path: String,
+        /// What happened.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for DocumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { path, why } => write!(f, "`{path}` is refused: {why}; {}", why.advice()),
+            Self::NotFound { path } => {
+                write!(f, "`{path}` is not in the skill; list its documents to see what is")
+            }
+            Self::NotAFile { path } => write!(
+                f,
+                "`{path}` is not a regular file, or lies behind a link; put the file itself into the skill"
+            ),
+            Self::Binary { path } => {
+                write!(f, "`{path}` is not text: it has a NUL byte or is not UTF-8; save it as UTF-8")
+            }
+            Self::Io { path, error } => {
+                let error = error.to_string();
+                write!(
+                    f,
+                    "`{path}` cannot be read: {}; see to that, or go on without it",
+                    one_line(&error).trim_end_matches('.')
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for DocumentError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl DocumentError {
+    fn refused(path: &str, why: PathRefusal) -> Self {
+        Self::Refused { path: path::shown(path), why }
+    }
+
+    fn not_found(path: &str) -> Self {
+        Self::NotFound { path: path::shown(path) }
+    }
+
+    fn not_a_file(path: &str) -> Self {
+        Self::NotAFile { path: path::shown(path) }
+    }
+
+    fn io(path: &str, error: impl Into<io::Error>) -> Self {
+        Self::Io { path: path::shown(path), error: error.into() }
+    }
+}
+
+impl SkillEntry {
+    /// Lists the skill's documents on the local disk, to [`DOCUMENT_DEPTH`] directories deep.
+    ///
+    /// Hidden entries, links, and the directories of skills inside this one are left out. A directory
+    /// that cannot be listed is passed over alone, with a diagnostic.
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let root = scratch.path();
+    /// std::fs::create_dir_all(root.join("greet/references")).unwrap();
+    /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\n").unwrap();
+    /// std::fs::write(root.join("greet/references/manners.md"), "Wave first.").unwrap();
+    ///
+    /// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+    /// let greet = catalog.get("greet").unwrap();
+    /// let documents = greet.documents();
+    /// assert_eq!(documents.files[0].path, "references/manners.md");
+    ///
+    /// let manners = greet.read_document("references/manners.md").unwrap();
+    /// assert_eq!(manners.text, "Wave first.");
+    /// assert!(greet.read_document("../../secrets.md").is_err());
+    /// ```
+    pub fn documents(&self) -> Documents {
+        let mut walk = Walk::new(self.skill.location.directory());
+        match self.open_own_directory() {
+            Ok(directory) => {
+                while let Some((path, depth)) = walk.next_directory() {
+                    match list(&directory, &path) {
+                        Ok(level) => walk.enter(&path, depth, level),
+                        Err(error) => walk.skip(&path, &error),
+                    }
+                }
+            }
+            Err(error) => walk.skip("", &error),
+        }
+        walk.finish()
+    }
+
+    /// Reads the document at `path`, as [`SkillEntry::documents`] names it, from the local disk.
+    ///
+    /// The path is checked before anything is opened. Then each of its parts is opened beneath the one
+    /// before, from the skill's directory down, and no link is followed. At most
+    /// [`MAX_DOCUMENT_BYTES`] are read.
+    pub fn read_document(&self, path: &str) -> Result<DocumentText, DocumentError> {
+        path::check(path).map_err(|why| DocumentError::refused(path, why))?;
+        let failed = |error: Errno| match error {
+            Errno::NOENT | Errno::NOTDIR => DocumentError::not_found(path),
+            Errno::LOOP | Errno::XDEV => DocumentError::not_a_file(path),
+            error => DocumentError::io(path, error),
+        };
+        let mut directory =
+            self.open_own_directory().map_err(|error| match Errno::from_io_error(&error) {
+                Some(error) => failed(error),
+                None => DocumentError::io(path, error),
+            })?;
+        let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
+        for parent in parents.split('/').filter(|parent| !parent.is_empty()) {
+            directory = local::open_directory_at(directory.as_fd(), parent, Follow::Never).map_err(failed)?;
+            if local::has_entry(&directory, MANIFEST) {
+                return Err(DocumentError::refused(path, PathRefusal::OtherSkill));
+            }
+        }
+        let opened = local::open_file(directory.as_fd(), name, Follow::Never);
+        let (file, stamp) = opened.map_err(|error| match error {
+            OpenError::Absent => DocumentError::not_found(path),
+            OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => DocumentError::not_a_file(path),
+            OpenError::Io(error) => DocumentError::io(path, error),
+        })?;
+        let bytes = local::read_first(&file, MAX_DOCUMENT_BYTES + 1)
+            .map_err(|error| DocumentError::io(path, error))?;
+        text_of(path, bytes, stamp.size, false)
+    }
+}
+
+fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
+    let mut level = Level::default();
+    let directory = local::open_directory_at(skill.as_fd(), path, Follow::Never)?;
+    local::list(&directory, |name, kind| level.add(name, kind, 0))?;
+    for (name, size) in &mut level.documents {
+        *size = local::size(&directory, name);
+    }
+    Ok(level)
+}
+
+/// The text in `bytes`: a document's first bytes, one more than the limit if it has so many.
+///
+/// `size` is what the document was said to have, and `more` whether it was said to go on.
+fn text_of(path: &str, mut bytes: Vec<u8>, size: u64, more: bool) -> Result<DocumentText, DocumentError> {
+    let limit = usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);
+    let truncated = more || bytes.len() > limit;
+    // The document may have been written since its size was told; what was read whole is sure.
+    let size = if truncated { size.max(bytes.len() as u64) } else { bytes.len() as u64 };
+    bytes.truncate(limit);
+    let binary = || DocumentError::Binary { path: path::shown(path) };
+    if memchr::memchr(0, &bytes).is_some() {
+        return Err(binary());
+    }
+    if let Err(error) = std::str::from_utf8(&bytes) {
+        // What was read may end inside a character.
+        if !truncated || error.error_len().is_some() {
+            return Err(binary());
+        }
+        bytes.truncate(error.valid_up_to());
+    }
+    let mut text = String::from_utf8(bytes).map_err(|_| binary())?;
+    if text.starts_with('\u{FEFF}') {
+        text.drain(..'\u{FEFF}'.len_utf8());
+    }
+    Ok(DocumentText { path: path.to_owned(), text, size, truncated })
+}
