@@ -131,10 +131,7 @@ impl Broker {
 
     /// Withdraws an ask; says whether it was waiting.
     pub fn cancel(&self, id: RequestId) -> bool {
-        let mut state = self.state();
-        let waits = state.waiting.contains_key(&id);
-        state.settle(id, Err(Refusal::Cancelled));
-        waits
+        self.state().settle(id, Err(Refusal::Cancelled))
     }
 
     /// Withdraws everything that `session` has waiting; says how many asks that were.

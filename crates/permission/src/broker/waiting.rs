@@ -41,13 +41,14 @@ impl State {
         Self { last: RequestId::start(), waiting: BTreeMap::new(), approvals, feeds: Vec::new() }
     }
 
-    /// Ends the waiting of one ask, if it still waits.
-    pub(super) fn settle(&mut self, id: RequestId, answer: Answer) {
-        let Some(Waiting { asked, answer: waiter, .. }) = self.waiting.remove(&id) else { return };
+    /// Ends the waiting of one ask; says whether it was still waiting.
+    pub(super) fn settle(&mut self, id: RequestId, answer: Answer) -> bool {
+        let Some(Waiting { asked, answer: waiter, .. }) = self.waiting.remove(&id) else { return false };
         let outcome = Outcome::from(&answer);
         // The waiter withdraws its ask before it goes, so it is there; were it not, nobody would act.
         let _ = waiter.send(answer);
         self.tell(&PermissionEvent::Replied { id, session: asked.session.clone(), outcome });
+        true
     }
 
     /// Ends the waiting of each ask that `choose` has an answer for.
@@ -120,12 +121,13 @@ impl Broker {
         request: Request,
         fingerprint: Fingerprint,
     ) -> Answer {
-        let (ask, asked) = match self.begin(session, request, fingerprint) {
-            Ok(begun) => begun,
+        let ask = match self.begin(session, request, fingerprint) {
+            Ok(ask) => ask,
             Err(answer) => return answer,
         };
-        debug!(kind = %asked.request.kind, session = asked.session, id = %asked.id, "permission asked");
-        ask.answer(&asked.request).await
+        let Asked { id, session, request, .. } = &*ask.asked;
+        debug!(kind = %request.kind, session, %id, "permission asked");
+        ask.answer().await
     }
 
     /// Either the answer, or a place among the waiting.
@@ -134,7 +136,7 @@ impl Broker {
         session: &Arc<Session>,
         request: Request,
         fingerprint: Fingerprint,
-    ) -> Result<(Ask, Arc<Asked>), Answer> {
+    ) -> Result<Ask, Answer> {
         let mut state = self.state();
         let subjects = match Judgement::of(&session.policy(), &state.approvals, &request) {
             Judgement::Granted(how, _) => return Err(Ok(how)),
@@ -151,39 +153,44 @@ impl Broker {
         let waiting = Waiting { asked: Arc::clone(&asked), session: Arc::clone(session), answer };
         state.waiting.insert(id, waiting);
         state.tell(&PermissionEvent::Asked(Arc::clone(&asked)));
-        Ok((Ask { broker: Arc::clone(self), id, answered }, asked))
+        Ok(Ask { broker: Arc::clone(self), asked, answered })
     }
 }
 
 /// A place among the waiting, given up when it is dropped.
 struct Ask {
     broker: Arc<Broker>,
-    id: RequestId,
+    asked: Arc<Asked>,
     answered: oneshot::Receiver<Answer>,
 }
 
 impl Ask {
-    async fn answer(mut self, request: &Request) -> Answer {
+    async fn answer(mut self) -> Answer {
         let answered = match self.broker.timeout {
             None => (&mut self.answered).await,
             Some(after) => match tokio::time::timeout(after, &mut self.answered).await {
                 Ok(answered) => answered,
                 Err(_) => {
                     // Unless somebody was quicker, this is the answer that arrives.
-                    self.broker.state().settle(self.id, Err(Refusal::timed_out(request, after)));
+                    let refusal = Refusal::timed_out(&self.asked.request, after);
+                    self.broker.state().settle(self.asked.id, Err(refusal));
                     (&mut self.answered).await
                 }
             },
         };
         let answer = answered.unwrap_or(Err(Refusal::Cancelled));
+        let Asked { id, session, request, .. } = &*self.asked;
         let outcome = answer.as_ref().map_or_else(Refusal::code, |_| "granted");
-        info!(kind = %request.kind, id = %self.id, outcome, "permission answered");
+        info!(kind = %request.kind, session, %id, outcome, "permission answered");
         answer
     }
 }
 
 impl Drop for Ask {
     fn drop(&mut self) {
-        self.broker.state().settle(self.id, Err(Refusal::Cancelled));
+        let Asked { id, session, request, .. } = &*self.asked;
+        if self.broker.state().settle(*id, Err(Refusal::Cancelled)) {
+            debug!(kind = %request.kind, session, %id, "permission request withdrawn");
+        }
     }
 }
