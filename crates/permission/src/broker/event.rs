@@ -1,0 +1,171 @@
+//! What front ends see.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Fingerprint, Granted, Refusal, Request};
+
+/// Names one ask. No two brokers give the same one, so that an answer which arrives after a restart
+/// cannot be taken for an answer to something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RequestId {
+    broker: u64,
+    number: u64,
+}
+
+impl RequestId {
+    /// The id before the first of a new broker.
+    pub(crate) fn start() -> Self {
+        // Keyed at random by the standard library; the time and the process are there in case it is not.
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        if let Ok(now) = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            hasher.write_u128(now.as_nanos());
+        }
+        Self { broker: hasher.finish(), number: 0 }
+    }
+
+    pub(crate) fn next(self) -> Self {
+        Self { number: self.number + 1, ..self }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{}", self.broker, self.number)
+    }
+}
+
+impl FromStr for RequestId {
+    type Err = RequestIdError;
+
+    fn from_str(text: &str) -> Result<Self, RequestIdError> {
+        let (broker, number) = text.split_once('-').ok_or(RequestIdError)?;
+        let broker = u64::from_str_radix(broker, 16).map_err(|_| RequestIdError)?;
+        let id = Self { broker, number: number.parse().map_err(|_| RequestIdError)? };
+        // One id, one text: no plus signs, no leading zeros.
+        if id.to_string() == text { Ok(id) } else { Err(RequestIdError) }
+    }
+}
+
+impl TryFrom<String> for RequestId {
+    type Error = RequestIdError;
+
+    fn try_from(text: String) -> Result<Self, RequestIdError> {
+        text.parse()
+    }
+}
+
+impl From<RequestId> for String {
+    fn from(id: RequestId) -> Self {
+        id.to_string()
+    }
+}
+
+/// A text that does not name an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not the id of a permission request; use one that was given with a request")]
+pub struct RequestIdError;
+
+/// A request that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Names it in [`Broker::reply`](crate::Broker::reply).
+    pub id: RequestId,
+    /// Whose it is.
+    pub session: String,
+    /// What is asked.
+    pub request: Request,
+    /// What exactly is asked; the answer holds for this and nothing else.
+    pub fingerprint: Fingerprint,
+}
+
+/// Something happened to an ask.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PermissionEvent {
+    /// It waits for an answer.
+    Asked(Arc<Asked>),
+    /// It waits no longer.
+    Replied {
+        /// Which.
+        id: RequestId,
+        /// Whose it was.
+        session: String,
+        /// What came of it.
+        outcome: Outcome,
+    },
+}
+
+impl PermissionEvent {
+    /// The ask that it is about.
+    #[must_use]
+    pub fn id(&self) -> RequestId {
+        match self {
+            Self::Asked(asked) => asked.id,
+            Self::Replied { id, .. } => *id,
+        }
+    }
+}
+
+/// What came of an ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It may go ahead.
+    Granted {
+        /// Why.
+        how: Granted,
+    },
+    /// The rules deny it by now.
+    Denied,
+    /// Somebody said no.
+    Rejected {
+        /// What they said about it.
+        message: Option<String>,
+    },
+    /// Nobody was left to answer.
+    NobodyToAsk,
+    /// Nobody answered in time.
+    TimedOut,
+    /// It was withdrawn.
+    Cancelled,
+}
+
+impl From<&Result<Granted, Refusal>> for Outcome {
+    fn from(answer: &Result<Granted, Refusal>) -> Self {
+        match answer {
+            Ok(how) => Self::Granted { how: *how },
+            Err(Refusal::Denied { .. }) => Self::Denied,
+            Err(Refusal::Rejected { message }) => Self::Rejected { message: message.clone() },
+            Err(Refusal::NobodyToAsk { .. }) => Self::NobodyToAsk,
+            Err(Refusal::TimedOut { .. }) => Self::TimedOut,
+            Err(Refusal::Cancelled) => Self::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_do_not_share_ids() {
+        let (one, other) = (RequestId::start().next(), RequestId::start().next());
+        assert_ne!(one, other);
+        assert_eq!(one.to_string().parse(), Ok(one));
+        assert!(one < one.next());
+        for text in ["", "1", "x-1", "0000000000000001-+1", "0000000000000001-01", "1-1"] {
+            assert_eq!(text.parse::<RequestId>(), Err(RequestIdError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Broker, RequestId};
+use crate::approval::merge;
+use crate::judgement::Judgement;
+use crate::{Approval, Granted, Refusal, StoreError};
+
+/// What somebody answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// Go ahead, this time.
+    Once,
+    /// Go ahead, and do not ask again about what the request's `always` describes.
+    Always,
+    /// No; nor anything else that this session waits for.
+    Reject {
+        /// What to tell the model.
+        #[serde(default)]
+        message: Option<String>,
+    },
+}
+
+/// Why an answer had no effect, or not all of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// The ask was answered already, by somebody or by new rules, was withdrawn, or never was.
+    #[error("request {id} is not waiting for an answer; it was answered, refused or withdrawn before")]
+    NotWaiting {
+        /// The ask.
+        id: RequestId,
+    },
+    /// The rules deny it by now, and stand over any answer.
+    #[error("the answer was not used: {refusal}")]
+    Denied {
+        /// What the waiting side was told.
+        refusal: Refusal,
+    },
+    /// It was allowed, and is remembered until this process ends, but not beyond.
+    #[error("allowed, and remembered for now, but the approval could not be saved: {source}")]
+    NotSaved {
+        /// Why.
+        source: StoreError,
+    },
+}
+
+impl Broker {
+    /// Answers an ask. The first answer counts; a second is [`ReplyError::NotWaiting`].
+    ///
+    /// The rules are looked at again: what they deny by now is refused, whatever the answer is.
+    pub async fn reply(&self, id: RequestId, reply: Reply) -> Result<(), ReplyError> {
+        let approvals = self.take_reply(id, reply)?;
+        if approvals.is_empty() {
+            return Ok(());
+        }
+        self.save(&approvals).await.map_err(|source| ReplyError::NotSaved { source })
+    }
+
+    /// Everything that needs no store, and what is to be stored.
+    fn take_reply(&self, id: RequestId, reply: Reply) -> Result<Vec<Approval>, ReplyError> {
+        let mut state = self.state();
+        let Some(waiting) = state.waiting.get(&id) else { return Err(ReplyError::NotWaiting { id }) };
+        let asked = waiting.asked.clone();
+        let always = match reply {
+            Reply::Reject { message } => {
+                state.settle_where(|waiting, _| {
+                    let same = waiting.asked.session == asked.session;
+                    same.then(|| Err(Refusal::Rejected { message: message.clone() }))
+                });
+                return Ok(Vec::new());
+            }
+            Reply::Once => false,
+            Reply::Always => true,
+        };
+        // New rules refuse at once what they deny, so this finds nothing; but it is the last look before
+        // the act, and it should not rest on every way to change rules remembering to do that.
+        if let Judgement::Denied(verdict) = waiting.judge(&[]) {
+            let refusal = Refusal::denied(&asked.request.kind, verdict);
+            state.settle(id, Err(refusal.clone()));
+            return Err(ReplyError::Denied { refusal });
+        }
+        if !always {
+            state.settle(id, Ok(Granted::Once));
+            return Ok(Vec::new());
+        }
+        let approvals: Vec<Approval> = asked
+            .request
+            .always
+            .iter()
+            .map(|pattern| Approval {
+                project: self.project.clone(),
+                kind: asked.request.kind.clone(),
+                pattern: pattern.clone(),
+                binding: asked.request.binding.clone(),
+            })
+            .collect();
+        state.settle(id, Ok(Granted::Always));
+        merge(&mut state.approvals, &approvals);
+        state.reconsider(|_| true);
+        Ok(approvals)
+    }
+
+    /// Saves those of `approvals` that have not been forgotten since.
+    async fn save(&self, approvals: &[Approval]) -> Result<(), StoreError> {
+        let _turn = self.saving.lock().await;
+        let current: Vec<Approval> = {
+            let state = self.state();
+            approvals.iter().filter(|approval| state.approvals.contains(approval)).cloned().collect()
+        };
+        self.store.add(&current).await
+    }
+
+    /// Forgets an approval, here and in the store. It is no longer used even when the store fails.
+    pub async fn forget(&self, approval: &Approval) -> Result<(), StoreError> {
+        self.state().approvals.retain(|kept| kept != approval);
+        let _turn = self.saving.lock().await;
+        // Given again in the meantime: then it stays.
+        if self.state().approvals.contains(approval) {
+            return Ok(());
+        }
+        self.store.remove(approval).await
+    }
+}

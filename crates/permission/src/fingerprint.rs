@@ -1,0 +1,190 @@
+//! What exactly was asked, in 32 bytes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hmac_sha256::Hash;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Request;
+
+/// The SHA-256 of what a request asks. Two requests with one fingerprint ask the same thing.
+///
+/// Every part is written with its length before it, so that no two requests run together into the
+/// same bytes, and the keys of JSON objects are sorted, so that their order does not count.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    pub(crate) fn of(request: &Request) -> Self {
+        let mut hash = Hash::new();
+        // A name for this encoding: another one must not give equal fingerprints.
+        text(&mut hash, "prowess permission request 1");
+        text(&mut hash, request.kind.as_str());
+        length(&mut hash, request.patterns.len());
+        for pattern in &request.patterns {
+            text(&mut hash, pattern);
+        }
+        match &request.binding {
+            None => hash.update([0]),
+            Some(binding) => {
+                hash.update([1]);
+                text(&mut hash, binding);
+            }
+        }
+        json(&mut hash, &request.details);
+        Self(hash.finalize())
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+fn length(hash: &mut Hash, length: usize) {
+    hash.update((length as u64).to_le_bytes());
+}
+
+fn text(hash: &mut Hash, text: &str) {
+    length(hash, text.len());
+    hash.update(text);
+}
+
+fn json(hash: &mut Hash, value: &Value) {
+    match value {
+        Value::Null => hash.update([0]),
+        Value::Bool(false) => hash.update([1]),
+        Value::Bool(true) => hash.update([2]),
+        Value::Number(number) => {
+            hash.update([3]);
+            text(hash, &number.to_string());
+        }
+        Value::String(string) => {
+            hash.update([4]);
+            text(hash, string);
+        }
+        Value::Array(items) => {
+            hash.update([5]);
+            length(hash, items.len());
+            for item in items {
+                json(hash, item);
+            }
+        }
+        Value::Object(members) => {
+            hash.update([6]);
+            length(hash, members.len());
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            for (key, member) in members {
+                text(hash, key);
+                json(hash, member);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = FingerprintError;
+
+    fn from_str(text: &str) -> Result<Self, FingerprintError> {
+        let digits = text.as_bytes();
+        if digits.len() != 64 || !digits.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b)) {
+            return Err(FingerprintError);
+        }
+        let mut bytes = [0; 32];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| FingerprintError)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = FingerprintError;
+
+    fn try_from(text: String) -> Result<Self, FingerprintError> {
+        text.parse()
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> Self {
+        fingerprint.to_string()
+    }
+}
+
+/// A text that is not a fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a fingerprint is 64 lowercase hexadecimal digits")]
+pub struct FingerprintError;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn every_part_counts_but_the_title() {
+        let base = Request::new(Kind::RUN, "ab");
+        let same = base.clone().titled("another way to put it");
+        assert_eq!(base.fingerprint(), same.fingerprint());
+        let others = [
+            Request::new(Kind::TOOL, "ab"),
+            Request::new(Kind::RUN, "a").and("b"),
+            Request::new(Kind::RUN, "ab").and(""),
+            base.clone().bound_to(""),
+            base.clone().with_details(json!("")),
+            base.clone().with_details(json!({})),
+            base.clone().with_details(json!([])),
+            base.clone().with_details(json!(false)),
+            base.clone().with_details(json!(0)),
+            base.clone().with_details(json!("0")),
+            base.clone().with_details(json!(["ab", "c"])),
+            base.clone().with_details(json!(["a", "bc"])),
+        ];
+        let mut seen: Vec<_> = others.iter().map(Request::fingerprint).collect();
+        seen.push(base.fingerprint());
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), others.len() + 1);
+    }
+
+    #[test]
+    fn the_order_of_keys_does_not_count() {
+        let details = |text| Request::new(Kind::TOOL, "x").with_details(serde_json::from_str(text).unwrap());
+        assert_eq!(
+            details(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#).fingerprint(),
+            details(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#).fingerprint()
+        );
+    }
+
+    #[test]
+    fn text_and_value_agree() {
+        let fingerprint = Request::new(Kind::RUN, "ls").fingerprint();
+        assert_eq!(fingerprint.to_string().parse(), Ok(fingerprint));
+        for text in ["", "zz", &"g".repeat(64), &"é".repeat(32), &"A".repeat(64)] {
+            assert_eq!(text.parse::<Fingerprint>(), Err(FingerprintError));
+        }
+    }
+}

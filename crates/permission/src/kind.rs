@@ -1,0 +1,120 @@
+//! What sort of act is gated.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest kind, in characters.
+pub const MAX_KIND_CHARS: usize = 64;
+
+/// The sort of act that a request is about: a short word.
+///
+/// The set is open. The constants are the kinds that this workspace uses; a host adds its own with
+/// [`Kind::parse`].
+///
+/// ```
+/// use prowess_permission::Kind;
+///
+/// assert_eq!(Kind::parse("skill").unwrap(), Kind::SKILL);
+/// assert!(Kind::parse("*").is_err(), "a kind is a word, never a pattern");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Kind(Cow<'static, str>);
+
+impl Kind {
+    /// Loading a skill and reading its files; the subject is the skill's name.
+    pub const SKILL: Self = Self(Cow::Borrowed("skill"));
+    /// Running a command; the subject is the command.
+    pub const RUN: Self = Self(Cow::Borrowed("run"));
+    /// Reading a file outside a skill; the subject is its path.
+    pub const READ: Self = Self(Cow::Borrowed("read"));
+    /// Writing a file; the subject is its path.
+    pub const WRITE: Self = Self(Cow::Borrowed("write"));
+    /// Calling a tool; the subject is the tool's name.
+    pub const TOOL: Self = Self(Cow::Borrowed("tool"));
+    /// Reaching a host on the network; the subject is its address.
+    pub const NETWORK: Self = Self(Cow::Borrowed("network"));
+
+    pub(crate) const KNOWN: [&str; 6] = ["skill", "run", "read", "write", "tool", "network"];
+
+    /// A kind from text: lowercase letters, digits, `-`, `_` and `.`, at most [`MAX_KIND_CHARS`] of them.
+    pub fn parse(text: &str) -> Result<Self, KindError> {
+        if text.is_empty() || text.len() > MAX_KIND_CHARS || !text.chars().all(Self::allows) {
+            return Err(KindError { text: text.to_owned() });
+        }
+        Ok(Self(Cow::Owned(text.to_owned())))
+    }
+
+    pub(crate) fn allows(c: char) -> bool {
+        c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.')
+    }
+
+    /// The word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = KindError;
+
+    fn try_from(text: String) -> Result<Self, KindError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> Self {
+        kind.0.into_owned()
+    }
+}
+
+/// A text that cannot be a kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is not a kind; use 1 to {MAX_KIND_CHARS} lowercase letters, digits, `-`, `_` and `.`",
+    crate::text::shown(.text)
+)]
+pub struct KindError {
+    text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_are_kinds() {
+        let constants = [Kind::SKILL, Kind::RUN, Kind::READ, Kind::WRITE, Kind::TOOL, Kind::NETWORK];
+        for (kind, name) in constants.into_iter().zip(Kind::KNOWN) {
+            assert_eq!(Kind::parse(name), Ok(kind));
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_word_is_refused() {
+        for text in ["", "Run", "a b", "a*", "a/b", "é", &"a".repeat(65)] {
+            assert!(Kind::parse(text).is_err(), "{text}");
+        }
+        assert!(Kind::parse(&"a".repeat(64)).is_ok());
+        assert!(serde_json::from_str::<Kind>("\"a\\n\"").is_err());
+    }
+}

@@ -1,0 +1,93 @@
+//! One gate for everything an agent may do: rules, requests, replies and remembered approvals.
+//!
+//! ```
+//! use prowess_permission::{
+//!     Broker, Granted, Kind, Layer, PermissionConfig, PermissionEvent, Permissions, Policy, Reply, Request,
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = PermissionConfig::parse(
+//!     "[permission.run]\n\
+//!      \"git status *\" = \"allow\"\n\
+//!      \"rm *\" = \"deny\"\n",
+//!     "prowess.toml",
+//! )?;
+//! let broker = Broker::in_memory();
+//! let permissions =
+//!     Permissions::new(broker.clone(), "session-1", Policy::new().with(Layer::User, config.rules));
+//!
+//! // Rules settle what they speak about.
+//! let grant = permissions.request(Request::new(Kind::RUN, "git status -s")).await?;
+//! assert_eq!(grant.how(), Granted::Rule);
+//! assert!(permissions.request(Request::new(Kind::RUN, "rm -r docs")).await.is_err());
+//!
+//! // Somebody is asked about the rest, by whatever front end has subscribed.
+//! let mut front_end = broker.subscribe();
+//! let answering = async {
+//!     let Some(PermissionEvent::Asked(asked)) = front_end.next().await else { return Ok(()) };
+//!     broker.reply(asked.id, Reply::Once).await
+//! };
+//! let (grant, answered) = tokio::join!(permissions.request(Request::new(Kind::RUN, "make")), answering);
+//! answered?;
+//! assert_eq!(grant?.how(), Granted::Once);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Request`] names a [`Kind`] of act and its subjects. A [`Policy`] holds [`Rule`]s in [`Layer`]s and
+//! decides without any I/O: the last match wins for each subject, the strictest [`Decision`] over all of
+//! them. [`Permissions`] are one session's: they answer from the rules, from what was approved before, or
+//! by asking through a [`Broker`], which keeps approvals in an [`ApprovalStore`]. Rules are read from TOML
+//! by [`PermissionConfig`].
+//!
+//! Promises:
+//!
+//! - Gates fail closed. No rule, no subject, nobody to ask, no answer in time, an unreadable file: none of
+//!   them allows anything.
+//! - A configured "deny" stands over every approval, also over one that is given while it is added.
+//! - A [`Grant`] is for the act that was asked about, argument for argument.
+//! - What "always" records is a pattern chosen by the host; by default it is the subject and nothing else.
+//!
+//! The crate shows nothing to anybody. It needs a Tokio runtime, with its time driver where asks time out.
+//!
+//! The feature `testing`, off by default, has the suite that every [`ApprovalStore`] passes, for your own.
+
+mod approval;
+mod broker;
+mod config;
+mod decision;
+mod fingerprint;
+mod grant;
+mod judgement;
+mod kind;
+mod pattern;
+mod permissions;
+mod policy;
+mod refusal;
+mod request;
+mod rule;
+mod shape;
+mod suggest;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod text;
+
+pub use approval::{
+    Approval, ApprovalStore, FileApprovals, MAX_APPROVALS_BYTES, MemoryApprovals, StoreError,
+};
+pub use broker::{
+    Asked, Broker, BrokerOptions, Outcome, PermissionEvent, Reply, ReplyError, RequestId, RequestIdError,
+    Subscription,
+};
+pub use config::{ConfigError, MAX_CONFIG_BYTES, PermissionConfig};
+pub use decision::{Decision, DecisionError};
+pub use fingerprint::{Fingerprint, FingerprintError};
+pub use grant::{Grant, Granted};
+pub use kind::{Kind, KindError, MAX_KIND_CHARS};
+pub use pattern::{MAX_WILDCARD_CHARS, Pattern, PatternError};
+pub use permissions::Permissions;
+pub use policy::{Policy, Verdict};
+pub use refusal::Refusal;
+pub use request::Request;
+pub use rule::{Layer, Rule};

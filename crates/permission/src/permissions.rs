@@ -1,0 +1,145 @@
+//! One session's permissions.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::judgement::Judgement;
+use crate::{Broker, Decision, Grant, Kind, Layer, Policy, Refusal, Request, Rule, Verdict};
+
+/// One session's permissions: rules that may change while they are used, and the broker that asks.
+///
+/// Clones share the rules and the broker.
+///
+/// ```
+/// use prowess_permission::{Granted, Kind, Permissions, Policy, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let permissions = Permissions::unattended(Policy::new());
+/// let grant = permissions.request(Request::new(Kind::SKILL, "pdf")).await.unwrap();
+/// assert_eq!(grant.how(), Granted::Rule);
+///
+/// let refusal = permissions.request(Request::new(Kind::RUN, "make")).await.unwrap_err();
+/// assert_eq!(
+///     refusal.to_string(),
+///     "Permission for run 'make' is needed, and nobody can be asked. \
+///      To allow it, add at the end of [permission.run]: \"make\" = \"allow\""
+/// );
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Permissions {
+    broker: Arc<Broker>,
+    session: Arc<Session>,
+}
+
+/// What a waiting ask needs of its session: whose it is, and the rules as they are now.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) name: String,
+    policy: RwLock<Policy>,
+}
+
+impl Session {
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, layer: Layer, rules: Vec<Rule>) {
+        self.policy.write().unwrap_or_else(PoisonError::into_inner).set(layer, rules);
+    }
+}
+
+impl Permissions {
+    /// The permissions of `session`, which starts with the rules of `policy`.
+    #[must_use]
+    pub fn new(broker: Arc<Broker>, session: impl Into<String>, policy: Policy) -> Self {
+        Self { broker, session: Arc::new(Session { name: session.into(), policy: RwLock::new(policy) }) }
+    }
+
+    /// Permissions with nobody to ask and nothing remembered: what is not allowed is refused.
+    #[must_use]
+    pub fn unattended(policy: Policy) -> Self {
+        Self::new(Broker::in_memory(), "unattended", policy)
+    }
+
+    /// The rules as they are now.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.session.policy()
+    }
+
+    /// Replaces the rules of `layer`, and answers at once whatever this session has waiting that the
+    /// new rules allow or deny.
+    pub fn set(&self, layer: Layer, rules: Vec<Rule>) {
+        self.broker.set_rules(&self.session, layer, rules);
+    }
+
+    /// What would happen with `request`, without asking anybody: the rules, then what was approved
+    /// before. An approval turns "ask" into "allow", and never "deny".
+    #[must_use]
+    pub fn decide(&self, request: &Request) -> Verdict {
+        self.broker.judge(&self.session.policy(), request).into_verdict()
+    }
+
+    /// Whether a rule denies this, so that it should not even be shown.
+    #[must_use]
+    pub fn is_denied(&self, kind: &Kind, subject: &str) -> bool {
+        self.session.policy().decide(kind, subject).decision == Decision::Deny
+    }
+
+    /// Permission for an act. Waits for an answer where the rules say to ask and somebody can answer;
+    /// dropping the future withdraws the question.
+    pub async fn request(&self, request: Request) -> Result<Grant, Refusal> {
+        let fingerprint = request.fingerprint();
+        // What the rules settle alone is settled without the broker.
+        let how = match Judgement::of(&self.session.policy(), &[], &request) {
+            Judgement::Granted(how, _) => how,
+            Judgement::Denied(verdict) => return Err(Refusal::denied(&request.kind, verdict)),
+            Judgement::Asking(..) => self.broker.ask(&self.session, request, fingerprint).await?,
+        };
+        Ok(Grant::new(fingerprint, how))
+    }
+
+    /// The session's name.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.session.name
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+}
+
+impl Default for Permissions {
+    fn default() -> Self {
+        Self::unattended(Policy::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Reply, ReplyError};
+
+    #[tokio::test]
+    async fn the_rules_are_looked_at_again_when_the_answer_comes() {
+        for reply in [Reply::Once, Reply::Always] {
+            let broker = Broker::in_memory();
+            let mut front_end = broker.subscribe();
+            let permissions = Permissions::new(Arc::clone(&broker), "one", Policy::new());
+            let asking = permissions.clone();
+            let waiter = tokio::spawn(async move { asking.request(Request::new(Kind::RUN, "rm x")).await });
+            let id = front_end.next().await.unwrap().id();
+            // Behind the broker's back, so that only the last look can find it.
+            permissions.session.set(Layer::User, vec![Rule::new("run", "rm *", Decision::Deny)]);
+
+            let answered = broker.reply(id, reply).await;
+            assert!(matches!(answered, Err(ReplyError::Denied { .. })));
+            assert!(matches!(waiter.await.unwrap(), Err(Refusal::Denied { .. })));
+            assert_eq!(broker.remembered(), []);
+        }
+    }
+}

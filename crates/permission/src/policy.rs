@@ -1,0 +1,170 @@
+//! Rules in layers, and what they say about an act.
+
+use std::sync::Arc;
+
+use crate::{Decision, Kind, Layer, Request, Rule};
+
+/// Rules in layers. Pure: deciding reads nothing but the rules.
+///
+/// For each subject the last rule that matches wins, later layers standing after earlier ones. Without
+/// a match the decision is [`Decision::Ask`].
+///
+/// ```
+/// use prowess_permission::{Decision, Kind, Layer, Policy, Rule};
+///
+/// let policy = Policy::new().with(
+///     Layer::User,
+///     [Rule::new("run", "git *", Decision::Allow), Rule::new("run", "git push *", Decision::Ask)],
+/// );
+/// assert_eq!(policy.decide(&Kind::RUN, "git log").decision, Decision::Allow);
+/// assert_eq!(policy.decide(&Kind::RUN, "git push").decision, Decision::Ask);
+/// assert_eq!(policy.decide(&Kind::SKILL, "pdf").decision, Decision::Allow, "by default");
+/// assert_eq!(policy.decide(&Kind::WRITE, "notes.md").decision, Decision::Ask, "no rule");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Policy {
+    layers: [Arc<[Rule]>; Layer::ALL.len()],
+}
+
+impl Policy {
+    /// The built-in defaults: skills may be loaded, and everything else is asked about.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::empty().with(Layer::Defaults, [Rule::new("skill", "*", Decision::Allow)])
+    }
+
+    /// No rules at all: everything is asked about.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { layers: std::array::from_fn(|_| Arc::from([])) }
+    }
+
+    /// The policy with `rules` after those that `layer` has already.
+    #[must_use]
+    pub fn with(mut self, layer: Layer, rules: impl IntoIterator<Item = Rule>) -> Self {
+        let place = &mut self.layers[layer.index()];
+        *place = place.iter().cloned().chain(rules).collect();
+        self
+    }
+
+    /// Replaces the rules of `layer`.
+    pub fn set(&mut self, layer: Layer, rules: Vec<Rule>) {
+        self.layers[layer.index()] = rules.into();
+    }
+
+    /// Whether both have the very same rules, with none replaced in between.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.layers.iter().zip(&other.layers).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
+    }
+
+    /// The rules of `layer`, in order.
+    #[must_use]
+    pub fn rules(&self, layer: Layer) -> &[Rule] {
+        &self.layers[layer.index()]
+    }
+
+    /// What the rules say about one subject.
+    #[must_use]
+    pub fn decide(&self, kind: &Kind, subject: &str) -> Verdict {
+        verdict(subject, self.last_match(kind, subject))
+    }
+
+    /// What the rules say about a request: the strictest decision over all its subjects, and the first
+    /// subject that it is true of. A request without subjects is never allowed.
+    #[must_use]
+    pub fn evaluate(&self, request: &Request) -> Verdict {
+        let strictest = request
+            .patterns
+            .iter()
+            .map(|subject| (subject, self.last_match(&request.kind, subject)))
+            .reduce(|so_far, next| if action(next.1) > action(so_far.1) { next } else { so_far });
+        match strictest {
+            Some((subject, rule)) => verdict(subject, rule),
+            None => {
+                let verdict = self.decide(&request.kind, "");
+                let decision = verdict.decision.max(Decision::Ask);
+                // A rule that allows is not why this is asked about.
+                let rule = verdict.rule.filter(|(_, rule)| rule.action == decision);
+                Verdict { decision, rule, ..verdict }
+            }
+        }
+    }
+
+    fn last_match(&self, kind: &Kind, subject: &str) -> Option<(Layer, &Rule)> {
+        Layer::ALL.into_iter().rev().find_map(|layer| {
+            let rule = self.rules(layer).iter().rev().find(|rule| rule.applies(kind, subject))?;
+            Some((layer, rule))
+        })
+    }
+}
+
+fn action(rule: Option<(Layer, &Rule)>) -> Decision {
+    rule.map_or(Decision::Ask, |(_, rule)| rule.action)
+}
+
+fn verdict(subject: &str, rule: Option<(Layer, &Rule)>) -> Verdict {
+    let decision = action(rule);
+    Verdict { decision, subject: subject.to_owned(), rule: rule.map(|(layer, rule)| (layer, rule.clone())) }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What was decided, about what, and by which rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What is to happen.
+    pub decision: Decision,
+    /// The subject that decided it: of several, the first with the strictest decision.
+    pub subject: String,
+    /// The rule that won, and its layer; `None` when no rule matched.
+    pub rule: Option<(Layer, Rule)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(pattern: &str, action: Decision) -> Rule {
+        Rule::new("run", pattern, action)
+    }
+
+    #[test]
+    fn the_last_match_wins_across_and_inside_layers() {
+        let policy = Policy::empty()
+            .with(Layer::Session, [rule("a", Decision::Allow)])
+            .with(Layer::User, [rule("*", Decision::Deny), rule("b", Decision::Ask)]);
+        assert_eq!(policy.decide(&Kind::RUN, "a").decision, Decision::Allow);
+        assert_eq!(policy.decide(&Kind::RUN, "b").decision, Decision::Ask);
+        assert_eq!(policy.decide(&Kind::RUN, "c").rule, Some((Layer::User, rule("*", Decision::Deny))));
+    }
+
+    #[test]
+    fn the_strictest_subject_decides_a_request() {
+        let policy =
+            Policy::empty().with(Layer::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
+        let verdict = |subjects: &[&str]| {
+            let first = Request::new(Kind::RUN, subjects[0]);
+            let request = subjects[1..].iter().fold(first, |request, subject| request.and(*subject));
+            let verdict = policy.evaluate(&request);
+            (verdict.decision, verdict.subject)
+        };
+        assert_eq!(verdict(&["a"]), (Decision::Allow, "a".to_owned()));
+        assert_eq!(verdict(&["a", "b", "c"]), (Decision::Ask, "b".to_owned()));
+        assert_eq!(verdict(&["a", "b", "d"]), (Decision::Deny, "d".to_owned()));
+    }
+
+    #[test]
+    fn a_request_without_subjects_is_never_allowed() {
+        let mut request = Request::new(Kind::SKILL, "x");
+        request.patterns.clear();
+        assert_eq!(Policy::new().evaluate(&request).decision, Decision::Ask);
+        assert_eq!(Policy::new().evaluate(&request).rule, None);
+        let deny = Policy::new().with(Layer::User, [Rule::new("*", "*", Decision::Deny)]);
+        assert_eq!(deny.evaluate(&request).decision, Decision::Deny);
+    }
+}

@@ -1,0 +1,116 @@
+//! Why an act may not happen.
+
+use std::time::Duration;
+
+use crate::text::{one_line, shown};
+use crate::{Decision, Kind, Layer, Request, Rule, Verdict};
+
+/// Longer rules are not spelled out in a message.
+const MAX_SHOWN_RULE_CHARS: usize = 300;
+
+/// Why an act may not happen. The text is for the model and the person: one line that says what was
+/// refused and what would change it. It never shows the rule that refused, which may tell of other things.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A rule denies it.
+    #[error("Permission denied: {kind} '{}' is denied by a rule.", shown(.subject))]
+    Denied {
+        /// The sort of act.
+        kind: Kind,
+        /// What it was to act on.
+        subject: String,
+        /// The rule and its layer, for the person; not for the model.
+        rule: Option<Box<(Layer, Rule)>>,
+    },
+    /// Somebody said no.
+    #[error("{}", rejected(.message.as_deref()))]
+    Rejected {
+        /// What they said about it.
+        message: Option<String>,
+    },
+    /// It has to be asked about, and there is nobody who could answer.
+    #[error("{}", nobody(.kind, .subjects))]
+    NobodyToAsk {
+        /// The sort of act.
+        kind: Kind,
+        /// What needs permission and has none.
+        subjects: Vec<String>,
+    },
+    /// Nobody answered in time.
+    #[error(
+        "Permission for {} was not given: nobody answered within {after:?}. Try again when somebody can.",
+        subjects_shown(.kind, .subjects)
+    )]
+    TimedOut {
+        /// The sort of act.
+        kind: Kind,
+        /// What it was to act on.
+        subjects: Vec<String>,
+        /// How long the answer was waited for.
+        after: Duration,
+    },
+    /// The question was withdrawn before it was answered.
+    #[error("The question was withdrawn before anybody answered it; nothing was done.")]
+    Cancelled,
+}
+
+impl Refusal {
+    pub(crate) fn denied(kind: &Kind, verdict: Verdict) -> Self {
+        Self::Denied { kind: kind.clone(), subject: verdict.subject, rule: verdict.rule.map(Box::new) }
+    }
+
+    pub(crate) fn timed_out(request: &Request, after: Duration) -> Self {
+        Self::TimedOut { kind: request.kind.clone(), subjects: request.patterns.clone(), after }
+    }
+
+    /// A short name for the refusal that never changes, for programs and logs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Denied { .. } => "denied",
+            Self::Rejected { .. } => "rejected",
+            Self::NobodyToAsk { .. } => "nobody_to_ask",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+fn rejected(message: Option<&str>) -> String {
+    match message.map(one_line) {
+        Some(message) if !message.is_empty() => format!("The user rejected this: {message}"),
+        _ => "The user rejected this. Ask what to do instead, or go on without it.".to_owned(),
+    }
+}
+
+fn nobody(kind: &Kind, subjects: &[String]) -> String {
+    let what = subjects_shown(kind, subjects);
+    let rules: Vec<Rule> = subjects.iter().map(|s| Rule::literal(kind, s, Decision::Allow)).collect();
+    let Some(first) = rules.first() else {
+        return format!("Permission for {what} is needed, and nobody can be asked.");
+    };
+    let table = first.toml_table();
+    let lines: Vec<String> = rules.iter().map(Rule::toml_line).collect();
+    let lines = lines.join(" and ");
+    if lines.chars().count() > MAX_SHOWN_RULE_CHARS {
+        return format!(
+            "Permission for {what} is needed, and nobody can be asked. \
+             To allow it, add a pattern that matches it at the end of {table}."
+        );
+    }
+    format!(
+        "Permission for {what} is needed, and nobody can be asked. \
+         To allow it, add at the end of {table}: {lines}"
+    )
+}
+
+fn subjects_shown(kind: &Kind, subjects: &[String]) -> String {
+    let mut text = kind.to_string();
+    for (at, subject) in subjects.iter().enumerate() {
+        text.push_str(if at == 0 { " '" } else { ", '" });
+        text.push_str(&shown(subject));
+        text.push('\'');
+    }
+    text
+}

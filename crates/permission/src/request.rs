@@ -1,0 +1,91 @@
+//! What is asked.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Fingerprint, Kind, Pattern};
+
+/// An act that needs permission: its kind, what it acts on, and what a person needs to judge it.
+///
+/// ```
+/// use prowess_permission::{Kind, Request};
+///
+/// let request = Request::new(Kind::RUN, "git push").titled("Push the branch");
+/// assert_eq!(request.always[0].as_str(), "git push", "what `always` would record");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The sort of act.
+    pub kind: Kind,
+    /// What it acts on, as literal text: wildcards in it mean nothing.
+    pub patterns: Vec<String>,
+    /// What the answer "always" records.
+    pub always: Vec<Pattern>,
+    /// What an approval must have been given for, beyond the subject: for a skill, the digest of its
+    /// contents and its place. A remembered approval covers only requests with an equal binding.
+    pub binding: Option<String>,
+    /// One line for the person who answers.
+    pub title: String,
+    /// Whatever else the person should see, such as arguments or a difference.
+    pub details: Value,
+}
+
+impl Request {
+    /// A request about one subject. "Always" would record exactly that subject.
+    #[must_use]
+    pub fn new(kind: Kind, subject: impl Into<String>) -> Self {
+        let subject = subject.into();
+        Self {
+            title: format!("{kind} {subject}"),
+            kind,
+            always: vec![Pattern::literal(&subject)],
+            patterns: vec![subject],
+            binding: None,
+            details: Value::Null,
+        }
+    }
+
+    /// The same act on one subject more, which "always" would record too.
+    #[must_use]
+    pub fn and(mut self, subject: impl Into<String>) -> Self {
+        let subject = subject.into();
+        self.always.push(Pattern::literal(&subject));
+        self.patterns.push(subject);
+        self
+    }
+
+    /// Replaces what "always" would record: with broader patterns, or with nothing.
+    #[must_use]
+    pub fn always(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
+        self.always = patterns.into_iter().collect();
+        self
+    }
+
+    /// Binds approvals to a state of the world, such as a digest.
+    #[must_use]
+    pub fn bound_to(mut self, binding: impl Into<String>) -> Self {
+        self.binding = Some(binding.into());
+        self
+    }
+
+    /// Sets the line that the person reads.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Adds what the person should see besides.
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// What exactly is being asked, in 32 bytes: the kind, the subjects, the binding and the details.
+    /// The title is only a way of putting it.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self)
+    }
+}

@@ -1,0 +1,154 @@
+//! A pattern made ready for matching.
+
+use std::sync::Arc;
+
+/// What there is to compare; most patterns need little of it.
+#[derive(Clone)]
+pub(crate) enum Shape {
+    /// `*`.
+    Any,
+    /// No wildcards: this, without the escapes.
+    Exact(Arc<str>),
+    /// What it begins with, the rest from its first wildcard on, and the shape without a last ` *`.
+    Wild { head: Arc<str>, rest: Arc<[Piece]>, shorter: Option<Arc<Shape>> },
+}
+
+pub(crate) enum Piece {
+    /// Never empty.
+    Text(Box<str>),
+    One,
+    Many,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    One,
+    Many,
+}
+
+impl Shape {
+    pub(crate) fn of(text: &str) -> Self {
+        Self::of_tokens(&tokens(text))
+    }
+
+    fn of_tokens(tokens: &[Token]) -> Self {
+        let head: String = tokens.iter().map_while(Token::char).collect();
+        let rest = &tokens[head.chars().count()..];
+        if tokens == [Token::Many] {
+            Self::Any
+        } else if rest.is_empty() {
+            Self::Exact(head.into())
+        } else {
+            let shorter = tokens.strip_suffix(&[Token::Char(' '), Token::Many]);
+            Self::Wild {
+                head: head.into(),
+                rest: pieces(rest).into(),
+                shorter: shorter.map(|tokens| Arc::new(Self::without_tail(tokens))),
+            }
+        }
+    }
+
+    /// Only the last ` *` of a pattern may be missing, not the one before it.
+    fn without_tail(tokens: &[Token]) -> Self {
+        match Self::of_tokens(tokens) {
+            Self::Wild { head, rest, .. } => Self::Wild { head, rest, shorter: None },
+            other => other,
+        }
+    }
+
+    pub(crate) fn is_wild(&self) -> bool {
+        matches!(self, Self::Wild { .. })
+    }
+
+    pub(crate) fn matches(&self, subject: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(text) => **text == *subject,
+            Self::Wild { head, rest, shorter } => {
+                subject.strip_prefix(&**head).is_some_and(|subject| wild(rest, subject))
+                    || shorter.as_ref().is_some_and(|shape| shape.matches(subject))
+            }
+        }
+    }
+}
+
+impl Token {
+    fn char(&self) -> Option<char> {
+        if let Self::Char(c) = self { Some(*c) } else { None }
+    }
+}
+
+fn pieces(tokens: &[Token]) -> Vec<Piece> {
+    tokens
+        .chunk_by(|a, b| a.char().is_some() && b.char().is_some())
+        .map(|chunk| match chunk {
+            [Token::One] => Piece::One,
+            [Token::Many] => Piece::Many,
+            text => Piece::Text(text.iter().filter_map(Token::char).collect()),
+        })
+        .collect()
+}
+
+/// Goes back only to the last star: a star before it can do nothing that the last one cannot, which is
+/// what keeps the number of steps below the product of the lengths.
+fn wild(pieces: &[Piece], subject: &str) -> bool {
+    let mut at = 0;
+    let mut rest = subject;
+    // The piece after the last star, and where in the subject that star ends for now.
+    let mut star: Option<(usize, &str)> = None;
+    loop {
+        let after = match pieces.get(at) {
+            None if rest.is_empty() => return true,
+            None => None,
+            Some(Piece::Many) if at + 1 == pieces.len() => return true,
+            Some(Piece::Many) => {
+                star = Some((at + 1, rest));
+                Some(rest)
+            }
+            Some(Piece::One) => without_first(rest),
+            Some(Piece::Text(text)) => rest.strip_prefix(&**text),
+        };
+        if let Some(after) = after {
+            at += 1;
+            rest = after;
+            continue;
+        }
+        // No match here: let the last star take at least one character more.
+        let Some((next, longer)) = star.and_then(|(next, end)| Some((next, without_first(end)?))) else {
+            return false;
+        };
+        rest = match &pieces[next] {
+            // Nothing begins in the middle of a character, so the first byte is enough to look for.
+            Piece::Text(text) => match memchr::memchr(text.as_bytes()[0], longer.as_bytes()) {
+                Some(found) => &longer[found..],
+                None => return false,
+            },
+            Piece::One | Piece::Many => longer,
+        };
+        at = next;
+        star = Some((next, rest));
+    }
+}
+
+fn without_first(text: &str) -> Option<&str> {
+    let mut chars = text.chars();
+    chars.next().map(|_| chars.as_str())
+}
+
+/// What each part of the text means. Stars in a row say no more than one does.
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let token = match c {
+            '*' if tokens.last() == Some(&Token::Many) => continue,
+            '*' => Token::Many,
+            '?' => Token::One,
+            '\\' => Token::Char(chars.next_if(|next| matches!(next, '*' | '?' | '\\')).unwrap_or('\\')),
+            c => Token::Char(c),
+        };
+        tokens.push(token);
+    }
+    tokens
+}

@@ -1,0 +1,82 @@
+//! Other people's text on one line of ours.
+
+use std::fmt::Write as _;
+
+/// Longer subjects are cut where they are shown; the whole text is in the value.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// `text` on one line, cut if it is long, with nothing in it that moves a cursor or turns text around.
+pub(crate) fn shown(text: &str) -> String {
+    let mut line = String::new();
+    for (at, c) in text.chars().enumerate() {
+        if at == MAX_SHOWN_CHARS {
+            line.push('…');
+            break;
+        }
+        if is_invisible(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+/// Somebody's words as a single line: every run of white space becomes a space.
+pub(crate) fn one_line(text: &str) -> String {
+    let visible: String = text.chars().map(|c| if is_invisible(c) { ' ' } else { c }).collect();
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `text` as a TOML string, quotes included, on one line.
+pub(crate) fn toml_string(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            c if is_invisible(c) => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// `text` as a TOML key: bare where TOML allows that.
+pub(crate) fn toml_key(text: &str) -> String {
+    let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if bare { text.to_owned() } else { toml_string(text) }
+}
+
+/// Controls, and the marks that reorder or hide what stands beside them. All are within four hex digits.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leaves_its_line() {
+        assert_eq!(shown("a\nb\u{202e}c"), "a\\nb\\u{202e}c");
+        assert_eq!(shown(&"x".repeat(300)).chars().count(), MAX_SHOWN_CHARS + 1);
+        assert_eq!(one_line("  no,\r\n use\u{1b}[31m `make`\t"), "no, use [31m `make`");
+    }
+
+    #[test]
+    fn quoted_text_is_toml() {
+        assert_eq!(toml_string("a\"b\\c\n\u{7}"), r#""a\"b\\c\n\u0007""#);
+        assert_eq!(toml_key("git-status_2"), "git-status_2");
+        assert_eq!(toml_key("a.b"), "\"a.b\"");
+        assert_eq!(toml_key(""), "\"\"");
+    }
+}

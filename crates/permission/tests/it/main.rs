@@ -1,0 +1,78 @@
+//! Permissions as their users meet them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod asking;
+mod config;
+mod hostile;
+mod properties;
+mod stores;
+mod words;
+
+use std::sync::Arc;
+
+use prowess_permission::{
+    Asked, Broker, Decision, Grant, Kind, Layer, PermissionEvent, Permissions, Policy, Refusal, Request,
+    Rule, Subscription,
+};
+use tokio::task::JoinHandle;
+
+/// A broker, somebody who can answer, and one session with the default rules.
+struct Desk {
+    broker: Arc<Broker>,
+    front_end: Subscription,
+    session: Permissions,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::of(Broker::in_memory())
+    }
+
+    fn of(broker: Arc<Broker>) -> Self {
+        let front_end = broker.subscribe();
+        let session = Permissions::new(Arc::clone(&broker), "one", Policy::new());
+        Self { broker, front_end, session }
+    }
+
+    /// The same desk, with another session at it.
+    fn other(&self, name: &str) -> Permissions {
+        Permissions::new(Arc::clone(&self.broker), name, Policy::new())
+    }
+
+    /// Asks, and gives the ask as the front end sees it.
+    async fn ask(&mut self, session: &Permissions, request: Request) -> (Arc<Asked>, Waiter) {
+        let session = session.clone();
+        let waiter = tokio::spawn(async move { session.request(request).await });
+        (self.next_asked().await, waiter)
+    }
+
+    async fn asks(&mut self, subject: &str) -> (Arc<Asked>, Waiter) {
+        let session = self.session.clone();
+        self.ask(&session, run(subject)).await
+    }
+
+    async fn next_asked(&mut self) -> Arc<Asked> {
+        loop {
+            if let PermissionEvent::Asked(asked) = self.front_end.next().await.unwrap() {
+                return asked;
+            }
+        }
+    }
+}
+
+type Waiter = JoinHandle<Result<Grant, Refusal>>;
+
+fn run(subject: &str) -> Request {
+    Request::new(Kind::RUN, subject)
+}
+
+fn deny(kind: &str, pattern: &str) -> Vec<Rule> {
+    vec![Rule::new(kind, pattern, Decision::Deny)]
+}
+
+fn decision(session: &Permissions, request: &Request) -> Decision {
+    session.decide(request).decision
+}
+
+const USER: Layer = Layer::User;
