@@ -25,7 +25,8 @@ pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<S
     let takes_arguments =
         extensions.argument_hint.is_some() || !extensions.arguments.is_empty() || body.contains(ARGUMENTS);
     let words = given.map(split_words).unwrap_or_default();
-    let arguments = Arguments { whole: given.unwrap_or_default(), words: &words, names: &extensions.arguments };
+    let arguments =
+        Arguments { whole: given.unwrap_or_default(), words: &words, names: &extensions.arguments };
 
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
@@ -85,7 +86,8 @@ impl Arguments<'_> {
         // A declared name may have hyphens: the longest that fits is meant.
         let fits = |declared: &&String| {
             let rest = text[1..].strip_prefix(declared.as_str());
-            !declared.is_empty() && rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            !declared.is_empty()
+                && rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
         };
         let declared = self.names.iter().filter(fits).max_by_key(|declared| declared.len())?;
         let position = self.names.iter().position(|name| name == declared)?;
@@ -141,7 +143,10 @@ mod tests {
 
     #[test]
     fn the_directory_is_always_put_in() {
-        assert_eq!(expanded("", "run ${SKILL_DIR}/x ${CLAUDE_SKILL_DIR}", None), "run /skills/deploy/x /skills/deploy");
+        assert_eq!(
+            expanded("", "run ${SKILL_DIR}/x ${CLAUDE_SKILL_DIR}", None),
+            "run /skills/deploy/x /skills/deploy"
+        );
     }
 
     #[test]
@@ -154,15 +159,24 @@ mod tests {
     #[test]
     fn arguments_go_where_they_are_named() {
         assert_eq!(expanded("", "Ship $ARGUMENTS now.", Some(" a b ")), "Ship a b now.");
-        assert_eq!(expanded("argument-hint: \"[env] [tag]\"\n", "$1 at $2$3!", Some("'prod eu' v2")), "prod eu at v2!");
-        assert_eq!(expanded("arguments: [env, env-tag]\n", "$env-tag/$env/$environment", Some("a b")), "b/a/$environment");
+        assert_eq!(
+            expanded("argument-hint: \"[env] [tag]\"\n", "$1 at $2$3!", Some("'prod eu' v2")),
+            "prod eu at v2!"
+        );
+        assert_eq!(
+            expanded("arguments: [env, env-tag]\n", "$env-tag/$env/$environment", Some("a b")),
+            "b/a/$environment"
+        );
         assert_eq!(expanded("", "$ARGUMENTS[1] of $ARGUMENTS[x]", Some("a b")), "b of a b[x]");
         assert_eq!(expanded("", "Ship $ARGUMENTS.", None), "Ship .");
     }
 
     #[test]
     fn what_is_put_in_is_not_looked_at_again() {
-        assert_eq!(expanded("", "$ARGUMENTS", Some("$1 ${SKILL_DIR} $ARGUMENTS")), "$1 ${SKILL_DIR} $ARGUMENTS");
+        assert_eq!(
+            expanded("", "$ARGUMENTS", Some("$1 ${SKILL_DIR} $ARGUMENTS")),
+            "$1 ${SKILL_DIR} $ARGUMENTS"
+        );
     }
 
     #[test]

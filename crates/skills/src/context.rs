@@ -92,7 +92,12 @@ impl SkillSession {
         render::stubbed(message, self.secret(), is_unloaded)
     }
 
-    async fn section(&self, present: &BTreeSet<String>, budget: Option<usize>, title: &[&str]) -> LoadedSection {
+    async fn section(
+        &self,
+        present: &BTreeSet<String>,
+        budget: Option<usize>,
+        title: &[&str],
+    ) -> LoadedSection {
         let mut section = LoadedSection::default();
         let mut notices = Vec::new();
         let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -199,7 +204,9 @@ impl SkillSession {
             heading: heading.clone(),
             documents: BTreeMap::new(),
         };
-        if (text.digest, &text.skill.location) == (skill.digest, &skill.location) && framed.nonce == skill.nonce {
+        if (text.digest, &text.skill.location) == (skill.digest, &skill.location)
+            && framed.nonce == skill.nonce
+        {
             self.keep(name, kept);
             return Ok((heading, framed));
         }
@@ -250,7 +257,9 @@ impl SkillSession {
                     current.documents.push(framed);
                 }
                 Err(error) => {
-                    current.notices.push(format!("A document of skill '{name}' is no longer in context: {error}."));
+                    current
+                        .notices
+                        .push(format!("A document of skill '{name}' is no longer in context: {error}."));
                 }
             }
         }
@@ -258,8 +267,12 @@ impl SkillSession {
             self.keep(name, LoadedText { documents: texts, ..LoadedText::default() });
             return;
         }
-        let delta =
-            SkillDelta::Selected { name: name.to_owned(), mode: SelectMode::Replace, all: false, documents: now };
+        let delta = SkillDelta::Selected {
+            name: name.to_owned(),
+            mode: SelectMode::Replace,
+            all: false,
+            documents: now,
+        };
         let kept = LoadedText { documents: texts, ..LoadedText::default() };
         if self.commit_with(std::slice::from_ref(&delta), Some(kept)).is_ok() {
             deltas.push(delta);
@@ -298,7 +311,9 @@ impl SkillSession {
                 "Skill '{name}' was unloaded: it says something else now, which has not been approved. {again}"
             ),
             Dropped::Unreadable(error) => format!("Skill '{name}' was unloaded: {error}"),
-            Dropped::Gone | Dropped::Raced => format!("Skill '{name}' was unloaded: it is no longer available."),
+            Dropped::Gone | Dropped::Raced => {
+                format!("Skill '{name}' was unloaded: it is no longer available.")
+            }
         }
     }
 }
@@ -329,7 +344,10 @@ impl Current {
 
 /// Why a loaded skill cannot be kept in context.
 enum Dropped {
-    NoRoom { tokens: usize, budget: usize },
+    NoRoom {
+        tokens: usize,
+        budget: usize,
+    },
     Changed,
     Gone,
     Unreadable(String),

@@ -187,7 +187,9 @@ impl SkillSession {
             (SelectMode::Replace, Placement::SystemMessage) => {
                 format!("Documents of skill '{name}' in the system message: {paths}.")
             }
-            (SelectMode::Add, Placement::ToolAnswer) => format!("Documents of skill '{name}' added: {paths}."),
+            (SelectMode::Add, Placement::ToolAnswer) => {
+                format!("Documents of skill '{name}' added: {paths}.")
+            }
             (SelectMode::Replace, Placement::ToolAnswer) => format!("Documents of skill '{name}': {paths}."),
         });
         parts.extend(chosen.notes.iter().cloned());

@@ -8,9 +8,7 @@ use async_trait::async_trait;
 use prowess_backend::Backend;
 #[cfg(feature = "backend")]
 use prowess_catalog::Place;
-use prowess_catalog::{
-    DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText,
-};
+use prowess_catalog::{DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText};
 
 /// Reads the files of skills.
 ///

@@ -39,7 +39,8 @@ impl SkillSession {
             description: entry.skill.description.clone(),
             hint: entry.skill.extensions.argument_hint.clone().or_else(|| {
                 let names = &entry.skill.extensions.arguments;
-                (!names.is_empty()).then(|| names.iter().map(|name| format!("[{name}]")).collect::<Vec<_>>().join(" "))
+                (!names.is_empty())
+                    .then(|| names.iter().map(|name| format!("[{name}]")).collect::<Vec<_>>().join(" "))
             }),
             is_loaded: state.get(entry.skill.name.as_str()).is_some(),
         };

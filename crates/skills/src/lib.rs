@@ -61,9 +61,7 @@ mod sync;
 mod tools;
 
 pub use context::LoadedSection;
-pub use delta::{
-    LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
-};
+pub use delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason};
 pub use dialect::{Dialect, MAX_ENUM_NAMES, Reply, ToolSpec, Words};
 pub use documents::{Choice, MAX_CHOSEN_BYTES};
 pub use error::SkillError;

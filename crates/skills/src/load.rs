@@ -32,7 +32,9 @@ pub struct PreparedLoad(Prepared);
 #[derive(Debug)]
 pub(crate) enum Prepared {
     /// Nothing has to change.
-    Already { name: String },
+    Already {
+        name: String,
+    },
     Ready(Box<Ready>),
 }
 

@@ -79,7 +79,11 @@ pub(crate) fn heading(entry: &SkillEntry, dialect: Dialect) -> String {
 }
 
 /// `history` with one line in the place of every frame that `is_unloaded`.
-pub(crate) fn stubbed(history: &str, secret: &Secret, is_unloaded: impl Fn(&Framed) -> bool) -> Option<String> {
+pub(crate) fn stubbed(
+    history: &str,
+    secret: &Secret,
+    is_unloaded: impl Fn(&Framed) -> bool,
+) -> Option<String> {
     let frames = Frame::find_all(history, secret.as_bytes());
     let mut text = String::new();
     let mut copied = 0;

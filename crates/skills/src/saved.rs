@@ -125,7 +125,9 @@ impl From<SavedState> for Document {
 #[non_exhaustive]
 pub enum StateError {
     /// A later version of this crate wrote it.
-    #[error("the state has version {0}, and this program knows {STATE_VERSION}: update it, or begin a new session")]
+    #[error(
+        "the state has version {0}, and this program knows {STATE_VERSION}: update it, or begin a new session"
+    )]
     Newer(u32),
     /// The secret is not one.
     #[error("`frame_secret` is not 32 hexadecimal digits: the state was damaged; begin a new session")]
@@ -152,8 +154,7 @@ impl TryFrom<Document> for SavedState {
             loaded.push(details.cloned().unwrap_or_else(|| without_details(name, &document)));
         }
         let is_loaded = |name: &String| loaded.iter().any(|skill| skill.name == *name);
-        let (resources, eager) =
-            document.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
+        let (resources, eager) = document.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
         let documents = document.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
         let state = SkillState::from_parts(loaded, resources, documents, document.skills_offered);
         Ok(Self { metadata: document.skills_metadata, state, secret, eager })

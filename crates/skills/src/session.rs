@@ -282,10 +282,8 @@ impl SkillSession {
     fn expire(&self, is_over: impl Fn(Lifetime) -> bool) -> Vec<SkillDelta> {
         let state = self.state();
         let over = state.loaded().iter().filter(|skill| is_over(skill.lifetime));
-        let deltas = over.map(|skill| SkillDelta::Unloaded {
-            name: skill.name.clone(),
-            reason: UnloadReason::Expired,
-        });
+        let deltas = over
+            .map(|skill| SkillDelta::Unloaded { name: skill.name.clone(), reason: UnloadReason::Expired });
         deltas.filter(|delta| self.commit(std::slice::from_ref(delta)).is_ok()).collect()
     }
 
@@ -352,7 +350,11 @@ impl SkillSession {
 
     /// Applies all of `deltas`, which are about one skill, or none, and keeps its texts for later calls
     /// beside those that are kept already. The only place where state changes.
-    pub(crate) fn commit_with(&self, deltas: &[SkillDelta], text: Option<LoadedText>) -> Result<(), Conflict> {
+    pub(crate) fn commit_with(
+        &self,
+        deltas: &[SkillDelta],
+        text: Option<LoadedText>,
+    ) -> Result<(), Conflict> {
         let mut shared = self.lock();
         let shared = &mut *shared;
         let mut state = shared.state.clone();
@@ -446,7 +448,11 @@ fn stale(state: &SkillState, known: &Known) -> Vec<Stale> {
         Some(entry) if entry.skill.location != skill.location => Some(Staleness::Replaced),
         Some(_) => None,
     };
-    state.loaded().iter().filter_map(|skill| Some(Stale { name: skill.name.clone(), why: why(skill)? })).collect()
+    state
+        .loaded()
+        .iter()
+        .filter_map(|skill| Some(Stale { name: skill.name.clone(), why: why(skill)? }))
+        .collect()
 }
 
 impl fmt::Debug for SkillSession {

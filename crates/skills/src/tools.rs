@@ -113,8 +113,10 @@ pub(crate) fn check(
             if always || listed().next().is_none() || lister().is_some() {
                 return ToolVerdict::Pass;
             }
-            let all: BTreeSet<String> =
-                listed().flat_map(|skill| &skill.allowed_tools).map(|tool| one_line(tool).into_owned()).collect();
+            let all: BTreeSet<String> = listed()
+                .flat_map(|skill| &skill.allowed_tools)
+                .map(|tool| one_line(tool).into_owned())
+                .collect();
             let all: Vec<String> = all.into_iter().collect();
             let name = one_line(call.name);
             ToolVerdict::Blocked {
@@ -169,7 +171,9 @@ fn covers_argument(scope: &str, argument: Option<&str>) -> bool {
 
 /// Whether a shell could read more than one simple command, or a redirection, out of `text`.
 fn has_operators(text: &str) -> bool {
-    text.contains([';', '&', '|', '<', '>', '`', '\n', '\r', '\0']) || text.contains("$(") || text.contains("${")
+    text.contains([';', '&', '|', '<', '>', '`', '\n', '\r', '\0'])
+        || text.contains("$(")
+        || text.contains("${")
 }
 
 #[cfg(test)]
@@ -184,7 +188,9 @@ mod tests {
     fn names_are_literal_and_have_aliases() {
         assert!(covered("Read", "Read", None));
         assert!(covered("Read", "read_file", Some("/etc/passwd")));
-        assert!(!covered("Read", "read", None) && !covered("*", "Read", None) && !covered("Rea*", "Read", None));
+        assert!(
+            !covered("Read", "read", None) && !covered("*", "Read", None) && !covered("Rea*", "Read", None)
+        );
     }
 
     #[test]
@@ -201,7 +207,11 @@ mod tests {
             ("src/*", "src/../../etc/passwd", false),
             ("*", "anything; at all", true),
         ] {
-            assert_eq!(covered(&format!("Bash({scope})"), "bash", Some(argument)), covers, "{scope} {argument}");
+            assert_eq!(
+                covered(&format!("Bash({scope})"), "bash", Some(argument)),
+                covers,
+                "{scope} {argument}"
+            );
         }
         assert!(!covered("Bash(git:*)", "bash", None), "without an argument a scope covers nothing");
         assert!(!covered("Bash(git:*", "bash", Some("git")), "an open parenthesis is no scope");
@@ -209,9 +219,15 @@ mod tests {
 
     #[test]
     fn a_prefix_does_not_cover_a_second_command() {
-        for argument in
-            ["git status; rm -rf /", "git status && rm x", "git log | sh", "git `rm x`", "git $(rm x)", "git a\nrm x", "git log > /etc/x"]
-        {
+        for argument in [
+            "git status; rm -rf /",
+            "git status && rm x",
+            "git log | sh",
+            "git `rm x`",
+            "git $(rm x)",
+            "git a\nrm x",
+            "git log > /etc/x",
+        ] {
             assert!(!covered("Bash(git:*)", "bash", Some(argument)), "{argument}");
             assert!(!covered("Bash(git *)", "bash", Some(argument)), "{argument}");
         }

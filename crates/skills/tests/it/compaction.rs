@@ -33,7 +33,8 @@ async fn text_that_was_cut_or_changed_is_put_back() {
 
 #[tokio::test]
 async fn a_budget_that_forces_one_out_says_which() {
-    let library = Library::of(&["b"]).skill("a", "", &"word ".repeat(500)).skill("c", "", &"word ".repeat(100));
+    let library =
+        Library::of(&["b"]).skill("a", "", &"word ".repeat(500)).skill("c", "", &"word ".repeat(100));
     let session = library.session().await;
     for name in ["a", "b", "c"] {
         session.load(name, None).await.unwrap();
@@ -55,7 +56,8 @@ async fn documents_are_put_back_with_their_skill() {
     let library = Library::new().web_research();
     let session = library.session().await;
     let loaded = session.load("web-research", None).await.unwrap().text;
-    let documents = session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap().text;
+    let documents =
+        session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap().text;
     assert!(session.put_back([&*loaded, &*documents], None).await.text.is_empty());
     let section = session.put_back([loaded.as_str()], None).await;
     assert!(section.text.contains("Use two.") && !section.text.contains("Search, then read."));
@@ -145,7 +147,9 @@ async fn unloaded_text_leaves_a_stub_when_told() {
 #[tokio::test]
 async fn lifetimes_end() {
     let library = Library::of(&["a"]);
-    for (lifetime, calls, turns) in [(Lifetime::Once, 0, 0), (Lifetime::Turn, 1, 0), (Lifetime::Session, 1, 1)] {
+    for (lifetime, calls, turns) in
+        [(Lifetime::Once, 0, 0), (Lifetime::Turn, 1, 0), (Lifetime::Session, 1, 1)]
+    {
         let session = library.session_with(Dialect::DeepAgents, |options| options.lifetime = lifetime).await;
         session.load("a", None).await.unwrap();
         session.after_model_call();

@@ -24,10 +24,19 @@ async fn transcript(library: &Library, dialect: Dialect, calls: &[(&str, Value)]
     for (tool, arguments) in calls {
         let reply = session.call(tool, arguments.clone()).await;
         let kind = if reply.is_error { "error" } else { "answer" };
-        text.push_str(&format!("=== call {tool} {arguments}\n--- {kind}, {} changes\n{}\n\n", reply.deltas.len(), reply.text));
+        text.push_str(&format!(
+            "=== call {tool} {arguments}\n--- {kind}, {} changes\n{}\n\n",
+            reply.deltas.len(),
+            reply.text
+        ));
     }
-    text.push_str(&format!("=== prompt\n{}\n\n=== loaded section\n{}\n", session.prompt().text, session.loaded_section().await.text));
-    let keys: Vec<String> = session.state_keys().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    text.push_str(&format!(
+        "=== prompt\n{}\n\n=== loaded section\n{}\n",
+        session.prompt().text,
+        session.loaded_section().await.text
+    ));
+    let keys: Vec<String> =
+        session.state_keys().iter().map(|(key, value)| format!("{key} = {value}")).collect();
     text.push_str(&format!("=== state keys\n{}\n", keys.join("\n")));
     library.told(&text)
 }

@@ -19,7 +19,9 @@ fn named(paths: &[&str]) -> Choice {
 fn chosen(session: &prowess_skills::SkillSession) -> Vec<String> {
     let state = session.state();
     let selection = state.selection("web-research");
-    selection.map(|found| found.documents.iter().map(|document| document.path.clone()).collect()).unwrap_or_default()
+    selection
+        .map(|found| found.documents.iter().map(|document| document.path.clone()).collect())
+        .unwrap_or_default()
 }
 
 #[tokio::test]
@@ -110,9 +112,8 @@ async fn only_a_loaded_skill_has_documents_in_context() {
 #[tokio::test]
 async fn documents_count_against_the_budget() {
     let library = library().file("web-research/long.md", "word ".repeat(4000));
-    let session = library
-        .session_with(Dialect::Trpc, |options| options.budgets = Budgets::new(10, Some(1000)))
-        .await;
+    let session =
+        library.session_with(Dialect::Trpc, |options| options.budgets = Budgets::new(10, Some(1000))).await;
     session.load("web-research", None).await.unwrap();
     let choose = async |path| session.select_documents("web-research", SelectMode::Add, named(&[path])).await;
     choose("notes.txt").await.unwrap();
@@ -130,6 +131,7 @@ async fn documents_come_with_the_answer_where_that_is_their_place() {
     let answer = session.load_with_documents("web-research", None, Some(named(&["USAGE.md"]))).await.unwrap();
     assert!(answer.text.contains("Use it well."));
     assert_eq!(answer.deltas.len(), 2);
-    let answer = session.select_documents("web-research", SelectMode::Add, named(&["notes.txt"])).await.unwrap();
+    let answer =
+        session.select_documents("web-research", SelectMode::Add, named(&["notes.txt"])).await.unwrap();
     assert!(answer.text.contains("Note.\n") && !answer.text.contains("Use it well."));
 }

@@ -28,7 +28,12 @@ async fn next_question(front_end: &mut Subscription) -> Arc<Asked> {
 }
 
 /// Loads `name` while a front end answers its question with `reply`.
-async fn load_with(session: &SkillSession, broker: &Arc<Broker>, name: &str, reply: Reply) -> Result<String, SkillError> {
+async fn load_with(
+    session: &SkillSession,
+    broker: &Arc<Broker>,
+    name: &str,
+    reply: Reply,
+) -> Result<String, SkillError> {
     let mut front_end = broker.subscribe();
     let answering = async {
         let asked = next_question(&mut front_end).await;

@@ -7,7 +7,11 @@ use crate::library::{Library, loaded};
 
 fn library() -> Library {
     Library::of(&["plain"])
-        .skill("deploy", "disable-model-invocation: true\nargument-hint: \"[env] [tag]\"\n", "Ship $2 to $1 from ${SKILL_DIR}.")
+        .skill(
+            "deploy",
+            "disable-model-invocation: true\nargument-hint: \"[env] [tag]\"\n",
+            "Ship $2 to $1 from ${SKILL_DIR}.",
+        )
         .skill("style", "user-invocable: false\n", "Be brief.")
         .skill("review", "arguments: [issue, branch]\n", "Fix $issue on $branch. All: $ARGUMENTS")
 }
@@ -17,7 +21,11 @@ async fn a_person_starts_a_skill_with_arguments() {
     let library = library();
     let session = library.session().await;
     let answer = session.invoke("/deploy 'prod eu' v2").await.unwrap();
-    assert!(library.told(&answer.text).contains("Ship v2 to prod eu from /skills/deploy."), "{}", answer.text);
+    assert!(
+        library.told(&answer.text).contains("Ship v2 to prod eu from /skills/deploy."),
+        "{}",
+        answer.text
+    );
     assert_eq!(session.state().get("deploy").unwrap().arguments.as_deref(), Some("'prod eu' v2"));
     let answer = session.invoke("  /review 12 main  ").await.unwrap();
     assert!(answer.text.contains("Fix 12 on main. All: 12 main"));
@@ -44,9 +52,15 @@ async fn what_is_not_for_people_is_refused() {
     let library = library();
     let session = library.session().await;
     let said = async |line| session.invoke(line).await.unwrap_err().to_string();
-    assert_eq!(said("/style").await, "Skill 'style' cannot be started by hand: it says `user-invocable: false`.");
+    assert_eq!(
+        said("/style").await,
+        "Skill 'style' cannot be started by hand: it says `user-invocable: false`."
+    );
     assert_eq!(said("/nope").await, "Skill 'nope' not found. Available skills: deploy, plain, review");
-    assert_eq!(said("deploy").await, "'deploy' is not a skill's name after a slash, such as `/skill-name arguments`.");
+    assert_eq!(
+        said("deploy").await,
+        "'deploy' is not a skill's name after a slash, such as `/skill-name arguments`."
+    );
     assert_eq!(said("/").await, "'/' is not a skill's name after a slash, such as `/skill-name arguments`.");
     assert!(loaded(&session).is_empty());
 }
@@ -60,7 +74,8 @@ async fn what_only_people_start_is_hidden_from_the_model() {
     let error = session.load("deploy", None).await.unwrap_err();
     assert_eq!(error.for_model(), "Error: Skill 'deploy' not found. Available skills: plain, review, style");
 
-    let marked = library.session_with(Dialect::DeepAgents, |options| options.manual = ManualSkills::Marked).await;
+    let marked =
+        library.session_with(Dialect::DeepAgents, |options| options.manual = ManualSkills::Marked).await;
     assert!(marked.overview().text.contains("- **deploy**: Looks after deploy. (Manual only)"));
     let error = marked.load("deploy", None).await.unwrap_err();
     assert_eq!(
@@ -86,8 +101,11 @@ async fn people_see_what_they_can_start() {
     let library = library();
     let session = library.session().await;
     session.invoke("/plain").await.unwrap();
-    let commands: Vec<(String, Option<String>, bool)> =
-        session.commands().into_iter().map(|command| (command.name, command.hint, command.is_loaded)).collect();
+    let commands: Vec<(String, Option<String>, bool)> = session
+        .commands()
+        .into_iter()
+        .map(|command| (command.name, command.hint, command.is_loaded))
+        .collect();
     let expected = [
         ("deploy", Some("[env] [tag]"), false),
         ("plain", None, true),

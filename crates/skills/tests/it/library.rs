@@ -5,13 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use prowess_backend::{
+    Backend, BackendError, Contents, Edit, Edited, Entry, Listing, MemoryBackend, ReadRange, VirtualPath,
+    WriteMode,
+};
 use prowess_catalog::{
     Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, Root, ScanOptions, SkillEntry,
-    SkillText,
+    SkillText, scan_backend,
 };
 use prowess_permission::{Permissions, Policy};
 use prowess_skills::{
-    Budgets, Dialect, LocalFiles, Secret, SessionBuilder, SessionOptions, SkillFiles, SkillSession,
+    BackendFiles, Budgets, Dialect, LocalFiles, Secret, SessionBuilder, SessionOptions, SkillFiles,
+    SkillSession,
 };
 
 /// A directory of skills that is gone when it is dropped.
@@ -87,15 +93,21 @@ impl Library {
         self.session_with(dialect, |_| {}).await
     }
 
-    pub(crate) async fn session_with(&self, dialect: Dialect, change: impl FnOnce(&mut SessionOptions)) -> SkillSession {
+    pub(crate) async fn session_with(
+        &self,
+        dialect: Dialect,
+        change: impl FnOnce(&mut SessionOptions),
+    ) -> SkillSession {
         let mut options = SessionOptions::new(dialect);
         change(&mut options);
         self.builder().options(options).start().await
     }
 
     pub(crate) async fn session_of(&self, max_loaded_skills: usize) -> SkillSession {
-        self.session_with(Dialect::DeepAgents, |options| options.budgets = Budgets::new(max_loaded_skills, None))
-            .await
+        self.session_with(Dialect::DeepAgents, |options| {
+            options.budgets = Budgets::new(max_loaded_skills, None)
+        })
+        .await
     }
 
     pub(crate) async fn session_under(&self, policy: Policy) -> SkillSession {
@@ -113,22 +125,16 @@ pub(crate) fn loaded(session: &SkillSession) -> Vec<String> {
     session.state().names().map(str::to_owned).collect()
 }
 
-/// The local disk, counting what is asked of it; it can be told to fail.
+/// The local disk, counting what is asked of it.
 #[derive(Debug, Default)]
 pub(crate) struct CountedFiles {
     pub(crate) texts: AtomicUsize,
     pub(crate) listings: AtomicUsize,
-    pub(crate) documents: AtomicUsize,
-    pub(crate) breaks_listings: bool,
 }
 
 impl CountedFiles {
     pub(crate) fn shared() -> Arc<Self> {
         Arc::default()
-    }
-
-    pub(crate) fn broken() -> Arc<Self> {
-        Arc::new(Self { breaks_listings: true, ..Self::default() })
     }
 
     pub(crate) fn count(counter: &AtomicUsize) -> usize {
@@ -145,11 +151,6 @@ impl SkillFiles for CountedFiles {
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
         self.listings.fetch_add(1, Ordering::SeqCst);
-        if self.breaks_listings {
-            let mut nothing = LocalFiles.resources(entry, depth).await;
-            nothing.files.clear();
-            return nothing;
-        }
         LocalFiles.resources(entry, depth).await
     }
 
@@ -158,7 +159,67 @@ impl SkillFiles for CountedFiles {
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
-        self.documents.fetch_add(1, Ordering::SeqCst);
         LocalFiles.document(entry, path).await
+    }
+}
+
+/// A session over skills in a backend that cannot list some directories.
+pub(crate) async fn session_in_backend(files: &[(&str, &str)], unlisted: &[&str]) -> SkillSession {
+    let backend = MemoryBackend::new();
+    for (path, text) in files {
+        let path = VirtualPath::parse(path).unwrap();
+        backend.write(&path, text.as_bytes().to_vec().into(), WriteMode::CreateNew).await.unwrap();
+    }
+    let root = Arc::new(Root::explicit("/skills").in_backend());
+    let scan = scan_backend(&backend, &root, &ScanOptions::default(), None).await;
+    let catalog = Catalog::empty().assembled([scan]);
+    let unlisted = unlisted.iter().map(|&path| path.to_owned()).collect();
+    let files = BackendFiles::new(Arc::new(PartlyUnlisted { backend, unlisted }));
+    SkillSession::builder(catalog).secret(Secret::from_bytes([7; 16])).files(Arc::new(files)).start().await
+}
+
+/// A backend that fails to list some of its directories.
+#[derive(Debug)]
+struct PartlyUnlisted {
+    backend: MemoryBackend,
+    unlisted: Vec<String>,
+}
+
+#[async_trait]
+impl Backend for PartlyUnlisted {
+    async fn ls(&self, path: &VirtualPath) -> prowess_backend::Result<Listing> {
+        if self.unlisted.iter().any(|unlisted| unlisted == path.as_str()) {
+            return Err(BackendError::Unsupported { operation: "listing".into() });
+        }
+        self.backend.ls(path).await
+    }
+
+    async fn stat(&self, path: &VirtualPath) -> prowess_backend::Result<Entry> {
+        self.backend.stat(path).await
+    }
+
+    async fn read(&self, path: &VirtualPath, range: ReadRange) -> prowess_backend::Result<Contents> {
+        self.backend.read(path, range).await
+    }
+
+    async fn write(
+        &self,
+        path: &VirtualPath,
+        bytes: Bytes,
+        mode: WriteMode,
+    ) -> prowess_backend::Result<Entry> {
+        self.backend.write(path, bytes, mode).await
+    }
+
+    async fn append(&self, path: &VirtualPath, bytes: Bytes) -> prowess_backend::Result<Entry> {
+        self.backend.append(path, bytes).await
+    }
+
+    async fn edit(&self, path: &VirtualPath, edit: &Edit) -> prowess_backend::Result<Edited> {
+        self.backend.edit(path, edit).await
+    }
+
+    async fn delete(&self, path: &VirtualPath) -> prowess_backend::Result<()> {
+        self.backend.delete(path).await
     }
 }

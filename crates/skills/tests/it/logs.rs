@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::library::Library;
+use crate::library::{Library, session_in_backend};
 
 /// Keeps the fields of every event of this crate.
 #[derive(Clone, Default)]
@@ -52,8 +52,6 @@ impl Subscriber for Recorder {
 #[test]
 fn every_change_and_every_failure_is_logged() {
     let library = Library::of(&["a", "b", "gone"]).web_research();
-    library.remove("a/SKILL.md");
-    library.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n");
     let recorder = Recorder::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     tracing::subscriber::with_default(recorder.clone(), || {
@@ -70,8 +68,10 @@ fn every_change_and_every_failure_is_logged() {
         });
     });
     let events = recorder.0.lock().unwrap();
-    let told: Vec<String> =
-        events.iter().map(|event| library.told(&format!("{} {}", event["level"], event["message"]))).collect();
+    let told: Vec<String> = events
+        .iter()
+        .map(|event| library.told(&format!("{} {}", event["level"], event["message"])))
+        .collect();
     assert_eq!(
         told,
         [
@@ -89,12 +89,13 @@ fn every_change_and_every_failure_is_logged() {
 
 #[test]
 fn resources_that_cannot_be_listed_are_logged() {
-    let library = Library::of(&["deploy"]);
     let recorder = Recorder::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tracing::subscriber::with_default(recorder.clone(), || {
         runtime.block_on(async {
-            let session = library.builder().files(crate::library::FailingListings::of(&library)).start().await;
+            let manifest = "---\nname: deploy\ndescription: Ships.\n---\n";
+            let session =
+                session_in_backend(&[("/skills/deploy/SKILL.md", manifest)], &["/skills/deploy"]).await;
             session.load("deploy", None).await.unwrap();
         });
     });

@@ -45,7 +45,14 @@ async fn too_many_tokens() {
     let told = |error: prowess_skills::SkillError| {
         // How long the directory's name is does not matter here.
         let text = error.for_model();
-        text.split(' ').map(|word| if word.trim_matches(['(', ')', ',', '.']).parse::<u32>().is_ok() { "#" } else { word }).collect::<Vec<_>>().join(" ")
+        text.split(' ')
+            .map(
+                |word| {
+                    if word.trim_matches(['(', ')', ',', '.']).parse::<u32>().is_ok() { "#" } else { word }
+                },
+            )
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_snapshot!(told(session.load("b", None).await.unwrap_err()), @r#"Error: Cannot load skill 'b'. It takes # tokens, and loaded skills may take # in all, of which # are in use. Currently loaded: a # Use `unload_skill("skill-name")` to unload a skill you no longer need, then retry loading."#);
     assert_snapshot!(told(session.load("huge", None).await.unwrap_err()), @"Error: Cannot load skill 'huge'. It takes # tokens, and loaded skills may take # in all: it is too large for this session, whatever is unloaded.");
@@ -117,9 +124,8 @@ async fn a_skill_that_was_unloaded() {
     session.load("b", None).await.unwrap();
     assert_snapshot!(session.unload("a").unwrap().text, @"Skill 'a' has been unloaded. Currently loaded: 1/10 (9 slot(s) available). Note: The skill's instructions from the previous load_skill call are still in the conversation history but will no longer be marked as [Loaded] in the skills list.");
 
-    let stubs = library
-        .session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub)
-        .await;
+    let stubs =
+        library.session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub).await;
     stubs.load("a", None).await.unwrap();
     assert_snapshot!(stubs.unload("a").unwrap().text, @"Skill 'a' has been unloaded. Currently loaded: 0/10 (10 slot(s) available). Note: The skill's instructions from the previous load_skill call are removed from the conversation history.");
 

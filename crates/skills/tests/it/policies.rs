@@ -38,7 +38,9 @@ async fn restriction_follows_the_patterns_and_the_loaded_skills() {
     let (_library, session) = session(AllowedTools::Restrict).await;
     assert_eq!(session.check_tool(bash("git status")), ToolVerdict::Pass);
     let blocked = session.check_tool(bash("make"));
-    assert!(matches!(&blocked, ToolVerdict::Blocked { message } if message.contains("Allowed tools: Bash(git:*), Read.")));
+    assert!(
+        matches!(&blocked, ToolVerdict::Blocked { message } if message.contains("Allowed tools: Bash(git:*), Read."))
+    );
     assert_eq!(blocked.applied_to(Decision::Allow), Decision::Deny);
     session.load("free", None).await.unwrap();
     assert!(matches!(session.check_tool(bash("make")), ToolVerdict::Blocked { .. }));
@@ -50,7 +52,10 @@ async fn restriction_follows_the_patterns_and_the_loaded_skills() {
 #[tokio::test]
 async fn a_changed_document_does_not_widen_what_was_loaded() {
     let (library, session) = session(AllowedTools::Preapprove).await;
-    library.write("git-help/SKILL.md", "---\nname: git-help\ndescription: G.\nallowed-tools: Bash\n---\nCommit.\n");
+    library.write(
+        "git-help/SKILL.md",
+        "---\nname: git-help\ndescription: G.\nallowed-tools: Bash\n---\nCommit.\n",
+    );
     session.refresh(&library.catalog()).await;
     assert_eq!(session.check_tool(bash("make")), ToolVerdict::Pass);
 }

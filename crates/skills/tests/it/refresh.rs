@@ -17,7 +17,11 @@ async fn new_changed_and_deleted_skills_are_seen_on_the_next_call() {
     assert_eq!(refreshed.diff.added, ["c"]);
     assert_eq!(refreshed.diff.removed, ["a"]);
     let overview = session.overview().text;
-    assert!(overview.contains("**c**: New.") && overview.contains("**b**: Changed.") && !overview.contains("**a**"));
+    assert!(
+        overview.contains("**c**: New.")
+            && overview.contains("**b**: Changed.")
+            && !overview.contains("**a**")
+    );
     assert!(matches!(events.try_recv().unwrap(), SkillEvent::Refreshed { .. }));
 }
 

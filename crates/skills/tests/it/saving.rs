@@ -47,7 +47,8 @@ async fn frames_stay_the_same_across_a_restart() {
     let text = session.load("a", None).await.unwrap().text;
     let other = prowess_skills::SkillSession::builder(library.catalog()).start().await;
     assert_ne!(other.load("a", None).await.unwrap().text, text, "every session has its own secret");
-    let restored = prowess_skills::SkillSession::builder(library.catalog()).restore(session.save()).start().await;
+    let restored =
+        prowess_skills::SkillSession::builder(library.catalog()).restore(session.save()).start().await;
     assert!(restored.put_back([text.as_str()], None).await.text.is_empty());
 }
 

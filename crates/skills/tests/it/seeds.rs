@@ -4,7 +4,7 @@ use prowess_catalog::ResourceKind;
 use prowess_skills::{AllowedTools, Dialect, Discovery, SessionOptions, SkillDelta, ToolCall, ToolVerdict};
 use serde_json::{Value, json};
 
-use crate::library::{CountedFiles, Library, loaded};
+use crate::library::{CountedFiles, Library, loaded, session_in_backend};
 
 fn kinds(session: &prowess_skills::SkillSession, name: &str) -> Vec<(String, ResourceKind)> {
     let state = session.state();
@@ -22,9 +22,6 @@ fn every_kind() -> Library {
 
 #[tokio::test]
 async fn discover_resources_standard_dirs() {
-    let session = every_kind().session().await;
-    assert!(session.load("kit", None).await.is_err(), "the library is gone");
-
     let library = every_kind();
     let session = library.session().await;
     session.load("kit", None).await.unwrap();
@@ -49,24 +46,29 @@ async fn discover_resources_empty_skill() {
     assert!(!answer.text.contains("Skill Resources"));
 }
 
+const MANIFEST: &str = "---\nname: kit\ndescription: A kit.\n---\n";
+
 #[tokio::test]
 async fn discover_resources_backend_error() {
-    let library = every_kind();
-    let session = library.builder().files(CountedFiles::broken()).start().await;
-    session.load("kit", None).await.unwrap();
+    let files = [("/skills/kit/SKILL.md", MANIFEST), ("/skills/kit/scripts/run.py", "")];
+    let session = session_in_backend(&files, &["/skills/kit"]).await;
+    let answer = session.load("kit", None).await.unwrap();
     assert!(session.state().resources("kit").is_empty());
+    assert!(!answer.text.contains("Skill Resources"));
     assert_eq!(loaded(&session), ["kit"]);
 }
 
-/// The disk itself fails: one directory cannot be listed, and only its files are missing.
+/// A directory that cannot be listed is left out alone.
 #[tokio::test]
-async fn discover_resources_backend_error_on_disk() {
-    let library = every_kind();
-    library.remove("kit/scripts");
-    std::os::unix::fs::symlink("/nowhere", library.join("kit/scripts")).unwrap();
-    let session = library.session().await;
+async fn discover_resources_backend_error_in_one_directory() {
+    let files = [
+        ("/skills/kit/SKILL.md", MANIFEST),
+        ("/skills/kit/scripts/run.py", ""),
+        ("/skills/kit/assets/logo.svg", ""),
+    ];
+    let session = session_in_backend(&files, &["/skills/kit/scripts"]).await;
     session.load("kit", None).await.unwrap();
-    assert_eq!(kinds(&session, "kit").len(), 2);
+    assert_eq!(kinds(&session, "kit"), [("assets/logo.svg".to_owned(), ResourceKind::Asset)]);
 }
 
 #[tokio::test]
@@ -111,7 +113,8 @@ async fn before_agent_initializes_new_state() {
 #[tokio::test]
 async fn before_agent_initializes_new_state_eager() {
     let library = every_kind();
-    let session = library.session_with(Dialect::DeepAgents, |options| options.discovery = Discovery::Eager).await;
+    let session =
+        library.session_with(Dialect::DeepAgents, |options| options.discovery = Discovery::Eager).await;
     let state = saved(&session);
     assert_eq!(state["skills_loaded"], json!([]));
     assert_eq!(state["skill_resources"]["kit"].as_array().unwrap().len(), 3);
@@ -259,7 +262,10 @@ async fn unload_skill_not_loaded_returns_error() {
     let library = Library::of(&["a", "b"]);
     let session = library.session().await;
     let none = session.unload("a").unwrap_err();
-    assert_eq!(none.for_model(), "Error: Skill 'a' is not currently loaded. Currently loaded skills: (none).");
+    assert_eq!(
+        none.for_model(),
+        "Error: Skill 'a' is not currently loaded. Currently loaded skills: (none)."
+    );
     session.load("b", None).await.unwrap();
     let other = session.unload("a").unwrap_err();
     assert_eq!(other.for_model(), "Error: Skill 'a' is not currently loaded. Currently loaded skills: b.");
@@ -284,9 +290,7 @@ fn call(name: &str) -> ToolCall<'_> {
 }
 
 async fn restricted(library: &Library) -> prowess_skills::SkillSession {
-    library
-        .session_with(Dialect::DeepAgents, |options| options.allowed_tools = AllowedTools::Restrict)
-        .await
+    library.session_with(Dialect::DeepAgents, |options| options.allowed_tools = AllowedTools::Restrict).await
 }
 
 #[tokio::test]
@@ -370,7 +374,8 @@ async fn format_skills_list_with_resources() {
 #[tokio::test]
 async fn format_skills_list_with_resources_eager() {
     let library = Library::new().web_research();
-    let session = library.session_with(Dialect::DeepAgents, |options| options.discovery = Discovery::Eager).await;
+    let session =
+        library.session_with(Dialect::DeepAgents, |options| options.discovery = Discovery::Eager).await;
     assert_eq!(
         session.overview().text,
         "- **web-research**: Research topics using web search\n  \
