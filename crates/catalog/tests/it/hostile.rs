@@ -690,23 +690,25 @@ fn case_23_a_directory_swapped_again_and_again_never_gives_the_secret() {
     let skill = tides.tree.join("skills/tides");
     let outside = Tree::new().file("a.md", "secret");
     symlink(outside.path(), skill.join("link")).unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let honest = std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
                 let (real, link) = (skill.join("real"), skill.join("link"));
                 let flags = rustix::fs::RenameFlags::EXCHANGE;
                 rustix::fs::renameat_with(CWD, &real, CWD, &link, flags).unwrap();
             }
         });
-        for _ in 0..2000 {
-            if let Ok(read) = tides.local.read_document("real/a.md") {
-                assert_eq!(read.text, "a");
-            }
-            assert!(tides.local.documents().files.iter().all(|file| file.size == 1));
-        }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        // Judged after the swapping has ended: a test that fails must not wait for it.
+        let honest = (0..2000).all(|_| {
+            let read = tides.local.read_document("real/a.md");
+            read.map_or(true, |read| read.text == "a")
+                && tides.local.documents().files.iter().all(|file| file.size == 1)
+        });
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        honest
     });
+    assert!(honest, "a link was followed");
 }
 
 #[test]
