@@ -52,7 +52,7 @@ pub struct SelectedDocument {
 }
 
 /// What a selection of documents does to the one before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectMode {
     /// Adds to it.

@@ -7,6 +7,7 @@ use prowess_permission::{Decision, Kind, Request};
 use serde_json::json;
 
 use crate::delta::{LoadedSkill, SelectMode, SkillDelta, UnloadReason};
+use crate::dialect::Dialect;
 use crate::documents::Choice;
 use crate::error::SkillError;
 use crate::options::{Placement, UnloadedText};
@@ -71,7 +72,7 @@ impl SkillSession {
         arguments: Option<&str>,
         documents: Option<Choice>,
     ) -> Result<Answer, SkillError> {
-        let reselects = self.options().dialect == crate::dialect::Dialect::Trpc;
+        let reselects = self.options().dialect == Dialect::Trpc;
         if let Some(choice) = documents.clone().filter(|_| reselects)
             && self.visible_to_model(name).is_ok()
             && self.state().get(name).is_some()
@@ -147,7 +148,9 @@ impl SkillSession {
         let heading = render::heading(entry, dialect);
         let mut kept = LoadedText { heading: heading.clone(), ..LoadedText::default() };
         let mut answer = match self.options().placement {
-            Placement::ToolAnswer => [&heading, &framed.text, &render::resource_summary(&resources)].concat(),
+            Placement::ToolAnswer => {
+                [&*heading, &*framed.text, &*render::resource_summary(&resources)].concat()
+            }
             Placement::SystemMessage => {
                 format!("Skill '{name}' is loaded. Its instructions are in the system message.")
             }
@@ -188,8 +191,13 @@ impl SkillSession {
     }
 
     fn unload_note(&self) -> String {
-        let load = self.options().dialect.words().load;
+        let dialect = self.options().dialect;
+        let load = dialect.words().load;
         match (self.options().placement, self.options().unloaded_text) {
+            // This dialect has no list with marks.
+            (Placement::ToolAnswer, UnloadedText::Kept) if dialect == Dialect::OpenCode => format!(
+                "The skill's instructions from the previous {load} call are still in the conversation history."
+            ),
             (Placement::ToolAnswer, UnloadedText::Kept) => format!(
                 "The skill's instructions from the previous {load} call are still in the conversation history \
                  but will no longer be marked as [Loaded] in the skills list."

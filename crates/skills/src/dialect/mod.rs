@@ -218,10 +218,25 @@ fn schema<T: JsonSchema>(of_skills: &str, names: &[String]) -> Value {
         object.remove("title");
         object.remove("description");
     }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(|properties| properties.values_mut()).for_each(without_null);
     if (1..=MAX_ENUM_NAMES).contains(&names.len())
         && let Some(property) = schema.pointer_mut(&format!("/properties/{of_skills}"))
     {
         property["enum"] = json!(names);
     }
     schema
+}
+
+/// What is optional may be left out, and need not be null: some providers know no types that may be.
+fn without_null(property: &mut Value) {
+    let Some(object) = property.as_object_mut() else { return };
+    object.remove("default");
+    if let Some(types) = object.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
 }

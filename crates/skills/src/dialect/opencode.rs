@@ -14,7 +14,7 @@ pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Load {
-    /// The name of the skill, as it stands in available_skills.
+    /// The name of the skill, as it stands in `available_skills`.
     name: String,
 }
 

@@ -24,7 +24,7 @@ pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload];
 struct Load {
     /// The skill's name.
     skill: String,
-    /// Documents to include, by the names that skill_list_docs gives.
+    /// Documents to include, by the names that `skill_list_docs` gives.
     #[serde(default)]
     docs: Option<Vec<String>>,
     /// Include all documents of the skill.
@@ -37,7 +37,7 @@ struct Load {
 struct Select {
     /// The name of a loaded skill.
     skill: String,
-    /// Documents, by the names that skill_list_docs gives.
+    /// Documents, by the names that `skill_list_docs` gives.
     #[serde(default)]
     docs: Option<Vec<String>>,
     /// Select all documents of the skill.
@@ -45,6 +45,7 @@ struct Select {
     include_all_docs: Option<bool>,
     /// What happens to the documents selected before: add to them (the default), replace or clear them.
     #[serde(default)]
+    #[schemars(with = "Option<String>", extend("enum" = ["add", "replace", "clear"]))]
     mode: Option<SelectMode>,
 }
 

@@ -189,7 +189,7 @@ struct PartlyUnlisted {
 impl Backend for PartlyUnlisted {
     async fn ls(&self, path: &VirtualPath) -> prowess_backend::Result<Listing> {
         if self.unlisted.iter().any(|unlisted| unlisted == path.as_str()) {
-            return Err(BackendError::Unsupported { operation: "listing".into() });
+            return Err(BackendError::Unsupported { path: path.clone(), operation: "listing" });
         }
         self.backend.ls(path).await
     }

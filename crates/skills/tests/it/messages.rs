@@ -39,7 +39,7 @@ async fn too_many_skills() {
 async fn too_many_tokens() {
     let library = Library::of(&["a", "b"]).skill("huge", "", &"word ".repeat(2000));
     let session = library
-        .session_with(Dialect::DeepAgents, |options| options.budgets = Budgets::new(10, Some(150)))
+        .session_with(Dialect::DeepAgents, |options| options.budgets = Budgets::new(10, Some(60)))
         .await;
     session.load("a", None).await.unwrap();
     let told = |error: prowess_skills::SkillError| {
