@@ -1,0 +1,115 @@
+//! Loads and unloads in every order that a scheduler can think of: `make shuttle` runs this, with the
+//! session's lock replaced by one that hands control to the next thread wherever it can.
+
+#![cfg(shuttle)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_skills::{Budgets, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState};
+use shuttle::future::block_on;
+use shuttle::thread;
+
+const SCHEDULES: usize = 20_000;
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Skills that stay for all schedules: only sessions are made anew.
+fn catalog() -> (tempfile::TempDir, Catalog) {
+    let scratch = tempfile::tempdir().unwrap();
+    for name in NAMES {
+        let directory = scratch.path().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let text = format!("---\nname: {name}\ndescription: Looks after {name}.\n---\nDo it.\n");
+        std::fs::write(directory.join("SKILL.md"), text).unwrap();
+    }
+    let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    (scratch, catalog)
+}
+
+fn session(catalog: &Catalog, max_loaded_skills: usize) -> SkillSession {
+    let mut options = SessionOptions::default();
+    options.budgets = Budgets::new(max_loaded_skills, None);
+    block_on(SkillSession::builder(catalog.clone()).options(options).start())
+}
+
+/// What the events say, applied in order.
+fn replayed(mut events: tokio::sync::broadcast::Receiver<SkillEvent>) -> SkillState {
+    let mut state = SkillState::default();
+    let mut expected = 1;
+    while let Ok(event) = events.try_recv() {
+        let SkillEvent::Changed { sequence, delta } = event else { continue };
+        assert_eq!(sequence, expected, "events come in the order of the changes");
+        expected += 1;
+        state.replay([&delta]).unwrap();
+    }
+    state
+}
+
+#[test]
+fn four_loads_for_two_slots() {
+    let (_scratch, catalog) = catalog();
+    shuttle::check_random(
+        move || {
+            let session = session(&catalog, 2);
+            let events = session.events();
+            let loads = NAMES.map(|name| {
+                let session = session.clone();
+                thread::spawn(move || block_on(session.load(name, None)))
+            });
+            let mut loaded = 0;
+            for load in loads {
+                match load.join().unwrap() {
+                    Ok(answer) => loaded += answer.deltas.len(),
+                    Err(SkillError::LimitReached { loaded, .. }) => assert_eq!(loaded.len(), 2),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert_eq!(loaded, 2);
+            assert_eq!(session.state().loaded().len(), 2);
+            assert_eq!(replayed(events), session.state());
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn the_same_skill_is_loaded_once() {
+    let (_scratch, catalog) = catalog();
+    shuttle::check_random(
+        move || {
+            let session = session(&catalog, 2);
+            let loads = [(); 3].map(|()| {
+                let session = session.clone();
+                thread::spawn(move || block_on(session.load("a", None)).unwrap().deltas.len())
+            });
+            let changes: usize = loads.into_iter().map(|load| load.join().unwrap()).sum();
+            assert_eq!(changes, 1);
+            assert_eq!(session.state().loaded().len(), 1);
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn loads_and_unloads_balance() {
+    let (_scratch, catalog) = catalog();
+    shuttle::check_random(
+        move || {
+            let session = session(&catalog, 2);
+            let events = session.events();
+            let workers = [("a", "b"), ("b", "a"), ("c", "a")].map(|(load, unload)| {
+                let session = session.clone();
+                thread::spawn(move || {
+                    let loaded = block_on(session.load(load, None)).map_or(0, |answer| answer.deltas.len());
+                    let unloaded = session.unload(unload).map_or(0, |answer| answer.deltas.len());
+                    // Someone who only looks never sees more than there may be.
+                    assert!(session.state().loaded().len() <= 2);
+                    loaded as i64 - unloaded as i64
+                })
+            });
+            let balance: i64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+            assert_eq!(session.state().loaded().len() as i64, balance);
+            assert_eq!(replayed(events), session.state());
+        },
+        SCHEDULES,
+    );
+}
