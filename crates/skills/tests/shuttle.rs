@@ -9,7 +9,7 @@ use prowess_skills::{Budgets, SessionOptions, SkillError, SkillEvent, SkillSessi
 use shuttle::future::block_on;
 use shuttle::thread;
 
-const SCHEDULES: usize = 20_000;
+const SCHEDULES: usize = 10_000;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Skills that stay for all schedules: only sessions are made anew.

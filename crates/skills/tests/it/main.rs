@@ -4,6 +4,7 @@
 
 mod compaction;
 mod concurrency;
+mod design;
 mod dialects;
 mod documents;
 mod gate;
@@ -16,4 +17,3 @@ mod policies;
 mod properties;
 mod refresh;
 mod saving;
-mod seeds;

@@ -420,3 +420,18 @@ async fn read_file_still_works_for_skills() {
     assert!(loaded(&session).is_empty());
     assert_eq!(session.load("a", None).await.unwrap().deltas.len(), 1);
 }
+
+#[test]
+fn the_table_of_these_tests_is_true() {
+    let (table, here) = (include_str!("../../../../docs/design-tests.md"), include_str!("design.rs"));
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| `test_"))
+        .map(|line| line.split('`').skip(1).step_by(2).collect())
+        .collect();
+    assert_eq!(rows.len(), 31);
+    for row in rows {
+        assert_eq!(row[0].strip_prefix("test_"), Some(row[1]));
+        assert!(row[1..].iter().all(|name| here.contains(&format!("fn {name}("))), "{row:?}");
+    }
+}
