@@ -189,7 +189,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn refresh(&self) -> Said {
-        let skills = match self.places.discover() {
+        let skills = match self.places.discover_again(self.session.view().catalog()) {
             Ok(skills) => skills,
             Err(error) => return Said::wrong(format!("{error:#}")),
         };

@@ -57,10 +57,15 @@ impl<'a> Front<'a> {
     /// The next line.
     pub(crate) fn next_line(&mut self) -> Result<Option<Line>> {
         let line = self.read("> ")?;
-        if let Some(Line::Text(text)) = &line
-            && !text.trim().is_empty()
-        {
-            if std::mem::take(&mut self.has_told) && self.is_echoing() {
+        let text = match &line {
+            Some(Line::Text(text)) => text.trim(),
+            Some(Line::TooLong) => "…",
+            None => "",
+        };
+        // What a script sets apart stays apart.
+        self.has_told |= text.is_empty();
+        if !text.is_empty() && self.is_echoing() {
+            if std::mem::take(&mut self.has_told) {
                 writeln!(self.terminal)?;
             }
             self.echo("> ", text)?;
@@ -217,7 +222,9 @@ impl<'a> Front<'a> {
         if !self.is_echoing() {
             return Ok(());
         }
-        let line = start_of(line, MAX_ECHO);
+        let start: String = line.chars().take(MAX_ECHO).collect();
+        let cut = if start.len() < line.len() { "…" } else { "" };
+        let line = shown_lines(&start).replace('\n', " ") + cut;
         if line.starts_with('#') {
             writeln!(self.terminal, "{}", styled(line, Style::Faint))?;
         } else {
