@@ -13,7 +13,7 @@ use super::conversation::{Conversation, Said};
 use super::input::{Input, Line};
 use super::question;
 use super::show::{self, Part};
-use crate::terminal::{Style, Terminal, shown_lines, start_of, styled};
+use crate::terminal::{Style, Terminal, count, shown_lines, start_of, styled};
 
 /// The most of a script's line that is repeated before its answer, in characters.
 const MAX_ECHO: usize = 500;
@@ -73,11 +73,6 @@ impl<'a> Front<'a> {
         Ok(line)
     }
 
-    /// Ends what a person at a keyboard left open.
-    pub(crate) fn end(&mut self) -> Result<()> {
-        Ok(self.terminal.flush()?)
-    }
-
     /// Waits for `operation`, and has the questions answered that it asks meanwhile.
     pub(crate) async fn attend<T>(&mut self, operation: impl Future<Output = T>) -> Result<T> {
         let mut operation = pin!(operation);
@@ -107,6 +102,11 @@ impl<'a> Front<'a> {
         }
         let reply = loop {
             let line = match self.read("? ")? {
+                // At a keyboard the end of input is a way to say nothing, and more may follow.
+                None if self.input.is_keyboard() => {
+                    self.broker.cancel(asked.id);
+                    return Ok(());
+                }
                 // Nobody is there any more: whoever asks is told so.
                 None => {
                     self.questions = None;
@@ -183,7 +183,7 @@ impl<'a> Front<'a> {
         match part {
             Part::Seen { heading, text, tokens } => {
                 let style = if is_error { Style::Bad } else { Style::Faint };
-                self.heading(&format!("{heading} ({tokens} tokens)"), style)?;
+                self.heading(&format!("{heading} ({})", count(*tokens, "token")), style)?;
                 writeln!(self.terminal, "{}", shown_lines(text).trim_end_matches('\n'))?;
             }
             Part::Note(text) => {

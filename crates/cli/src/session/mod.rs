@@ -56,7 +56,6 @@ pub(crate) async fn drive(
         failed = said.is_error;
         front.tell(&line, &said, &context, &conversation)?;
     }
-    front.end()?;
     Ok(failed)
 }
 

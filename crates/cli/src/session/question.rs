@@ -17,7 +17,7 @@ pub(crate) fn text(request: &Request) -> String {
         always => format!("`always` would allow {} {}", request.kind, always.join(", ")),
     };
     let binding = if request.binding.is_some() { ", as long as it says what it says now" } else { "" };
-    format!("May the model {}?\n{always}{binding}\n{ANSWERS}", shown(&request.title))
+    format!("Permission is needed: {}\n{always}{binding}\n{ANSWERS}", shown(&request.title))
 }
 
 /// What an answer means.

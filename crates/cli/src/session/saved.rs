@@ -25,7 +25,15 @@ impl StateFile {
         match std::fs::metadata(&self.0) {
             Ok(found) if found.is_file() => {}
             Ok(_) => bail!("{shown} is not a file; name another one with --state"),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Said now, and not after the first change.
+                if !self.directory().is_dir() {
+                    bail!(
+                        "{shown} could not be saved: its directory is not there; make it, or name another file"
+                    );
+                }
+                return Ok(None);
+            }
             Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
         }
         let file = std::fs::File::open(&self.0).with_context(|| format!("{shown} cannot be read"))?;
@@ -34,7 +42,7 @@ impl StateFile {
             .read_to_end(&mut bytes)
             .with_context(|| format!("{shown} cannot be read"))?;
         let damaged = |why: &dyn std::fmt::Display| {
-            anyhow!("{shown} is not a session's state: {why}; move it away to begin a new session")
+            anyhow!("{shown} cannot be restored: {why}; moving it away begins a new session")
         };
         if bytes.len() as u64 > MAX_STATE_BYTES {
             return Err(damaged(&format!("it is larger than {MAX_STATE_BYTES} bytes")));
@@ -46,14 +54,17 @@ impl StateFile {
     /// state or the new one; for the user alone, because it has the conversation's secret.
     pub(crate) fn save(&self, state: &SavedState) -> Result<()> {
         let context = || format!("the state cannot be saved in {}", self.0.display());
-        let directory = match self.0.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let mut draft = tempfile::NamedTempFile::new_in(directory).with_context(context)?;
+        let mut draft = tempfile::NamedTempFile::new_in(self.directory()).with_context(context)?;
         serde_json::to_writer_pretty(&mut draft, state).with_context(context)?;
         draft.write_all(b"\n").and_then(|()| draft.as_file().sync_all()).with_context(context)?;
         draft.persist(&self.0).with_context(context)?;
         Ok(())
+    }
+
+    fn directory(&self) -> &Path {
+        match self.0.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
     }
 }

@@ -26,7 +26,7 @@ fn furnished() -> World {
     world
 }
 
-/// The text of a run, with what differs from run to run taken out.
+/// The text of a run, without what the secret of a session and the length of a path change.
 fn stable(text: &str) -> String {
     let mut stable = String::new();
     let mut rest = text;
@@ -36,39 +36,39 @@ fn stable(text: &str) -> String {
         stable.push_str("[NONCE]");
         rest = after.find('"').map_or("", |end| &after[end..]);
     }
-    stable + rest
+    stable.push_str(rest);
+    let lines: Vec<String> = stable.lines().map(uncounted).collect();
+    lines.join("\n")
 }
 
-/// The same without what the length of a path changes, and with only the ends of skills' texts.
+/// A line without numbers of tokens: those before the word, and the second column of a table.
+fn uncounted(line: &str) -> String {
+    if let [name, _, rest @ ..] = line.split('\t').collect::<Vec<_>>().as_slice() {
+        return [&[*name, "[N]"][..], rest].concat().join("\t");
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let word = |(at, word): (usize, &&str)| {
+        let is_counted = words.get(at + 1).is_some_and(|next| next.starts_with("token"));
+        let number = word.trim_start_matches('(');
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        if is_counted && is_number { word.replace(number, "[N]") } else { (*word).to_owned() }
+    };
+    words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The same with short lines, and with only the ends of skills' texts.
 fn brief(text: &str) -> String {
     let mut lines = Vec::new();
     let mut is_inside = false;
     for line in stable(text).lines() {
-        if line.starts_with("</skill nonce=") {
-            is_inside = false;
-        } else if is_inside {
+        is_inside &= !line.starts_with("</skill nonce=");
+        if is_inside {
             continue;
         }
-        if line.starts_with('#') {
-            lines.push(line.to_owned());
-            continue;
-        }
-        let words: Vec<&str> = line.split(' ').collect();
-        let counted = |at: usize| words.get(at + 1).is_some_and(|next| next.starts_with("tokens"));
-        let words = words.iter().enumerate().map(|(at, word)| match word.strip_prefix('(') {
-            _ if !counted(at) => (*word).to_owned(),
-            Some(_) => "([N]".to_owned(),
-            None => "[N]".to_owned(),
+        lines.push(match line.char_indices().nth(110) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line.to_owned(),
         });
-        let line = words.collect::<Vec<_>>().join(" ");
-        let cells: Vec<&str> = line.split('\t').collect();
-        let line = if let [name, _, rest @ ..] = cells.as_slice() {
-            [&[*name, "[N]"][..], rest].concat().join("\t")
-        } else {
-            line
-        };
-        let cut = line.char_indices().nth(110).map_or(line.clone(), |(end, _)| format!("{}…", &line[..end]));
-        lines.push(cut);
         if line.starts_with("<skill name=") {
             is_inside = true;
             lines.push("[…]".to_owned());
