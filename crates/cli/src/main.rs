@@ -6,6 +6,7 @@ mod check;
 mod commands;
 mod options;
 mod progress;
+mod session;
 mod skills;
 mod terminal;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{check, completions, info, list, new, package, prompt, search};
+use crate::commands::{check, completions, info, list, new, package, prompt, search, session};
 
 /// Finds, checks and shows Agent Skills.
 #[derive(Debug, Parser)]
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Prompt(prompt::Options),
     /// Find skills by words
     Search(search::Options),
+    /// Try a session by hand: see what a model would see at each step
+    Session(session::Options),
     /// Pack a skill into a .skill archive
     Package(package::Options),
     /// Print a script that completes commands in a shell

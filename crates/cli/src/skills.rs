@@ -35,6 +35,11 @@ impl Places {
 
     /// Finds the skills.
     pub(crate) fn discover(&self) -> Result<Skills> {
+        self.discover_again(&Catalog::empty())
+    }
+
+    /// Finds the skills where some are known: those that did not change are the very same.
+    pub(crate) fn discover_again(&self, known: &Catalog) -> Result<Skills> {
         let surroundings = self.surroundings()?;
         let mut layers = Layers::default();
         if self.trust_project {
@@ -58,7 +63,7 @@ impl Places {
         }
         let options = self.scan_options();
         let _progress = Progress::start("looking for skills");
-        let catalog = Catalog::discover(&roots, &options);
+        let catalog = known.refreshed(&roots, &options);
         tell_caps(&catalog)?;
         Ok(Skills { catalog, create_in })
     }

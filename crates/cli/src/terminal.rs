@@ -155,6 +155,33 @@ pub(crate) fn shown(text: &str) -> String {
     one_line(text).into_owned()
 }
 
+/// The first `most` characters of text that a stranger wrote, as [`shown`] shows them.
+pub(crate) fn start_of(text: &str, most: usize) -> String {
+    let start: String = text.chars().take(most + 1).collect();
+    let line = shown(&start);
+    if text.chars().nth(most).is_none() {
+        return line;
+    }
+    let kept: String = line.chars().take(most).collect();
+    format!("{kept}…")
+}
+
+/// Text that a stranger wrote, line for line. What would be invisible or act on the terminal is spelled
+/// out, so that a person sees that it is there.
+pub(crate) fn shown_lines(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\n' | '\t' => lines.push(c),
+            '\r' if characters.peek() == Some(&'\n') => {}
+            c if is_unprintable(c) => lines.extend(c.escape_unicode()),
+            c => lines.push(c),
+        }
+    }
+    lines
+}
+
 /// The columns that `text` takes, one character at a time: sequences count as much as their parts, so
 /// that a cut text is never wider than what was cut.
 fn columns(text: &str) -> usize {
@@ -269,6 +296,12 @@ mod tests {
                     .to_string();
             assert!(table.lines().all(|line| columns(line) <= width.max(9)), "{width}: {table}");
         }
+    }
+
+    #[test]
+    fn hidden_characters_are_spelled_out() {
+        assert_eq!(shown_lines("a\r\n\tb\u{1b}[2J\u{202E}é\r"), "a\n\tb\\u{1b}[2J\\u{202e}é\\u{d}");
+        assert_eq!([start_of("a\nb", 3), start_of("潮汐日志", 2)], ["a b", "潮汐…"]);
     }
 
     #[test]

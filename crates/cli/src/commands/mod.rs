@@ -8,6 +8,7 @@ pub(crate) mod new;
 pub(crate) mod package;
 pub(crate) mod prompt;
 pub(crate) mod search;
+pub(crate) mod session;
 
 use anyhow::Result;
 
@@ -19,7 +20,7 @@ use crate::terminal::Terminal;
 pub(crate) enum Outcome {
     /// All is well.
     Done,
-    /// It found something wrong with the skills.
+    /// It found something wrong with the skills, or a script ended with an error.
     Findings,
 }
 
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> 
         Command::New(options) => new::run(&options, terminal),
         Command::Prompt(options) => prompt::run(&options, terminal),
         Command::Search(options) => search::run(&options, terminal),
+        Command::Session(options) => session::run(&options, terminal),
         Command::Package(options) => package::run(&options, terminal),
         Command::Completions(options) => completions::run(&options, terminal),
     }

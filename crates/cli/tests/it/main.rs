@@ -5,5 +5,6 @@
 mod authoring;
 mod checking;
 mod mistakes;
+mod session;
 mod showing;
 mod world;

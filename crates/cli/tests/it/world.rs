@@ -1,5 +1,6 @@
 //! A home, a project and a binary to run in it.
 
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -37,17 +38,30 @@ impl World {
         self.file(&format!("{root}/{name}/SKILL.md"), &text)
     }
 
-    /// Runs `prowess` in the project.
-    pub(crate) fn output(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_prowess"))
+    /// `prowess` in the project, ready to be run.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prowess"));
+        command
             .args(args)
             .current_dir(self.path("project"))
             .env_clear()
             .env("HOME", self.path("home"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `prowess` in the project.
+    pub(crate) fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs `prowess` in the project, with `input` to read.
+    pub(crate) fn fed(&self, args: &[&str], input: impl AsRef<[u8]>) -> Output {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input.as_ref()).unwrap();
+        file.rewind().unwrap();
+        self.command(args).stdin(file).output().unwrap()
     }
 
     /// The standard output of a run that must succeed.
@@ -64,7 +78,11 @@ impl World {
 
     /// Everything a run says, as one text to hold against a snapshot.
     pub(crate) fn run(&self, args: &[&str]) -> String {
-        let output = self.output(args);
+        self.told(&self.output(args))
+    }
+
+    /// Exit code, output and errors as one text.
+    pub(crate) fn told(&self, output: &Output) -> String {
         let told = |bytes: &[u8]| {
             String::from_utf8_lossy(bytes).replace(&*self.directory.path().to_string_lossy(), "[WORLD]")
         };

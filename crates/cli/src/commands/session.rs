@@ -1,0 +1,181 @@
+//! `prowess session`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use prowess_catalog::{ManualSkills, Surroundings};
+use prowess_permission::{Broker, FileApprovals, Layer, PermissionConfig, Permissions, Policy};
+use prowess_skills::{
+    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, Placement,
+    SessionOptions, SkillSession, UnloadedText,
+};
+
+use crate::commands::Outcome;
+use crate::options::Places;
+use crate::session::{Front, Input, Show, StateFile, drive};
+use crate::terminal::{Terminal, count, shown};
+
+const AFTER_HELP: &str = "\
+Reads one command a line from standard input, or from -c; `help` lists them. In a script, `#` begins a \
+comment, and the line after a command that asks for permission is the answer: yes, always, or no [REASON]. \
+With -c there is nobody to ask.
+
+Exit codes: 0 all is well, 1 the last answer of a script or of -c was an error, 2 misuse";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Run this command, and read none from standard input; can be repeated
+    #[arg(short, long, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// What to show after every change, beside the answer
+    #[arg(long, default_value = "prompt", value_parser = one_of(&[("prompt", Show::Prompt), ("list", Show::List), ("answer", Show::Answer)]))]
+    show: Show,
+    /// Print one JSON object a command
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    behaviour: Behaviour,
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    places: Places,
+}
+
+/// How the session behaves.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "How the session behaves")]
+struct Behaviour {
+    /// Whose tools and words the model has
+    #[arg(long, default_value = "deepagents", value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
+    dialect: Dialect,
+    /// How many skills may be loaded at once
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_LOADED_SKILLS)]
+    max_skills: usize,
+    /// How many tokens loaded skills may take together
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
+    /// Look for the files of all skills at once, and not when one is loaded
+    #[arg(long)]
+    eager: bool,
+    /// Where the text of loaded skills goes; the dialect says it otherwise
+    #[arg(long, value_parser = one_of(&[("answer", Placement::ToolAnswer), ("system", Placement::SystemMessage)]))]
+    placement: Option<Placement>,
+    /// How long a skill stays loaded; the dialect says it otherwise
+    #[arg(long, value_parser = one_of(&[("once", Lifetime::Once), ("turn", Lifetime::Turn), ("session", Lifetime::Session)]))]
+    lifetime: Option<Lifetime>,
+    /// Take the text of unloaded skills out of the messages
+    #[arg(long)]
+    stub: bool,
+    /// List skills that only people may start, marked as such
+    #[arg(long)]
+    manual: bool,
+    /// What a skill's allowed-tools mean
+    #[arg(long, default_value = "recommend", value_parser = one_of(&[("recommend", AllowedTools::Recommend), ("restrict", AllowedTools::Restrict), ("preapprove", AllowedTools::Preapprove)]))]
+    allowed_tools: AllowedTools,
+}
+
+/// What it reads and writes.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Files")]
+struct Files {
+    /// Rules about what may be loaded, as TOML
+    #[arg(long, value_name = "FILE")]
+    permissions: Option<PathBuf>,
+    /// Where to remember what was answered with "always"; else it is forgotten at the end
+    #[arg(long, value_name = "FILE")]
+    approvals: Option<PathBuf>,
+    /// Go on from this state if it is there, and save it after every change
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let policy = policy(options.files.permissions.as_deref())?;
+    let state = options.files.state.as_deref().map(StateFile::at);
+    let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
+    let skills = options.places.discover()?;
+    let untrusted = skills.catalog.untrusted().len();
+    if untrusted > 0 {
+        let what = count(untrusted, "project skill");
+        writeln!(
+            anstream::stderr(),
+            "{what} left out: this project is not trusted; --trust-project puts them in"
+        )?;
+    }
+    let input = Input::new(&options.command);
+    let is_script = !input.is_keyboard();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().build().context("the session cannot be started")?;
+    let failed = runtime.block_on(async {
+        let broker = broker(options.files.approvals.as_deref()).await?;
+        let permissions = Permissions::new(Arc::clone(&broker), "session", policy);
+        let mut builder = SkillSession::builder(skills.catalog)
+            .options(options.behaviour.session_options(skills.create_in))
+            .permissions(permissions);
+        if let Some(saved) = saved {
+            builder = builder.restore(saved);
+        }
+        let session = builder.start().await;
+        let mut front = Front::new(input, &broker, options.json, terminal);
+        drive(session, &options.places, options.show, state.as_ref(), &mut front).await
+    })?;
+    Ok(if failed && is_script { Outcome::Findings } else { Outcome::Done })
+}
+
+impl Behaviour {
+    fn session_options(&self, create_in: Vec<String>) -> SessionOptions {
+        let mut options = SessionOptions::new(self.dialect);
+        options.budgets = Budgets::new(self.max_skills, self.max_tokens);
+        options.placement = self.placement.unwrap_or(options.placement);
+        options.lifetime = self.lifetime.unwrap_or(options.lifetime);
+        options.allowed_tools = self.allowed_tools;
+        options.create_in = create_in;
+        if self.eager {
+            options.discovery = Discovery::Eager;
+        }
+        if self.stub {
+            options.unloaded_text = UnloadedText::Stub;
+        }
+        if self.manual {
+            options.manual = ManualSkills::Marked;
+        }
+        options
+    }
+}
+
+/// The rules in a file, over the defaults.
+fn policy(path: Option<&Path>) -> Result<Policy> {
+    let Some(path) = path else { return Ok(Policy::new()) };
+    let name = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("the permissions {name} cannot be read"))?;
+    let mut config = PermissionConfig::parse(&text, &name).map_err(|error| anyhow!("{error}"))?;
+    for warning in &config.warnings {
+        writeln!(anstream::stderr(), "{}", shown(&warning.to_string()))?;
+    }
+    if let Some(home) = Surroundings::of_process().ok().and_then(|surroundings| surroundings.home) {
+        config = config.expand_home(&home.to_string_lossy());
+    }
+    Ok(Policy::new().with(Layer::User, config.rules))
+}
+
+/// Who asks, and remembers. Approvals in a file are of the working directory.
+async fn broker(approvals: Option<&Path>) -> Result<Arc<Broker>> {
+    let Some(path) = approvals else { return Ok(Broker::in_memory()) };
+    let project = std::env::current_dir().context("the working directory cannot be read")?;
+    let store = Arc::new(FileApprovals::at(path));
+    Ok(Broker::open(store, project.to_string_lossy()).await?)
+}
+
+/// One of the words in `values`, and what it stands for.
+fn one_of<T: Clone + Send + Sync>(values: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
+        let found = values.iter().find(|(name, _)| *name == given);
+        found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")
+    })
+}

@@ -1,0 +1,58 @@
+//! A question of the permission gate, and its answer.
+
+use prowess_permission::{Pattern, Reply, Request};
+
+use super::line::echo;
+use crate::terminal::shown;
+
+/// What can be answered.
+pub(crate) const ANSWERS: &str = "y once, a always, n [REASON] no";
+
+/// What a person has to know to answer.
+pub(crate) fn text(request: &Request) -> String {
+    let always: Vec<String> =
+        request.always.iter().map(|pattern| format!("`{}`", shown(Pattern::as_str(pattern)))).collect();
+    let always = match always.as_slice() {
+        [] => "`always` would record nothing".to_owned(),
+        always => format!("`always` would allow {} {}", request.kind, always.join(", ")),
+    };
+    let binding = if request.binding.is_some() { ", as long as it says what it says now" } else { "" };
+    format!("Permission is needed: {}\n{always}{binding}\n{ANSWERS}", shown(&request.title))
+}
+
+/// What an answer means.
+pub(crate) fn parse(line: &str) -> Option<Reply> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match (word.to_ascii_lowercase().as_str(), rest.trim()) {
+        ("y" | "yes" | "once", "") => Some(Reply::Once),
+        ("a" | "always", "") => Some(Reply::Always),
+        ("n" | "no", "") => Some(Reply::Reject { message: None }),
+        ("n" | "no", reason) => Some(Reply::Reject { message: Some(reason.to_owned()) }),
+        _ => None,
+    }
+}
+
+/// The answer to take for a line of a script that is none: gates fail closed.
+pub(crate) fn not_an_answer(line: &str) -> Reply {
+    let message = format!("`{}` was no answer to the question; it is yes, always or no [REASON]", echo(line));
+    Reply::Reject { message: Some(message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clear_words_allow() {
+        for line in ["y", "yes", " once \r", "Y"] {
+            assert_eq!(parse(line), Some(Reply::Once), "{line}");
+        }
+        assert_eq!([parse("a"), parse("always")], [Some(Reply::Always), Some(Reply::Always)]);
+        assert_eq!(parse("n"), Some(Reply::Reject { message: None }));
+        assert_eq!(parse("no not  today"), Some(Reply::Reject { message: Some("not  today".to_owned()) }));
+        for line in ["", "yes please", "load pdf", "ye"] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+}
