@@ -30,6 +30,17 @@ impl SkillEntry {
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.manifest.diagnostics
     }
+
+    /// Whether both are the same document in the same version. Entries of one snapshot and its refreshed
+    /// successor are shared where nothing changed; those of independent scans are compared.
+    fn is_same(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        Arc::ptr_eq(self, other)
+            || (self.stamp.is_some()
+                && self.stamp == other.stamp
+                && self.link == other.link
+                && self.skill == other.skill
+                && self.root == other.root)
+    }
 }
 
 /// A skill that another one of the same name takes precedence over.
@@ -261,7 +272,7 @@ impl Catalog {
                 }
                 std::cmp::Ordering::Equal => {
                     if let (Some(a), Some(b)) = (old.next(), new.next())
-                        && !Arc::ptr_eq(a, b)
+                        && !a.is_same(b)
                     {
                         diff.changed.push(b.skill.name.to_string());
                     }

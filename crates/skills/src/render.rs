@@ -89,7 +89,8 @@ pub(crate) fn stubbed(
     let mut copied = 0;
     for framed in frames.iter().filter(|framed| is_unloaded(framed)) {
         text.push_str(&history[copied..framed.range.start]);
-        text.push_str(&format!("[Skill '{}' was unloaded; its text was removed from here.]", framed.name));
+        let what = if framed.is_document { "A document of skill" } else { "The text of skill" };
+        text.push_str(&format!("[{what} '{}' is no longer loaded, and was removed from here.]", framed.name));
         copied = framed.range.end;
     }
     (copied > 0).then(|| text + &history[copied..])

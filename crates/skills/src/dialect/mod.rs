@@ -203,8 +203,11 @@ impl SkillSession {
 fn parsed<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, SkillError> {
     // A call without arguments comes as null from some models.
     let arguments = if arguments.is_null() { json!({}) } else { arguments };
-    serde_json::from_value(arguments)
-        .map_err(|error| SkillError::Arguments { tool: tool.to_owned(), problem: error.to_string() })
+    let wrong = |problem| SkillError::Arguments { tool: tool.to_owned(), problem };
+    if !arguments.is_object() {
+        return Err(wrong("they must be a JSON object".to_owned()));
+    }
+    serde_json::from_value(arguments).map_err(|error| wrong(error.to_string()))
 }
 
 /// The schema of `T`; `names`, when they are few, are all that its property `of_skills` may be.

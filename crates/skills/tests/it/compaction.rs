@@ -140,7 +140,9 @@ async fn unloaded_text_leaves_a_stub_when_told() {
     session.unload("a").unwrap();
     assert_eq!(
         session.without_unloaded(&history).unwrap(),
-        format!("before\n[Skill 'a' was unloaded; its text was removed from here.]\nbetween\n{b}\nafter")
+        format!(
+            "before\n[The text of skill 'a' is no longer loaded, and was removed from here.]\nbetween\n{b}\nafter"
+        )
     );
 }
 
