@@ -1,10 +1,13 @@
-//! Measures discovery in CPU time against a floor, the cost of reading the same files.
+//! Measures the libraries in CPU time against a floor, the cost of reading the same files.
 //!
 //! Every measurement is made in a fresh process of this program; the repetitions of all of them are
 //! interleaved, so that noise meets all alike, and the least of each counts.
 
 mod machine;
+mod permission;
+mod provided;
 mod report;
+mod session;
 mod task;
 mod tree;
 
@@ -14,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::machine::Machine;
 use crate::report::{Bar, Report, Row, Unit};
 use crate::task::{Sample, Task};
 
-/// Measures discovery in CPU time against the cost of reading the same files.
+/// Measures the libraries in CPU time against the cost of reading the same files.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -39,6 +42,9 @@ enum Action {
         /// How many.
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
+        /// Longer ones, each with ten files beside it.
+        #[arg(long)]
+        resources: bool,
     },
     /// Does one thing in this process and prints what it used, as JSON.
     Task {
@@ -75,11 +81,18 @@ struct Measure {
 const SIZES: [usize; 3] = [100, 1_000, LARGE];
 const LARGE: usize = 10_000;
 const OVERVIEW_SIZE: usize = 1_000;
+/// How many are loaded one after another.
+const LOAD_SIZE: usize = 1_000;
+/// How many rules there are.
+const RULES: usize = 1_000;
 
 /// The bars. Discovery has a goal beyond its bar: twice the floor.
 const COLD: Bar = Bar::Floors(4.0);
 const WARM: Bar = Bar::Floors(0.5);
 const OVERVIEW: Bar = Bar::Most(1.0);
+const LOAD: Bar = Bar::Floors(3.0);
+/// Microseconds.
+const PERMISSION: Bar = Bar::Most(20.0);
 const PEAK: Bar = Bar::Most(60.0);
 /// `prowess list` may take so many times what the library takes, and so many milliseconds.
 const LIST_TIMES: f64 = 1.5;
@@ -88,7 +101,12 @@ const LIST_EXTRA_MS: f64 = 20.0;
 fn main() -> Result<ExitCode> {
     let Cli { command, measure } = Cli::parse();
     match command {
-        Some(Action::Make { directory, count }) => tree::write(&directory, count as usize)?,
+        Some(Action::Make { directory, count, resources: false }) => {
+            tree::write(&directory, count as usize)?;
+        }
+        Some(Action::Make { directory, count, resources: true }) => {
+            provided::write(&directory, count as usize)?;
+        }
         Some(Action::Task { task, directory, prowess }) => {
             let sample = task::run(task, &directory, &prowess)?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&sample)?)?;
@@ -104,11 +122,13 @@ impl Measure {
         let temporary = tempfile::tempdir()?;
         let trees = self.dir.as_deref().unwrap_or(temporary.path());
         let trees = std::path::absolute(trees)?;
+        let cannot = |tree: &Path| format!("skills cannot be made in {}", tree.display());
         for size in SIZES {
-            let tree = trees.join(size.to_string());
-            tree::write(&tree, size)
-                .with_context(|| format!("skills cannot be made in {}", tree.display()))?;
+            let tree = tree_of(&trees, Task::Discover, size);
+            tree::write(&tree, size).with_context(|| cannot(&tree))?;
         }
+        let tree = tree_of(&trees, Task::Load, LOAD_SIZE);
+        provided::write(&tree, LOAD_SIZE).with_context(|| cannot(&tree))?;
 
         let program = std::env::current_exe()?;
         let prowess = self.prowess.clone().unwrap_or_else(|| program.with_file_name("prowess"));
@@ -141,6 +161,8 @@ impl Measure {
             tasks.extend([Task::Floor, Task::Discover, Task::Refresh].map(|task| (task, size)));
         }
         tasks.extend([Task::Overview, Task::Turn].map(|task| (task, OVERVIEW_SIZE)));
+        tasks.extend([Task::LoadFloor, Task::Load, Task::Prompt].map(|task| (task, LOAD_SIZE)));
+        tasks.extend([Task::PermissionFirst, Task::PermissionNone].map(|task| (task, RULES)));
         if prowess.exists() {
             tasks.extend([Task::List, Task::Check].map(|task| (task, LARGE)));
         }
@@ -148,8 +170,8 @@ impl Measure {
         // The first round brings the files into the page cache, and does not count.
         for round in 0..=self.repetitions {
             for &(task, size) in &tasks {
-                let sample = in_fresh_process(program, task, &trees.join(size.to_string()), prowess)?;
-                ensure!(sample.skills >= size, "{task:?} met {} of {size} skills", sample.skills);
+                let sample = in_fresh_process(program, task, &tree_of(trees, task, size), prowess)?;
+                ensure!(sample.skills >= size, "{task:?} met {} of {size}", sample.skills);
                 if round > 0 {
                     let kept = least.entry((task, size)).or_insert(sample);
                     kept.cpu_ms = kept.cpu_ms.min(sample.cpu_ms);
@@ -162,10 +184,16 @@ impl Measure {
     }
 }
 
+/// Where the skills for `task` are.
+fn tree_of(trees: &Path, task: Task, size: usize) -> PathBuf {
+    trees.join(if task.needs_resources() { format!("{size}-with-resources") } else { size.to_string() })
+}
+
 fn in_fresh_process(program: &Path, task: Task, tree: &Path, prowess: &Path) -> Result<Sample> {
-    let name = format!("{task:?}").to_lowercase();
+    let value = task.to_possible_value().context("every task has a name")?;
+    let name = value.get_name();
     let output = Command::new(program)
-        .args(["task", &name])
+        .args(["task", name])
         .arg(tree)
         .arg("--prowess")
         .arg(prowess)
@@ -177,15 +205,19 @@ fn in_fresh_process(program: &Path, task: Task, tree: &Path, prowess: &Path) -> 
 
 fn rows(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
     let cpu = |task, size| least.get(&(task, size)).map(|sample| sample.cpu_ms);
-    let timed = |what: &str, task, size, bar| {
-        let (measured, floor) = (cpu(task, size), cpu(Task::Floor, size));
+    let row = |what: &str, count, unit, measured: Option<f64>, floor: Option<f64>, bar| {
         let ratio = measured.zip(floor).map(|(measured, floor)| measured / floor);
-        Row { what: what.to_owned(), skills: size, unit: Unit::Ms, measured, floor, ratio, bar }
+        Row { what: what.to_owned(), count, unit, measured, floor, ratio, bar }
     };
-    let resident = |what: &str, task| {
+    let timed =
+        |what, task, size, bar| row(what, size, Unit::Ms, cpu(task, size), cpu(Task::Floor, size), bar);
+    let short = |what, task, size, floor: Option<Task>, bar| {
+        let us = |task| cpu(task, size).map(|ms| ms * 1_000.0);
+        row(what, size, Unit::Us, us(task), floor.and_then(us), Some(bar))
+    };
+    let resident = |what, task| {
         let measured = least.get(&(task, LARGE)).map(|sample| sample.peak_mib);
-        let bar = Some(PEAK);
-        Row { what: what.to_owned(), skills: LARGE, unit: Unit::MiB, measured, floor: None, ratio: None, bar }
+        row(what, LARGE, Unit::MiB, measured, None, Some(PEAK))
     };
     let mut rows = Vec::new();
     rows.extend(SIZES.map(|size| timed("discover, cold process", Task::Discover, size, Some(COLD))));
@@ -195,9 +227,14 @@ fn rows(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
     }));
     let library = cpu(Task::Discover, LARGE).unwrap_or_default();
     let list = Bar::Most(LIST_TIMES * library + LIST_EXTRA_MS);
+    let prompt = cpu(Task::Prompt, LOAD_SIZE);
     rows.extend([
         timed("overview, nothing changed", Task::Overview, OVERVIEW_SIZE, Some(OVERVIEW)),
         timed("refresh and overview", Task::Turn, OVERVIEW_SIZE, None),
+        row("prompt, one more loaded", LOAD_SIZE, Unit::Ms, prompt, None, Some(OVERVIEW)),
+        short("load and unload, each", Task::Load, LOAD_SIZE, Some(Task::LoadFloor), LOAD),
+        short("permission, first rule matches", Task::PermissionFirst, RULES, None, PERMISSION),
+        short("permission, no rule matches", Task::PermissionNone, RULES, None, PERMISSION),
         timed("`prowess list`", Task::List, LARGE, Some(list)),
         timed("`prowess check --format jsonl`", Task::Check, LARGE, None),
         resident("peak memory, library", Task::Discover),

@@ -18,7 +18,9 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) what: String,
-    pub(crate) skills: usize,
+    /// How many skills there were, or rules.
+    #[serde(rename = "skills")]
+    pub(crate) count: usize,
     pub(crate) unit: Unit,
     /// The least of all repetitions; none when it could not be measured.
     pub(crate) measured: Option<f64>,
@@ -33,6 +35,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unit {
+    Us,
     Ms,
     MiB,
 }
@@ -61,13 +64,14 @@ impl Row {
     /// The figure that means the same on another machine: the ratio, or the memory.
     fn comparable(&self) -> Option<f64> {
         match self.unit {
-            Unit::Ms => self.ratio,
+            Unit::Us | Unit::Ms => self.ratio,
             Unit::MiB => self.measured,
         }
     }
 
     fn cells(&self, baseline: Option<&Report>) -> Vec<String> {
         let amount = |value: f64| match self.unit {
+            Unit::Us => format!("{value:.1} µs"),
             Unit::Ms if value < 1.0 => format!("{value:.3} ms"),
             Unit::Ms => format!("{value:.2} ms"),
             Unit::MiB => format!("{value:.1} MiB"),
@@ -81,7 +85,7 @@ impl Row {
         };
         let mut cells = vec![
             self.what.clone(),
-            thousands(self.skills),
+            thousands(self.count),
             optional(self.measured.map(amount)),
             optional(self.floor.map(amount)),
             optional(self.ratio.map(|ratio| format!("{ratio:.2}×"))),
@@ -92,7 +96,7 @@ impl Row {
             verdict.to_owned(),
         ];
         if let Some(baseline) = baseline {
-            let same = |other: &&Row| other.what == self.what && other.skills == self.skills;
+            let same = |other: &&Row| other.what == self.what && other.count == self.count;
             let before = baseline.rows.iter().find(same).and_then(Self::comparable);
             let change = self.comparable().zip(before).map(|(now, before)| (now / before - 1.0) * 100.0);
             // Adding zero makes -0 positive.
@@ -105,7 +109,7 @@ impl Row {
 impl Report {
     /// The table, with the change against `baseline` if there is one.
     pub(crate) fn table(&self, baseline: Option<&Self>) -> String {
-        let mut header = vec!["what", "skills", "measured", "floor", "ratio", "bar", ""];
+        let mut header = vec!["what", "count", "measured", "floor", "ratio", "bar", ""];
         header.extend(baseline.map(|_| "against baseline"));
         let mut lines = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
         lines.extend(self.rows.iter().map(|row| row.cells(baseline)));

@@ -12,6 +12,8 @@ use nix::sys::time::TimeValLike;
 use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::{permission, session};
+
 /// One thing that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Task {
@@ -29,6 +31,16 @@ pub(crate) enum Task {
     List,
     /// Runs `prowess check`.
     Check,
+    /// Reads what a load has to read, and does nothing with it.
+    LoadFloor,
+    /// Loads skills.
+    Load,
+    /// Renders the prompt after a load.
+    Prompt,
+    /// Evaluates a request that the first of many rules matches.
+    PermissionFirst,
+    /// Evaluates a request that none of many rules matches.
+    PermissionNone,
 }
 
 impl Task {
@@ -37,13 +49,18 @@ impl Task {
         match self {
             Self::List => &["list", "--root"],
             Self::Check => &["check", "--format", "jsonl"],
-            Self::Floor | Self::Discover | Self::Refresh | Self::Overview | Self::Turn => &[],
+            _ => &[],
         }
     }
 
     /// Whether the binary `prowess` is needed.
     pub(crate) fn runs_prowess(self) -> bool {
         !self.arguments().is_empty()
+    }
+
+    /// Whether the skills have to bring files along.
+    pub(crate) fn needs_resources(self) -> bool {
+        matches!(self, Self::LoadFloor | Self::Load | Self::Prompt)
     }
 }
 
@@ -54,10 +71,18 @@ pub(crate) struct Sample {
     pub(crate) cpu_ms: f64,
     /// The most memory that was resident.
     pub(crate) peak_mib: f64,
-    /// How many skills, or files, there were.
+    /// How many skills, files or rules there were.
     pub(crate) skills: usize,
     /// How many characters their descriptions have, to hold against what others read.
     pub(crate) description_chars: usize,
+}
+
+impl Sample {
+    /// What this process used, so far.
+    pub(crate) fn of(cpu_ms: f64, skills: usize) -> Result<Self> {
+        let peak_mib = peak_mib(UsageWho::RUSAGE_SELF)?;
+        Ok(Self { cpu_ms, peak_mib, skills, description_chars: 0 })
+    }
 }
 
 /// An overview takes less time than the clock's resolution is worth.
@@ -89,6 +114,11 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
             let (cpu, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| turn()));
             (cpu / f64::from(OVERVIEWS), catalog)
         }
+        Task::LoadFloor => return session::load_floor(root),
+        Task::Load => return session::load(root),
+        Task::Prompt => return session::prompt(root),
+        Task::PermissionFirst => return permission::first_matches(),
+        Task::PermissionNone => return permission::none_matches(),
         Task::List | Task::Check => unreachable!("these are programs"),
     };
     let characters = |text: &str| text.trim().chars().count();
@@ -138,8 +168,7 @@ fn floor(root: &Path) -> Result<Sample> {
             Ok(read_all(first)? + second.join().map_err(|_| std::io::Error::other("a thread died"))??)
         })
     });
-    let peak_mib = peak_mib(UsageWho::RUSAGE_SELF)?;
-    Ok(Sample { cpu_ms, peak_mib, skills: read?, description_chars: 0 })
+    Sample::of(cpu_ms, read?)
 }
 
 /// Runs `prowess` to its end, in an empty home, its output read through a pipe. This process has no
@@ -168,7 +197,8 @@ fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     Ok(Sample { cpu_ms, peak_mib: peak_mib(UsageWho::RUSAGE_CHILDREN)?, skills, description_chars: 0 })
 }
 
-fn cpu_of<T>(work: impl FnOnce() -> T) -> (f64, T) {
+/// The CPU time of `work`, of all threads, in milliseconds.
+pub(crate) fn cpu_of<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let now = || cpu_ms(UsageWho::RUSAGE_SELF).unwrap_or(f64::NAN);
     let before = now();
     let result = work();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
-/// How long a document is, at least; the last sentence goes a little over.
+/// How long a document is.
 const LENGTH: usize = 2_000;
 /// Files younger than this are read again by a refresh, which is not what is to be measured.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -64,12 +64,23 @@ const TOOLS: [&str; 4] =
 
 /// Writes skills 0 to `count` into `root`, unless they are there, and waits until they have settled.
 pub(crate) fn write(root: &Path, count: usize) -> io::Result<()> {
+    write_with(root, count, |_| Ok(()), manifest)
+}
+
+/// Writes skills whose SKILL.md is `document`, with what `beside` puts into their directories.
+pub(crate) fn write_with(
+    root: &Path,
+    count: usize,
+    beside: impl Fn(&Path) -> io::Result<()>,
+    document: impl Fn(usize) -> String,
+) -> io::Result<()> {
     let last = root.join(format!("skill-{}", count - 1)).join("SKILL.md");
     if !last.exists() {
         for number in 0..count {
             let directory = root.join(format!("skill-{number}"));
             fs::create_dir_all(&directory)?;
-            fs::write(directory.join("SKILL.md"), manifest(number))?;
+            beside(&directory)?;
+            fs::write(directory.join("SKILL.md"), document(number))?;
         }
     }
     let written = fs::metadata(&last)?.modified()?;
@@ -81,6 +92,11 @@ pub(crate) fn write(root: &Path, count: usize) -> io::Result<()> {
 
 /// The document of skill `number`.
 pub(crate) fn manifest(number: usize) -> String {
+    manifest_of(number, LENGTH)
+}
+
+/// The document of skill `number`, at least `length` bytes long; the last sentence goes a little over.
+pub(crate) fn manifest_of(number: usize, length: usize) -> String {
     let mut words = Words(number as u64 + 1);
     let (verb, adjective, thing) = (words.pick(&VERBS), words.pick(&ADJECTIVES), words.pick(&THINGS));
     let does = format!("{verb} {adjective} {thing} and reports what needs attention, with sources.");
@@ -107,7 +123,7 @@ pub(crate) fn manifest(number: usize) -> String {
         number % 10
     );
     let mut step = 0;
-    while text.len() < LENGTH {
+    while text.len() < length {
         step += 1;
         text.push_str(&format!(
             "{step}. {} the {} {} first, then compare them with the **{}** ones.\n",

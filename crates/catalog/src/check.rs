@@ -243,7 +243,7 @@ fn read_manifest(directory: &OwnedFd, location: &Location, report: &mut CheckRep
         opened => opened,
     };
     let read = match opened {
-        Ok((file, stamp)) => local::read_whole(&file, stamp.size),
+        Ok((file, stamp)) => local::read_whole(file, stamp.size),
         Err(error) => return report.diagnostics.push(walk::refusal(&error, location)),
     };
     let source = match read {

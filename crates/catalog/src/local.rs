@@ -199,18 +199,19 @@ pub(crate) enum WholeFile {
 }
 
 /// Reads a whole file, never more than [`MAX_MANIFEST`] and a byte.
-pub(crate) fn read_whole(file: &OwnedFd, size: u64) -> io::Result<WholeFile> {
+pub(crate) fn read_whole(file: OwnedFd, size: u64) -> io::Result<WholeFile> {
     if size > MAX_MANIFEST {
         return Ok(WholeFile::TooLarge);
     }
-    let bytes = read_first(file, MAX_MANIFEST + 1)?;
+    let bytes = read_first(file, size, MAX_MANIFEST + 1)?;
     Ok(if bytes.len() as u64 > MAX_MANIFEST { WholeFile::TooLarge } else { WholeFile::Bytes(bytes) })
 }
 
-/// Reads the first `max` bytes of a file, or all that it has.
-pub(crate) fn read_first(file: &OwnedFd, max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut limited = io::Read::take(std::fs::File::from(file.try_clone()?), max);
+/// Reads the first `max` bytes of a file, or all that it has. There is room for `size` bytes at once,
+/// which is what it had when it was opened.
+pub(crate) fn read_first(file: OwnedFd, size: u64, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
+    let mut limited = io::Read::take(std::fs::File::from(file), max);
     io::Read::read_to_end(&mut limited, &mut bytes)?;
     Ok(bytes)
 }

@@ -123,41 +123,61 @@ fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
     Diagnostic::new(Code::Unreadable, path, format!("the directory cannot be listed: {error}"))
 }
 
+/// A directory of a skill that is still to be listed.
+struct Pending {
+    path: String,
+    /// None for the skill's own directory.
+    kind: Option<ResourceKind>,
+    /// How many levels there are, from this one on.
+    depth: usize,
+}
+
 fn collect(directory: &OwnedFd, shown: &str, depth: usize, resources: &mut Resources) {
-    let mut pending = vec![(String::new(), None, depth.saturating_add(1))];
-    while let Some((path, kind, depth)) = pending.pop() {
-        let listed = local::open_directory_at(directory.as_fd(), &path, Follow::Never)
+    let mut pending = Vec::new();
+    let own = Pending { path: String::new(), kind: None, depth: depth.saturating_add(1) };
+    if let Err(error) = list(directory, &own, &mut pending, resources) {
+        resources.diagnostics.push(unlisted(shown, &error));
+    }
+    while let Some(next) = pending.pop() {
+        let listed = local::open_directory_at(directory.as_fd(), &next.path, Follow::Never)
             .map_err(io::Error::from)
-            .and_then(|handle| {
-                local::list(&handle, |name, entry| {
-                    let Ok(name) = std::str::from_utf8(name) else { return };
-                    let below = join(&path, name);
-                    match (entry, kind) {
-                        (EntryKind::Directory, None) => {
-                            pending.extend(
-                                ResourceKind::of_directory(name).map(|kind| (below, Some(kind), depth - 1)),
-                            );
-                        }
-                        (EntryKind::Directory, Some(_)) if depth > 1 => {
-                            pending.push((below, kind, depth - 1))
-                        }
-                        (EntryKind::File, None) if name == MANIFEST => {}
-                        (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => {
-                            resources.capped = true
-                        }
-                        (EntryKind::File, kind) => {
-                            let size = local::size(&handle, name);
-                            let kind = kind.unwrap_or(ResourceKind::Other);
-                            resources.files.push(Resource { path: below, kind, size });
-                        }
-                        _ => {}
-                    }
-                })
-            });
+            .and_then(|handle| list(&handle, &next, &mut pending, resources));
         if let Err(error) = listed {
-            resources.diagnostics.push(unlisted(&join(shown, &path), &error));
+            resources.diagnostics.push(unlisted(&join(shown, &next.path), &error));
         }
     }
+}
+
+fn list(
+    handle: &OwnedFd,
+    at: &Pending,
+    pending: &mut Vec<Pending>,
+    resources: &mut Resources,
+) -> io::Result<()> {
+    let Pending { path, kind, depth } = at;
+    local::list(handle, |name, entry| {
+        let Ok(name) = std::str::from_utf8(name) else { return };
+        match (entry, *kind) {
+            (EntryKind::Directory, None) => {
+                pending.extend(ResourceKind::of_directory(name).map(|kind| Pending {
+                    path: name.to_owned(),
+                    kind: Some(kind),
+                    depth: depth - 1,
+                }))
+            }
+            (EntryKind::Directory, kind) if *depth > 1 => {
+                pending.push(Pending { path: join(path, name), kind, depth: depth - 1 });
+            }
+            (EntryKind::File, None) if name == MANIFEST => {}
+            (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => resources.capped = true,
+            (EntryKind::File, kind) => {
+                let size = local::size(handle, name);
+                let kind = kind.unwrap_or(ResourceKind::Other);
+                resources.files.push(Resource { path: join(path, name), kind, size });
+            }
+            _ => {}
+        }
+    })
 }
 
 #[cfg(test)]

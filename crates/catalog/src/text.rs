@@ -210,7 +210,7 @@ impl SkillEntry {
                 ReadError::NotAFile { location: location.clone() }
             }
         })?;
-        match local::read_whole(&file, stamp.size).map_err(io_error)? {
+        match local::read_whole(file, stamp.size).map_err(io_error)? {
             WholeFile::TooLarge => Err(ReadError::TooLarge { location: location.clone() }),
             WholeFile::Bytes(bytes) => {
                 let mut text = SkillText::from_bytes(self, bytes)?;

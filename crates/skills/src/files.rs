@@ -23,6 +23,16 @@ pub trait SkillFiles: Send + Sync + Debug {
     /// left out, with a diagnostic.
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources;
 
+    /// Both, which is what a load needs.
+    async fn text_and_resources(
+        &self,
+        entry: &Arc<SkillEntry>,
+        depth: usize,
+    ) -> Result<(SkillText, Resources), ReadError> {
+        let text = self.text(entry).await?;
+        Ok((text, self.resources(entry, depth).await))
+    }
+
     /// Its documents other than SKILL.md.
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents;
 
@@ -44,6 +54,16 @@ impl SkillFiles for LocalFiles {
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
         let entry = Arc::clone(entry);
         apart(move || entry.resources(depth)).await
+    }
+
+    /// In one go: handing work to another thread costs as much as reading a document does.
+    async fn text_and_resources(
+        &self,
+        entry: &Arc<SkillEntry>,
+        depth: usize,
+    ) -> Result<(SkillText, Resources), ReadError> {
+        let entry = Arc::clone(entry);
+        apart(move || Ok((entry.read_text()?, entry.resources(depth)))).await
     }
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
@@ -95,6 +115,20 @@ impl SkillFiles for BackendFiles {
         match entry.root.place {
             Place::Backend => entry.resources_in(&*self.0, depth).await,
             Place::Local => LocalFiles.resources(entry, depth).await,
+        }
+    }
+
+    async fn text_and_resources(
+        &self,
+        entry: &Arc<SkillEntry>,
+        depth: usize,
+    ) -> Result<(SkillText, Resources), ReadError> {
+        match entry.root.place {
+            Place::Backend => {
+                let text = self.text(entry).await?;
+                Ok((text, self.resources(entry, depth).await))
+            }
+            Place::Local => LocalFiles.text_and_resources(entry, depth).await,
         }
     }
 

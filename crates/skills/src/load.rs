@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, SkillEntry, SkillText};
+use prowess_catalog::{ManualSkills, ReadError, SkillEntry, SkillText};
 use prowess_permission::{Decision, Kind, Request};
 use serde_json::json;
 
-use crate::delta::{LoadedSkill, SelectMode, SkillDelta, UnloadReason};
+use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
 use crate::dialect::Dialect;
 use crate::documents::Choice;
 use crate::error::SkillError;
 use crate::options::{Placement, UnloadedText};
 use crate::render::{self, FramedText};
-use crate::session::{Answer, LoadedText, SkillSession};
+use crate::session::{self, Answer, LoadedText, SkillSession};
 use crate::state::{Conflict, SkillState};
 
 /// Who wants a skill.
@@ -131,12 +131,8 @@ impl SkillSession {
             _ if !is_loaded => self.check_limit(name, &state)?,
             _ => {}
         }
-        let text = self.gated_text(entry, arguments).await?;
-        let known = self.eager_resources().get(name).cloned();
-        let resources = match known {
-            Some(known) => known,
-            None => self.discover(entry).await,
-        };
+        let read = self.pass_gate(entry, arguments).await?;
+        let (text, resources) = self.text_and_resources(entry, read).await?;
         let dialect = self.options().dialect;
         let framed = render::instructions(entry, &text, arguments, dialect, self.secret())?;
         let skill = self.loaded_skill(&text, arguments, &framed);
@@ -264,16 +260,16 @@ impl SkillSession {
         }
     }
 
-    /// The document, once the gate has let it pass.
+    /// Asks the gate, and gives the document if that took reading it.
     ///
     /// What a person is asked about is bound to what the document says and where it is, so it is read
     /// before the question; one that cannot be read is not asked about. The text that was approved is
     /// the text that is loaded.
-    async fn gated_text(
+    async fn pass_gate(
         &self,
         entry: &Arc<SkillEntry>,
         arguments: Option<&str>,
-    ) -> Result<SkillText, SkillError> {
+    ) -> Result<Option<SkillText>, SkillError> {
         let name = entry.skill.name.as_str();
         let request = Request::new(Kind::SKILL, name);
         let read = if self.permissions().policy().evaluate(&request).decision == Decision::Ask {
@@ -296,18 +292,30 @@ impl SkillSession {
         };
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
         self.permissions().request(request).await.map_err(refused)?;
-        match read {
-            Some(text) => Ok(text),
-            None => self.read(entry).await,
-        }
+        Ok(read)
+    }
+
+    /// The document and the files of a skill, without looking again for what is known.
+    async fn text_and_resources(
+        &self,
+        entry: &Arc<SkillEntry>,
+        read: Option<SkillText>,
+    ) -> Result<(SkillText, Vec<ResourceMetadata>), SkillError> {
+        let known = self.eager_resources().get(entry.skill.name.as_str()).cloned();
+        Ok(match (read, known) {
+            (Some(text), Some(resources)) => (text, resources),
+            (Some(text), None) => (text, self.discover(entry).await),
+            (None, Some(resources)) => (self.read(entry).await?, resources),
+            (None, None) => {
+                let both = self.files().text_and_resources(entry, self.options().resource_depth).await;
+                let (text, resources) = both.map_err(|error| unreadable(entry, error))?;
+                (text, session::listed(entry, &resources))
+            }
+        })
     }
 
     pub(crate) async fn read(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, SkillError> {
-        self.files().text(entry).await.map_err(|error| {
-            let location = &entry.skill.location;
-            tracing::error!(skill = %entry.skill.name, %error, "Failed to read SKILL.md at {location}");
-            SkillError::from(error)
-        })
+        self.files().text(entry).await.map_err(|error| unreadable(entry, error))
     }
 
     pub(crate) fn loaded_skill(
@@ -327,6 +335,12 @@ impl SkillSession {
             arguments: arguments.map(str::to_owned),
         }
     }
+}
+
+fn unreadable(entry: &SkillEntry, error: ReadError) -> SkillError {
+    let location = &entry.skill.location;
+    tracing::error!(skill = %entry.skill.name, %error, "Failed to read SKILL.md at {location}");
+    SkillError::from(error)
 }
 
 fn already_loaded(name: &str) -> Answer {

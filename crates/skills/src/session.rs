@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use prowess_catalog::{Catalog, CatalogView, SkillEntry};
+use prowess_catalog::{Catalog, CatalogView, Resources, SkillEntry};
 use prowess_permission::{Kind, Permissions, Policy};
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -426,15 +426,19 @@ impl SkillSession {
 
     /// Lists the files of one skill. What cannot be listed is left out, with a warning.
     pub(crate) async fn discover(&self, entry: &Arc<SkillEntry>) -> Vec<ResourceMetadata> {
-        let resources = self.files().resources(entry, self.options().resource_depth).await;
-        let skill = entry.skill.name.as_str();
-        for diagnostic in &resources.diagnostics {
-            tracing::warn!(skill, path = %diagnostic.file, "Failed to list resources for skill '{skill}': {diagnostic}");
-        }
-        let directory = entry.skill.location.directory().trim_end_matches('/');
-        let metadata = |path: String, kind| ResourceMetadata { path, kind, skill_name: skill.to_owned() };
-        resources.files.iter().map(|file| metadata(format!("{directory}/{}", file.path), file.kind)).collect()
+        listed(entry, &self.files().resources(entry, self.options().resource_depth).await)
     }
+}
+
+/// What a session keeps of the files of one skill.
+pub(crate) fn listed(entry: &SkillEntry, resources: &Resources) -> Vec<ResourceMetadata> {
+    let skill = entry.skill.name.as_str();
+    for diagnostic in &resources.diagnostics {
+        tracing::warn!(skill, path = %diagnostic.file, "Failed to list resources for skill '{skill}': {diagnostic}");
+    }
+    let directory = entry.skill.location.directory().trim_end_matches('/');
+    let metadata = |path: String, kind| ResourceMetadata { path, kind, skill_name: skill.to_owned() };
+    resources.files.iter().map(|file| metadata(format!("{directory}/{}", file.path), file.kind)).collect()
 }
 
 pub(crate) fn is_offered(entry: &SkillEntry, state: &SkillState) -> bool {

@@ -225,7 +225,7 @@ impl SkillEntry {
             OpenError::Link | OpenError::Outside | OpenError::NotAFile(_) => DocumentError::not_a_file(path),
             OpenError::Io(error) => DocumentError::io(path, error),
         })?;
-        let bytes = local::read_first(&file, MAX_DOCUMENT_BYTES + 1)
+        let bytes = local::read_first(file, stamp.size, MAX_DOCUMENT_BYTES + 1)
             .map_err(|error| DocumentError::io(path, error))?;
         text_of(path, bytes, stamp.size, false)
     }

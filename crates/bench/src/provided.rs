@@ -1,0 +1,41 @@
+//! Skills that bring files along: a SKILL.md of about 6 KB, and ten resources.
+
+use std::path::Path;
+use std::{fs, io};
+
+use crate::tree;
+
+/// How long a document is.
+const LENGTH: usize = 6_000;
+
+/// The standard directories of every one of these skills.
+pub(crate) const DIRECTORIES: [&str; 3] = ["scripts", "references", "assets"];
+
+/// The resources of every one of these skills.
+pub(crate) const RESOURCES: [&str; 10] = [
+    "LICENSE.txt",
+    "forms.md",
+    "scripts/collect.py",
+    "scripts/compare.py",
+    "scripts/report.sh",
+    "references/format.md",
+    "references/glossary.md",
+    "references/sources.md",
+    "assets/letter.html",
+    "assets/logo.svg",
+];
+
+/// Writes skills 0 to `count` into `root`, unless they are there, and waits until they have settled.
+pub(crate) fn write(root: &Path, count: usize) -> io::Result<()> {
+    tree::write_with(root, count, resources, |number| tree::manifest_of(number, LENGTH))
+}
+
+fn resources(directory: &Path) -> io::Result<()> {
+    for name in DIRECTORIES {
+        fs::create_dir_all(directory.join(name))?;
+    }
+    for path in RESOURCES {
+        fs::write(directory.join(path), format!("What is in {path} is not read.\n"))?;
+    }
+    Ok(())
+}
