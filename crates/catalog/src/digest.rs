@@ -17,12 +17,6 @@ impl Digest {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
-
-    /// A tag of this digest that only who knows `secret` can make: sixteen hexadecimal digits.
-    pub(crate) fn tag(&self, secret: &[u8]) -> String {
-        let tag = hmac_sha256::HMAC::mac(self.0, secret);
-        tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 }
 
 impl fmt::Display for Digest {

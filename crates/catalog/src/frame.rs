@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use crate::digest::Digest;
-use crate::untrusted::xml;
+use crate::untrusted::{one_line, xml};
 
 /// A frame that the text inside it cannot close.
 ///
-/// The closing tag carries a nonce made of the text's digest and a secret of the conversation: it
-/// stays the same for the same text, so that a provider's cache holds, and an author cannot know it.
+/// The closing tag carries a nonce made of what the frame is about, the text's digest and a secret of the
+/// conversation: it stays the same for the same text, so that a provider's cache holds, and an author
+/// cannot know it.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
     /// The skill's name.
@@ -27,16 +28,17 @@ pub struct Frame<'a> {
 pub struct Framed {
     /// The skill's name.
     pub name: String,
-    /// The nonce, which tells one text of a skill from another.
+    /// The document's path in the skill, when it is not the skill's own instructions.
+    pub document: Option<String>,
+    /// The nonce, which tells every text from every other.
     pub nonce: String,
-    /// Whether a document is in it, and not the skill's own instructions.
-    pub is_document: bool,
     /// Where the frame stands, its tags included.
     pub range: Range<usize>,
 }
 
 const OPENING: &str = "<skill name=\"";
 const NONCE: &str = " nonce=\"";
+const DOCUMENT: &str = " document=\"";
 
 /// How many things that only look like frames are looked into before a search gives up: each costs
 /// as much as the text that it pretends to hold.
@@ -56,12 +58,12 @@ impl Frame<'_> {
     /// assert_eq!(framed.matches("</skill nonce=").count(), 1);
     /// ```
     pub fn wrap(&self, text: &str, secret: &[u8]) -> String {
-        self.wrap_with(text, &Self::nonce(Digest::of(text.as_bytes()), secret))
+        self.wrap_with(text, &self.nonce(Digest::of(text.as_bytes()), secret))
     }
 
-    /// The nonce for a text of this digest.
-    pub fn nonce(digest: Digest, secret: &[u8]) -> String {
-        digest.tag(secret)
+    /// The nonce of this frame around a text of this digest: sixteen hexadecimal digits.
+    pub fn nonce(&self, digest: Digest, secret: &[u8]) -> String {
+        nonce(&one_line(self.name), self.document.map(one_line).as_deref(), digest, secret)
     }
 
     /// [`Frame::wrap`] of a text whose nonce is known already.
@@ -120,25 +122,37 @@ impl Frame<'_> {
 
 /// The frame that `text` begins with.
 fn read_frame(text: &str, secret: &[u8]) -> Option<Framed> {
-    // Names are never written with quotes or angle brackets inside: those are escaped.
     let head = &text[OPENING.len()..text.floor_char_boundary(MAX_TAG)];
+    // Values are never written with quotes or angle brackets inside: those are escaped.
     let (name, attributes) = head.split_once('"')?;
     let (tag, _) = attributes.split_once(">\n")?;
     let rest = &text[OPENING.len() + name.len() + 1 + tag.len() + 2..];
-    let nonce = tag.rsplit_once(NONCE)?.1.strip_suffix('"')?;
-    let closing = format!("</skill nonce=\"{nonce}\">");
+    let given = tag.rsplit_once(NONCE)?.1.strip_suffix('"')?;
+    let closing = format!("</skill nonce=\"{given}\">");
     let end = rest.find(&closing)?;
     let inner = &rest[..end];
+    let name = unescaped(name);
+    let document = tag.split_once(DOCUMENT).and_then(|(_, rest)| rest.split_once('"'));
+    let document = document.map(|(path, _)| unescaped(path));
+    let is_genuine =
+        |inner: &str| nonce(&name, document.as_deref(), Digest::of(inner.as_bytes()), secret) == given;
     // A line's end is put before the closing tag only where the text has none.
-    let is_genuine = |inner: &str| Digest::of(inner.as_bytes()).tag(secret) == nonce;
     let genuine = is_genuine(inner) || inner.strip_suffix('\n').is_some_and(is_genuine);
     let length = text.len() - rest.len() + end + closing.len();
-    genuine.then(|| Framed {
-        name: unescaped(name),
-        nonce: nonce.to_owned(),
-        is_document: tag.contains(" document=\""),
-        range: 0..length,
-    })
+    genuine.then(|| Framed { name, document, nonce: given.to_owned(), range: 0..length })
+}
+
+/// A tag of all that makes a frame what it is, which only who knows `secret` can make. Lengths keep a name
+/// from passing for a name and a document.
+fn nonce(name: &str, document: Option<&str>, digest: Digest, secret: &[u8]) -> String {
+    let mut message = Vec::with_capacity(name.len() + document.map_or(0, str::len) + 64);
+    message.extend((name.len() as u64).to_le_bytes());
+    message.extend(name.as_bytes());
+    message.push(u8::from(document.is_some()));
+    message.extend(digest.as_bytes());
+    message.extend(document.unwrap_or_default().as_bytes());
+    let tag = hmac_sha256::HMAC::mac(message, secret);
+    tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unescaped(text: &str) -> String {
@@ -161,9 +175,22 @@ mod tests {
             let found = Frame::find_all(&history, b"secret");
             assert_eq!(found.len(), 2, "{text:?}");
             assert_eq!(found[0].name, "a&b");
-            assert!(found[0].is_document);
+            assert_eq!(found[0].document.as_deref(), Some("notes.md"));
             assert_eq!(&history[found[1].range.clone()], framed);
         }
+    }
+
+    /// Two skills may say the same; each has its own frame, and cannot be taken for the other.
+    #[test]
+    fn a_frame_is_bound_to_what_it_is_about() {
+        let text = |frame: &Frame<'_>| frame.nonce(Digest::of(b"Wave."), b"secret");
+        let other = Frame { name: "ab", ..FRAME };
+        let instructions = Frame { document: None, ..FRAME };
+        let notes = Frame { document: Some("other.md"), ..FRAME };
+        let nonces = [&FRAME, &other, &instructions, &notes].map(text);
+        assert!((1..4).all(|at| !nonces[..at].contains(&nonces[at])), "{nonces:?}");
+        let renamed = FRAME.wrap("Wave.", b"secret").replace("a&amp;b", "admin");
+        assert!(Frame::find_all(&renamed, b"secret").is_empty());
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl CatalogView {
         resources: &dyn Fn(&SkillEntry) -> Option<ResourceCounts>,
     ) -> Rendered {
         let mut text = String::with_capacity(self.entries().len() * 256);
-        for entry in self.listed(options.manual) {
+        for entry in self.listed(options) {
             if !text.is_empty() {
                 text.push('\n');
             }
@@ -99,7 +99,7 @@ impl CatalogView {
     /// The form that the open specification shows; empty when there are no skills.
     pub fn overview_xml(&self) -> Rendered {
         let mut text = String::new();
-        for entry in self.listed(ManualSkills::Hidden) {
+        for entry in self.listed(&OverviewOptions::default()) {
             if text.is_empty() {
                 text.push_str("<available_skills>\n");
             }
@@ -124,7 +124,7 @@ impl CatalogView {
     /// One line a skill, without annotations or advice, for large catalogs.
     pub fn overview_compact(&self) -> Rendered {
         let mut text = String::new();
-        for entry in self.listed(ManualSkills::Hidden) {
+        for entry in self.listed(&OverviewOptions::default()) {
             text.push_str(if text.is_empty() { "- " } else { "\n- " });
             emphasised(entry.skill.name.as_str(), &mut text);
             text.push_str(": ");
@@ -151,9 +151,12 @@ impl CatalogView {
         self.catalog().roots().map(AsRef::as_ref).filter(trusted)
     }
 
-    fn listed(&self, manual: ManualSkills) -> impl Iterator<Item = &SkillEntry> {
-        self.entries().iter().map(AsRef::as_ref).filter(move |entry: &&SkillEntry| {
-            manual == ManualSkills::Marked || entry.skill.is_model_invocable()
+    /// What only a person may start is listed when it is to be marked, or when a person has started it.
+    fn listed(&self, options: &OverviewOptions<'_>) -> impl Iterator<Item = &SkillEntry> {
+        self.entries().iter().map(AsRef::as_ref).filter(|entry: &&SkillEntry| {
+            options.manual == ManualSkills::Marked
+                || entry.skill.is_model_invocable()
+                || options.loaded.contains(entry.skill.name.as_str())
         })
     }
 

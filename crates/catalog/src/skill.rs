@@ -11,6 +11,7 @@ use crate::fields;
 use crate::frontmatter::{self, MAX_FRONTMATTER, SplitError};
 use crate::name::SkillName;
 use crate::repair;
+use crate::untrusted::{is_unprintable, one_line};
 use crate::yaml::{Value, YamlError};
 
 /// The file name of a manifest.
@@ -61,8 +62,13 @@ impl Location {
 }
 
 impl fmt::Display for Location {
+    /// The path as it may stand in a message: [`Location::as_str`] where that is one printable line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        if self.0.chars().any(is_unprintable) {
+            f.write_str(&one_line(&self.0))
+        } else {
+            f.write_str(&self.0)
+        }
     }
 }
 

@@ -173,7 +173,7 @@ impl fmt::Display for ReadError {
 impl fmt::Display for SkillIdentity {
     /// The digest and the place, as an approval records them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.digest, self.location)
+        write!(f, "{} {}", self.digest, self.location.as_str())
     }
 }
 

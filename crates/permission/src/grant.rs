@@ -35,6 +35,7 @@ impl Grant {
 /// How a permission came to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Granted {
     /// The rules allow it.
     Rule,
@@ -44,4 +45,6 @@ pub enum Granted {
     Once,
     /// Somebody allowed it, from now on.
     Always,
+    /// Something that the user allowed to speak for it does, such as a loaded skill's list of tools.
+    Preapproved,
 }

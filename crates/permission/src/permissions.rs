@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::judgement::Judgement;
-use crate::{Broker, Decision, Grant, Kind, Layer, Policy, Refusal, Request, Rule, Verdict};
+use crate::{Broker, Decision, Grant, Granted, Kind, Layer, Policy, Refusal, Request, Rule, Verdict};
 
 /// One session's permissions: rules that may change while they are used, and the broker that asks.
 ///
@@ -95,9 +95,34 @@ impl Permissions {
         let how = match Judgement::of(&self.session.policy(), &[], &request) {
             Judgement::Granted(how, _) => how,
             Judgement::Denied(verdict) => return Err(Refusal::denied(&request.kind, verdict)),
-            Judgement::Asking(..) => self.broker.ask(&self.session, request, fingerprint).await?,
+            Judgement::Asking(..) => {
+                let asked = request.clone();
+                let how = self.broker.ask(&self.session, request, fingerprint).await?;
+                // The answer was given a moment ago; a rule that was added since stands over it.
+                let verdict = self.session.policy().evaluate(&asked);
+                if verdict.decision == Decision::Deny {
+                    return Err(Refusal::denied(&asked.kind, verdict));
+                }
+                how
+            }
         };
         Ok(Grant::new(fingerprint, how))
+    }
+
+    /// Permission for an act that something the user trusts with it has approved before, such as the list
+    /// of tools of a loaded skill: where the rules say to ask, nobody is asked. A rule that denies it stands.
+    ///
+    /// # Errors
+    ///
+    /// A rule denies it.
+    pub fn request_preapproved(&self, request: &Request) -> Result<Grant, Refusal> {
+        let verdict = self.session.policy().evaluate(request);
+        let how = match verdict.decision {
+            Decision::Allow => Granted::Rule,
+            Decision::Ask => Granted::Preapproved,
+            Decision::Deny => return Err(Refusal::denied(&request.kind, verdict)),
+        };
+        Ok(Grant::new(request.fingerprint(), how))
     }
 
     /// The session's name.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::text::shown;
 use crate::{Fingerprint, Kind, Pattern};
 
 /// An act that needs permission: its kind, what it acts on, and what a person needs to judge it.
@@ -36,7 +37,7 @@ impl Request {
     pub fn new(kind: Kind, subject: impl Into<String>) -> Self {
         let subject = subject.into();
         Self {
-            title: format!("{kind} {subject}"),
+            title: format!("{kind} {}", shown(&subject)),
             kind,
             always: vec![Pattern::literal(&subject)],
             patterns: vec![subject],

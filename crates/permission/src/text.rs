@@ -40,7 +40,12 @@ pub(crate) fn toml_string(text: &str) -> String {
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
             c if is_invisible(c) => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+                let code = u32::from(c);
+                let _ = if code > 0xFFFF {
+                    write!(quoted, "\\U{code:08X}")
+                } else {
+                    write!(quoted, "\\u{code:04X}")
+                };
             }
             c => quoted.push(c),
         }
@@ -55,10 +60,16 @@ pub(crate) fn toml_key(text: &str) -> String {
     if bare { text.to_owned() } else { toml_string(text) }
 }
 
-/// Controls, and the marks that reorder or hide what stands beside them. All are within four hex digits.
+/// Controls, and what a reader would not see or what turns the text beside it around: the same characters
+/// that names of skills may not have.
 fn is_invisible(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c,
+            '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+            | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}'
+            | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFC}' | '\u{13430}'..='\u{1345F}'
+            | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
 #[cfg(test)]
@@ -70,6 +81,14 @@ mod tests {
         assert_eq!(shown("a\nb\u{202e}c"), "a\\nb\\u{202e}c");
         assert_eq!(shown(&"x".repeat(300)).chars().count(), MAX_SHOWN_CHARS + 1);
         assert_eq!(one_line("  no,\r\n use\u{1b}[31m `make`\t"), "no, use [31m `make`");
+    }
+
+    /// One idea of what is invisible, in two crates that do not know each other.
+    #[test]
+    fn the_catalog_sees_the_same_characters() {
+        for c in (0..=0x10_FFFF).filter_map(char::from_u32) {
+            assert_eq!(is_invisible(c), prowess_catalog::is_unprintable(c), "U+{:04X}", u32::from(c));
+        }
     }
 
     #[test]

@@ -17,13 +17,16 @@ pub(crate) struct Overgrown;
 /// `body` with `${SKILL_DIR}` and the arguments put in. What is put in is not looked at again.
 ///
 /// A skill takes arguments when it says so in `arguments` or `argument-hint`, or mentions `$ARGUMENTS`:
-/// only then do `$1` and its like mean anything, since scripts in a body are full of them. Arguments
-/// that find no place are added at the end.
+/// only then do `$1` and its like mean anything, since scripts in a body are full of them. Without
+/// arguments every variable for them stays as it is written. Arguments that find no place are added at
+/// the end.
 pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<String, Overgrown> {
     let given = given.map(str::trim).filter(|given| !given.is_empty());
     let extensions = &skill.extensions;
-    let takes_arguments =
-        extensions.argument_hint.is_some() || !extensions.arguments.is_empty() || body.contains(ARGUMENTS);
+    let takes_arguments = given.is_some()
+        && (extensions.argument_hint.is_some()
+            || !extensions.arguments.is_empty()
+            || mentions_arguments(body));
     let words = given.map(split_words).unwrap_or_default();
     let arguments =
         Arguments { whole: given.unwrap_or_default(), words: &words, names: &extensions.arguments };
@@ -58,6 +61,14 @@ pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<S
     if text.len() > MAX_EXPANDED { Err(Overgrown) } else { Ok(text) }
 }
 
+fn mentions_arguments(body: &str) -> bool {
+    body.match_indices(ARGUMENTS).any(|(at, _)| !body[at + ARGUMENTS.len()..].starts_with(continues_a_name))
+}
+
+fn continues_a_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 struct Arguments<'a> {
     whole: &'a str,
     words: &'a [String],
@@ -68,7 +79,7 @@ impl Arguments<'_> {
     /// The variable that `text` begins with: its length and its value.
     fn at(&self, text: &str) -> Option<(usize, &str)> {
         let name = text.strip_prefix('$')?;
-        let length = name.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(name.len());
+        let length = name.find(|c| !continues_a_name(c)).unwrap_or(name.len());
         let (name, after) = name.split_at(length);
         if name == "ARGUMENTS" {
             // `$ARGUMENTS[0]` is the first word.
@@ -86,8 +97,7 @@ impl Arguments<'_> {
         // A declared name may have hyphens: the longest that fits is meant.
         let fits = |declared: &&String| {
             let rest = text[1..].strip_prefix(declared.as_str());
-            !declared.is_empty()
-                && rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            !declared.is_empty() && rest.is_some_and(|rest| !rest.starts_with(continues_a_name))
         };
         let declared = self.names.iter().filter(fits).max_by_key(|declared| declared.len())?;
         let position = self.names.iter().position(|name| name == declared)?;
@@ -168,7 +178,16 @@ mod tests {
             "b/a/$environment"
         );
         assert_eq!(expanded("", "$ARGUMENTS[1] of $ARGUMENTS[x]", Some("a b")), "b of a b[x]");
-        assert_eq!(expanded("", "Ship $ARGUMENTS.", None), "Ship .");
+        assert_eq!(expanded("", "$ARGUMENTS_DIR $1", Some("a")), "$ARGUMENTS_DIR $1\n\nARGUMENTS: a\n");
+    }
+
+    /// A dialect may have no way to give any, and an example in a body is not to be blanked out.
+    #[test]
+    fn without_arguments_nothing_is_blanked_out() {
+        for body in ["Ship $ARGUMENTS to $1.", "awk '{print $1}'"] {
+            assert_eq!(expanded("argument-hint: \"[env]\"\n", body, None), body);
+            assert_eq!(expanded("arguments: [env]\n", body, Some("  ")), body);
+        }
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use prowess_catalog::{Frame, Framed, SkillEntry};
-use prowess_permission::{Decision, Kind, Request};
+use prowess_catalog::{Frame, SkillEntry};
+use prowess_permission::Kind;
 
-use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta, UnloadReason};
-use crate::options::{Placement, UnloadedText};
+use crate::delta::{LoadedSkill, SelectedDocument, SkillDelta, UnloadReason};
+use crate::error::safe;
+use crate::options::Placement;
+use crate::refresh::told;
 use crate::render::{self, FramedText};
 use crate::session::{LoadedText, SkillSession};
 use crate::state::{Conflict, SkillState};
@@ -38,13 +40,15 @@ impl SkillSession {
     pub async fn loaded_section(&self) -> LoadedSection {
         match self.options().placement {
             Placement::ToolAnswer => LoadedSection::default(),
-            Placement::SystemMessage => self.section(&BTreeSet::new(), None, &[TITLE]).await,
+            Placement::SystemMessage => self.section(&BTreeSet::new(), None, TITLE).await,
         }
     }
 
     /// What must be put back into context after compaction, so that no loaded skill is lost: the text of
-    /// every loaded skill that is not whole in one of the `kept` messages. A skill for which `budget`
-    /// tokens leave no room is unloaded, the one loaded first before the others, and the text says so.
+    /// every loaded skill that is not whole in one of the `kept` messages.
+    ///
+    /// Room for `budget` tokens goes to the skill that was loaded last, then to the one before it, and so on.
+    /// What finds none is unloaded, and the text says so: a line for each, which the budget does not count.
     ///
     /// ```
     /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -74,233 +78,238 @@ impl SkillSession {
         let secret = self.secret().as_bytes();
         let frames = kept.into_iter().flat_map(|text| Frame::find_all(text, secret));
         let present: BTreeSet<String> = frames.map(|framed| framed.nonce).collect();
-        self.section(&present, budget, &[TITLE, AGAIN]).await
+        self.section(&present, budget, &format!("{TITLE}\n\n{AGAIN}")).await
     }
 
-    /// A message of the history with one line in the place of every text that is not loaded any more, when
-    /// the session is told to do that; `None` when nothing has to be replaced.
-    pub fn without_unloaded(&self, message: &str) -> Option<String> {
-        if self.options().unloaded_text == UnloadedText::Kept {
-            return None;
-        }
+    async fn section(&self, present: &BTreeSet<String>, budget: Option<usize>, title: &str) -> LoadedSection {
         let state = self.state();
-        let is_unloaded = |framed: &Framed| {
-            let documents = state.selection(&framed.name).map_or(&[][..], |selection| &selection.documents);
-            let current = state.get(&framed.name).map(|skill| &skill.nonce);
-            current != Some(&framed.nonce) && !documents.iter().any(|found| found.nonce == framed.nonce)
+        let count = |text: &str| self.options().tokens.count(text);
+        let mut making = Making {
+            present,
+            budget: budget.unwrap_or(usize::MAX),
+            room: budget.map_or(usize::MAX, |budget| budget.saturating_sub(count(title))),
+            section: LoadedSection::default(),
+            parts: BTreeMap::new(),
+            notices: Vec::new(),
         };
-        render::stubbed(message, self.secret(), is_unloaded)
-    }
-
-    async fn section(
-        &self,
-        present: &BTreeSet<String>,
-        budget: Option<usize>,
-        title: &[&str],
-    ) -> LoadedSection {
-        let mut section = LoadedSection::default();
-        let mut notices = Vec::new();
-        let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut room = budget.unwrap_or(usize::MAX);
-        let state = self.state();
-        // The latest is the most likely to be in use.
         for skill in state.loaded().iter().rev() {
-            match self.current(skill, &state, &mut section.deltas).await {
-                Err(Dropped::Raced) => {}
-                Err(dropped) => {
-                    notices.push(self.dropped_notice(&skill.name, dropped));
-                    section.dropped.push(skill.name.clone());
-                }
-                Ok(current) => {
-                    notices.extend(current.notices.iter().cloned());
-                    let missing = current.missing(present);
-                    let tokens: usize = missing.iter().map(|text| self.options().tokens.count(text)).sum();
-                    if missing.is_empty() {
-                        continue;
-                    }
-                    if tokens > room {
-                        let reason = Dropped::NoRoom { tokens, budget: budget.unwrap_or(usize::MAX) };
-                        if self.drop_skill(&skill.name, &reason, &mut section.deltas) {
-                            notices.push(self.dropped_notice(&skill.name, reason));
-                            section.dropped.push(skill.name.clone());
-                        }
-                        continue;
-                    }
-                    room -= tokens;
-                    parts.insert(skill.name.clone(), missing);
-                }
+            if let Err(dropped) = self.put_skill(skill, &state, &mut making).await {
+                self.drop_skill(&skill.name, dropped, &mut making);
             }
         }
-        let mut blocks: Vec<String> = Vec::new();
+        let Making { mut section, mut parts, notices, .. } = making;
+        let mut blocks = Vec::new();
         for name in state.names() {
             if let Some(texts) = parts.remove(name) {
                 blocks.extend(texts);
                 section.skills.push(name.to_owned());
             }
         }
-        section.dropped.reverse();
-        notices.reverse();
         if !blocks.is_empty() {
-            blocks.splice(0..0, title.iter().map(|&line| line.to_owned()));
+            blocks.insert(0, title.to_owned());
         }
-        blocks.extend(notices);
+        section.dropped.reverse();
+        blocks.extend(notices.into_iter().rev());
         section.text = blocks.join("\n\n");
-        section.tokens = self.options().tokens.count(&section.text);
+        section.tokens = count(&section.text);
         section
     }
 
-    /// The texts of a loaded skill as they are now, read again where they are not at hand.
-    async fn current(
+    /// Puts what is missing of one skill into the section.
+    async fn put_skill(
         &self,
         skill: &LoadedSkill,
         state: &SkillState,
-        deltas: &mut Vec<SkillDelta>,
-    ) -> Result<Current, Dropped> {
+        making: &mut Making<'_>,
+    ) -> Result<(), Dropped> {
         let name = skill.name.as_str();
         let known = self.known();
         let entry = known.view.get(name);
-        let kept = self.text_of(name);
         if entry.is_none() && self.permissions().is_denied(&Kind::SKILL, name) {
-            return Err(self.unless_raced(name, Dropped::Gone, deltas));
+            return Err(Dropped::Gone);
         }
-        let mut current = Current { resources: state.resources(name).to_vec(), ..Current::default() };
-        match (kept.as_ref().and_then(|kept| Some((kept.instructions.clone()?, &kept.heading))), entry) {
-            // A document that was deleted stays in use until the session ends.
-            (Some((instructions, heading)), _) => {
-                current.heading.clone_from(heading);
-                current.instructions = Some(instructions);
+        let kept = self.text_of(name);
+        let is_present = making.present.contains(&skill.nonce);
+        let is_changed = self.lock().changed.contains(name);
+        let at_hand = kept.instructions.clone().map(|instructions| (kept.heading.clone(), instructions));
+        let (heading, instructions, resources) = match (at_hand, entry) {
+            (Some((heading, instructions)), _) => (heading, instructions, state.resources(name).to_vec()),
+            // It is in the messages, and there is no reason to look at it again.
+            _ if is_present && !is_changed => {
+                return self.put_documents(name, state, &kept, entry, making).await;
             }
-            (None, None) => return Err(self.unless_raced(name, Dropped::Gone, deltas)),
-            (None, Some(entry)) => match self.reread(skill, entry, deltas).await {
-                Ok((heading, instructions)) => {
-                    current.heading = heading;
-                    current.instructions = Some(instructions);
+            (None, None) => return Err(Dropped::Gone),
+            (None, Some(entry)) => match self.reread(skill, state, entry, &mut making.section.deltas).await {
+                Ok(read) => read,
+                // What the model has stays what it has.
+                Err(_) if is_present => {
+                    return self.put_documents(name, state, &kept, Some(entry), making).await;
                 }
-                Err(dropped) => return Err(self.unless_raced(name, dropped, deltas)),
+                Err(dropped) => return Err(dropped),
             },
+        };
+        if !making.present.contains(&instructions.nonce) {
+            let summary = render::resource_summary(&resources);
+            let text = [heading.as_str(), &instructions.text, &summary].concat();
+            making
+                .put(name, text, self)
+                .map_err(|tokens| Dropped::NoRoom { tokens, budget: making.budget })?;
         }
-        let selected = state.selection(name).map_or(&[][..], |selection| &selection.documents);
-        let kept = kept.map(|kept| kept.documents).unwrap_or_default();
-        self.current_documents(name, selected, kept, entry, &mut current, deltas).await;
-        Ok(current)
+        self.put_documents(name, state, &kept, entry, making).await
     }
 
     /// Reads a loaded skill's document again, and goes on with it if it is the same, or may be.
     async fn reread(
         &self,
         skill: &LoadedSkill,
+        state: &SkillState,
         entry: &Arc<SkillEntry>,
         deltas: &mut Vec<SkillDelta>,
-    ) -> Result<(String, Arc<FramedText>), Dropped> {
-        let name = skill.name.as_str();
-        let text = self.read(entry).await.map_err(|error| Dropped::Unreadable(error.to_string()))?;
+    ) -> Result<(String, Arc<FramedText>, Vec<crate::delta::ResourceMetadata>), Dropped> {
+        let unreadable = |error: crate::error::SkillError| Dropped::Unreadable(error.to_string());
+        let text = self.read(entry).await.map_err(unreadable)?;
         let dialect = self.options().dialect;
         let arguments = skill.arguments.as_deref();
-        let framed = render::instructions(entry, &text, arguments, dialect, self.secret())
-            .map_err(|error| Dropped::Unreadable(error.to_string()))?;
+        let framed =
+            render::instructions(entry, &text, arguments, dialect, self.secret()).map_err(unreadable)?;
         let (heading, framed) = (render::heading(entry, dialect), Arc::new(framed));
         let kept = LoadedText {
             instructions: Some(Arc::clone(&framed)),
             heading: heading.clone(),
             documents: BTreeMap::new(),
         };
-        if (text.digest, &text.skill.location) == (skill.digest, &skill.location)
-            && framed.nonce == skill.nonce
-        {
-            self.keep(name, kept);
-            return Ok((heading, framed));
+        let is_same_place = text.skill.location == skill.location;
+        if text.digest == skill.digest && is_same_place && framed.nonce == skill.nonce {
+            self.keep(&skill.name, kept);
+            return Ok((heading, framed, state.resources(&skill.name).to_vec()));
         }
-        let request = Request::new(Kind::SKILL, name).bound_to(text.identity().to_string());
-        if self.permissions().decide(&request).decision != Decision::Allow {
+        if !self.may_show(&text) {
             return Err(Dropped::Changed);
         }
+        let depth = self.options().resource_depth;
+        let resources = told(entry, &self.files().resources(entry, depth).await);
         let now = LoadedSkill { lifetime: skill.lifetime, ..self.loaded_skill(&text, arguments, &framed) };
-        let delta = SkillDelta::Reloaded { skill: now };
+        let delta = SkillDelta::Reloaded { skill: now, resources: resources.clone() };
         match self.commit_with(std::slice::from_ref(&delta), Some(kept)) {
-            Ok(()) => deltas.push(delta),
-            Err(Conflict::OverBudget) => {
+            Ok(_) => deltas.push(delta),
+            Err(rejected) if rejected.conflict == Conflict::OverBudget => {
                 let budget = self.options().budgets.max_loaded_tokens.unwrap_or(usize::MAX);
                 return Err(Dropped::NoRoom { tokens: self.options().tokens.count(&framed.text), budget });
             }
             Err(_) => return Err(Dropped::Raced),
         }
-        Ok((heading, framed))
+        Ok((heading, framed, resources))
     }
 
-    async fn current_documents(
+    /// Puts the documents of a skill that are missing into the section. One that cannot be had any more, or
+    /// for which there is no room, is no longer selected, and a line says so.
+    async fn put_documents(
         &self,
         name: &str,
-        selected: &[SelectedDocument],
-        kept: BTreeMap<String, Arc<FramedText>>,
+        state: &SkillState,
+        kept: &LoadedText,
         entry: Option<&Arc<SkillEntry>>,
-        current: &mut Current,
-        deltas: &mut Vec<SkillDelta>,
-    ) {
-        let mut now = Vec::new();
-        let mut texts = BTreeMap::new();
-        for document in selected {
-            let framed = match (kept.get(&document.path), entry) {
-                (Some(framed), _) => Ok(Arc::clone(framed)),
-                (None, Some(entry)) => {
-                    let read = self.files().document(entry, &document.path).await;
-                    read.map(|read| Arc::new(render::document(entry, &read, self.secret())))
-                        .map_err(|error| error.to_string())
-                }
-                (None, None) => Err(format!("'{}' is not there any more", document.path)),
-            };
-            match framed {
-                Ok(framed) => {
-                    let tokens = self.options().tokens.count(&framed.text);
-                    let (path, nonce) = (document.path.clone(), framed.nonce.clone());
-                    now.push(SelectedDocument { path: path.clone(), tokens, nonce });
-                    texts.insert(path, Arc::clone(&framed));
-                    current.documents.push(framed);
-                }
-                Err(error) => {
-                    current
+        making: &mut Making<'_>,
+    ) -> Result<(), Dropped> {
+        // The documents of another skill that has the name now are not this one's.
+        let location = self.state().get(name).map(|skill| skill.location.clone());
+        let entry = entry.filter(|entry| Some(&entry.skill.location) == location.as_ref());
+        for document in state.documents(name) {
+            if making.present.contains(&document.nonce) {
+                continue;
+            }
+            let outcome = self.put_document(name, document, kept, entry, making).await;
+            if let Err(why) = outcome {
+                let before = document.nonce.clone();
+                let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None };
+                if self.commit(std::slice::from_ref(&delta)).is_ok() {
+                    making.section.deltas.push(delta);
+                    let path = safe(&document.path);
+                    let name = safe(name);
+                    making
                         .notices
-                        .push(format!("A document of skill '{name}' is no longer in context: {error}."));
+                        .push(format!("Document '{path}' of skill '{name}' is no longer in context: {why}."));
                 }
             }
         }
-        if now == selected {
-            self.keep(name, LoadedText { documents: texts, ..LoadedText::default() });
-            return;
-        }
-        let delta = SkillDelta::Selected {
-            name: name.to_owned(),
-            mode: SelectMode::Replace,
-            all: false,
-            documents: now,
+        Ok(())
+    }
+
+    async fn put_document(
+        &self,
+        name: &str,
+        document: &SelectedDocument,
+        kept: &LoadedText,
+        entry: Option<&Arc<SkillEntry>>,
+        making: &mut Making<'_>,
+    ) -> Result<(), String> {
+        let framed = match (kept.documents.get(&document.path), entry) {
+            (Some(framed), _) => Arc::clone(framed),
+            (None, None) => return Err("it is not there any more".to_owned()),
+            (None, Some(entry)) => {
+                let read = self.files().document(entry, &document.path).await;
+                let read = read.map_err(|error| safe(&error.to_string()))?;
+                let framed = Arc::new(render::document(entry, &read, self.secret()));
+                self.follow_document(name, document, &framed, read.text.len(), making)?;
+                framed
+            }
         };
+        making.put(name, framed.text.clone(), self).map_err(|tokens| {
+            format!("its {tokens} tokens no longer fit into the {} that there is room for", making.budget)
+        })
+    }
+
+    /// Brings the state into line with a document that was read again.
+    fn follow_document(
+        &self,
+        name: &str,
+        document: &SelectedDocument,
+        framed: &Arc<FramedText>,
+        bytes: usize,
+        making: &mut Making<'_>,
+    ) -> Result<(), String> {
+        let texts = BTreeMap::from([(document.path.clone(), Arc::clone(framed))]);
         let kept = LoadedText { documents: texts, ..LoadedText::default() };
-        if self.commit_with(std::slice::from_ref(&delta), Some(kept)).is_ok() {
-            deltas.push(delta);
+        if framed.nonce == document.nonce {
+            self.keep(name, kept);
+            return Ok(());
+        }
+        let now = self.selected(&document.path, framed, bytes);
+        let before = document.nonce.clone();
+        let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: Some(now) };
+        match self.commit_with(std::slice::from_ref(&delta), Some(kept)) {
+            Ok(_) => {
+                making.section.deltas.push(delta);
+                Ok(())
+            }
+            Err(_) => Err("it has changed, and there is no room for what it says now".to_owned()),
         }
     }
 
-    /// Unloads a skill that cannot be kept; says whether it was still there to unload.
-    fn drop_skill(&self, name: &str, dropped: &Dropped, deltas: &mut Vec<SkillDelta>) -> bool {
-        let reason = match dropped {
+    fn text_of(&self, name: &str) -> LoadedText {
+        self.lock().texts.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Unloads a skill that cannot be kept, unless somebody else has done so meanwhile.
+    fn drop_skill(&self, name: &str, dropped: Dropped, making: &mut Making<'_>) {
+        let reason = match &dropped {
             Dropped::NoRoom { .. } => UnloadReason::Budget,
             Dropped::Changed => UnloadReason::Changed,
-            Dropped::Gone | Dropped::Unreadable(_) | Dropped::Raced => UnloadReason::Gone,
+            Dropped::Gone | Dropped::Unreadable(_) => UnloadReason::Gone,
+            Dropped::Raced => return,
         };
         let delta = SkillDelta::Unloaded { name: name.to_owned(), reason };
-        let done = self.commit(std::slice::from_ref(&delta)).is_ok();
-        deltas.extend(done.then_some(delta));
-        done
-    }
-
-    fn unless_raced(&self, name: &str, dropped: Dropped, deltas: &mut Vec<SkillDelta>) -> Dropped {
-        if matches!(dropped, Dropped::Raced) || !self.drop_skill(name, &dropped, deltas) {
-            return Dropped::Raced;
+        if self.commit(std::slice::from_ref(&delta)).is_ok() {
+            making.section.deltas.push(delta);
+            making.notices.push(self.dropped_notice(name, dropped));
+            making.section.dropped.push(name.to_owned());
+            making.parts.remove(name);
         }
-        dropped
     }
 
     fn dropped_notice(&self, name: &str, dropped: Dropped) -> String {
         let load = self.options().dialect.words().load;
+        let name = safe(name);
         let again = format!("Use `{load}(\"{name}\")` if you need it again.");
         match dropped {
             Dropped::NoRoom { tokens, budget } => format!(
@@ -310,7 +319,7 @@ impl SkillSession {
             Dropped::Changed => format!(
                 "Skill '{name}' was unloaded: it says something else now, which has not been approved. {again}"
             ),
-            Dropped::Unreadable(error) => format!("Skill '{name}' was unloaded: {error}"),
+            Dropped::Unreadable(error) => format!("Skill '{name}' was unloaded: {}", safe(&error)),
             Dropped::Gone | Dropped::Raced => {
                 format!("Skill '{name}' was unloaded: it is no longer available.")
             }
@@ -318,27 +327,29 @@ impl SkillSession {
     }
 }
 
-/// A loaded skill's texts.
-#[derive(Default)]
-struct Current {
-    heading: String,
-    instructions: Option<Arc<FramedText>>,
-    resources: Vec<crate::delta::ResourceMetadata>,
-    documents: Vec<Arc<FramedText>>,
+/// A section while it is made.
+struct Making<'a> {
+    /// The nonces of the frames that are in context already.
+    present: &'a BTreeSet<String>,
+    budget: usize,
+    /// The tokens that are left of it.
+    room: usize,
+    section: LoadedSection,
+    /// The texts of each skill.
+    parts: BTreeMap<String, Vec<String>>,
     notices: Vec<String>,
 }
 
-impl Current {
-    /// The texts whose frames are not among `present`.
-    fn missing(&self, present: &BTreeSet<String>) -> Vec<String> {
-        let mut missing = Vec::new();
-        if let Some(instructions) = self.instructions.as_ref().filter(|text| !present.contains(&text.nonce)) {
-            let summary = render::resource_summary(&self.resources);
-            missing.push([&self.heading, &instructions.text, &summary].map(String::as_str).concat());
+impl Making<'_> {
+    /// Takes a text in if there is room for it; else says how many tokens it takes.
+    fn put(&mut self, name: &str, text: String, session: &SkillSession) -> Result<(), usize> {
+        let tokens = session.options().tokens.count(&text);
+        if tokens > self.room {
+            return Err(tokens);
         }
-        let documents = self.documents.iter().filter(|text| !present.contains(&text.nonce));
-        missing.extend(documents.map(|framed| framed.text.clone()));
-        missing
+        self.room -= tokens;
+        self.parts.entry(name.to_owned()).or_default().push(text);
+        Ok(())
     }
 }
 
@@ -351,6 +362,6 @@ enum Dropped {
     Changed,
     Gone,
     Unreadable(String),
-    /// Somebody else unloaded it meanwhile.
+    /// Somebody else changed it meanwhile.
     Raced,
 }

@@ -7,6 +7,7 @@ use crate::options::Lifetime;
 
 /// A file of a loaded skill, in the form that state keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ResourceMetadata {
     /// Its whole path, where the skill lives.
     pub path: String,
@@ -19,6 +20,7 @@ pub struct ResourceMetadata {
 
 /// A skill that is loaded: everything about it but its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LoadedSkill {
     /// What it is called.
     pub name: String,
@@ -42,9 +44,12 @@ pub struct LoadedSkill {
 
 /// A document that is in context with its skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SelectedDocument {
     /// Its path in the skill.
     pub path: String,
+    /// How many bytes of it are in context.
+    pub bytes: usize,
     /// About how many tokens it takes.
     pub tokens: usize,
     /// The nonce of the frame that its text stands in.
@@ -52,11 +57,10 @@ pub struct SelectedDocument {
 }
 
 /// What a selection of documents does to the one before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectMode {
     /// Adds to it.
-    #[default]
     Add,
     /// Takes its place.
     Replace,
@@ -97,6 +101,8 @@ pub enum SkillDelta {
     Reloaded {
         /// The skill as it is now; its place in the order stays.
         skill: LoadedSkill,
+        /// The files it brings along now.
+        resources: Vec<ResourceMetadata>,
     },
     /// A skill was unloaded; its resources and documents go with it.
     Unloaded {
@@ -116,6 +122,15 @@ pub enum SkillDelta {
         /// The documents.
         documents: Vec<SelectedDocument>,
     },
+    /// A chosen document's text is another one, or it cannot be had any more.
+    DocumentChanged {
+        /// Whose document.
+        name: String,
+        /// The nonce that it had.
+        before: String,
+        /// What it is now; `None` when it is no longer chosen.
+        document: Option<SelectedDocument>,
+    },
     /// A file came into play that a skill's `paths` name: it is listed from now on.
     Offered {
         /// Which skill.
@@ -127,8 +142,11 @@ impl SkillDelta {
     /// The skill that it is about.
     pub fn skill(&self) -> &str {
         match self {
-            Self::Loaded { skill, .. } | Self::Reloaded { skill } => &skill.name,
-            Self::Unloaded { name, .. } | Self::Selected { name, .. } | Self::Offered { name } => name,
+            Self::Loaded { skill, .. } | Self::Reloaded { skill, .. } => &skill.name,
+            Self::Unloaded { name, .. }
+            | Self::Selected { name, .. }
+            | Self::DocumentChanged { name, .. }
+            | Self::Offered { name } => name,
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The documents of a skill that stand beside its instructions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
+use prowess_permission::{Decision, Kind, Request};
 use serde_json::json;
 
 use crate::delta::{SelectMode, SelectedDocument, SkillDelta};
-use crate::error::SkillError;
+use crate::error::{SkillError, or_none, safe};
 use crate::options::Placement;
 use crate::render::{self, FramedText};
 use crate::session::{Answer, LoadedText, SkillSession};
 
-/// The most text that one choice of documents brings; what does not fit is left out and named.
+/// The most text of documents that one skill has in context.
 pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 
 /// Which documents.
@@ -36,30 +37,37 @@ pub(crate) struct Chosen {
     pub(crate) delta: SkillDelta,
     pub(crate) texts: BTreeMap<String, Arc<FramedText>>,
     /// What was left out, and why.
-    pub(crate) notes: Vec<String>,
+    notes: Vec<String>,
     /// The paths, in order.
     paths: Vec<String>,
 }
 
 impl SkillSession {
-    /// The paths of a skill's documents, as a JSON array.
+    /// The paths of a skill's documents, as a JSON array; as an object that says so if there are more than
+    /// are listed.
     ///
     /// # Errors
     ///
-    /// When the skill is not one that this agent may know of.
+    /// When the skill is not one that this agent may know of, or has to be asked about before any of it is
+    /// told.
     pub async fn list_documents(&self, name: &str) -> Result<Answer, SkillError> {
         let entry = self.visible_to_model(name)?;
+        let gate = self.permissions().policy().evaluate(&Request::new(Kind::SKILL, name)).decision;
+        let state = self.state();
+        if gate != Decision::Allow && state.get(name).is_none() {
+            return Err(self.not_loaded(name));
+        }
         let documents = self.files().documents(&entry).await;
         let paths: Vec<&str> = documents.files.iter().map(|document| document.path.as_str()).collect();
-        let data = json!(paths);
-        let mut text = data.to_string();
-        if documents.capped {
-            text.push_str("\nThere are more documents than this list has room for.");
-        }
+        let data = if documents.capped { json!({"documents": paths, "more": true}) } else { json!(paths) };
         for diagnostic in &documents.diagnostics {
-            tracing::warn!(skill = name, path = %diagnostic.file, "Failed to list documents for skill '{name}': {diagnostic}");
+            tracing::warn!(
+                skill = name,
+                path = %diagnostic.file,
+                "Failed to list documents for skill '{name}': {diagnostic}"
+            );
         }
-        Ok(Answer { text, deltas: Vec::new(), data: Some(data) })
+        Ok(Answer { text: data.to_string(), deltas: Vec::new(), data: Some(data) })
     }
 
     /// Chooses which documents of a loaded skill are in context with it.
@@ -74,29 +82,49 @@ impl SkillSession {
         mode: SelectMode,
         choice: Choice,
     ) -> Result<Answer, SkillError> {
-        let state = self.state();
-        if state.get(name).is_none() {
-            // An unknown name is told apart from one that only has to be loaded.
-            self.visible_to_model(name)?;
-            let loaded = state.names().map(str::to_owned).collect();
-            return Err(SkillError::NotLoaded { name: name.to_owned(), loaded });
-        }
-        let entry = self.visible_to_model(name)?;
-        let chosen = self.chosen(&entry, mode, choice).await?;
+        let chosen = self.choose(name, mode, choice).await?;
+        self.finish_selection(name, chosen)
+    }
+
+    pub(crate) fn finish_selection(&self, name: &str, chosen: Chosen) -> Result<Answer, SkillError> {
         let text = self.selection_text(name, &chosen);
         let deltas = vec![chosen.delta];
         let kept = LoadedText { documents: chosen.texts, ..LoadedText::default() };
-        self.commit_with(&deltas, Some(kept))
-            .map_err(|conflict| self.conflict_error(name, &deltas, conflict))?;
+        self.commit_with(&deltas, Some(kept)).map_err(|rejected| self.rejected(name, &deltas, &rejected))?;
         Ok(Answer { text, deltas, data: None })
     }
 
-    /// Reads the documents that were asked for.
+    /// Reads documents of a loaded skill: of the one that was loaded, and of no other that has its name now.
+    pub(crate) async fn choose(
+        &self,
+        name: &str,
+        mode: SelectMode,
+        choice: Choice,
+    ) -> Result<Chosen, SkillError> {
+        // An unknown name is told apart from one that only has to be loaded.
+        let entry = self.visible_to_model(name)?;
+        let state = self.state();
+        let Some(loaded) = state.get(name) else { return Err(self.not_loaded(name)) };
+        if entry.skill.location != loaded.location {
+            let dialect = self.options().dialect;
+            return Err(SkillError::Replaced { name: name.to_owned(), dialect });
+        }
+        let before = if mode == SelectMode::Add { state.documents(name) } else { &[] };
+        self.chosen(&entry, mode, choice, before).await
+    }
+
+    fn not_loaded(&self, name: &str) -> SkillError {
+        let loaded = self.state().names().map(str::to_owned).collect();
+        SkillError::NotLoaded { name: name.to_owned(), loaded }
+    }
+
+    /// Reads the documents that were asked for, to stand beside those of `before`.
     pub(crate) async fn chosen(
         &self,
         entry: &Arc<SkillEntry>,
         mode: SelectMode,
         choice: Choice,
+        before: &[SelectedDocument],
     ) -> Result<Chosen, SkillError> {
         let name = entry.skill.name.as_str();
         let all = choice == Choice::All && mode != SelectMode::Clear;
@@ -104,24 +132,16 @@ impl SkillSession {
             SelectMode::Clear => Vec::new(),
             SelectMode::Add | SelectMode::Replace => self.wanted(entry, choice).await?,
         };
-        let mut chosen = Chosen {
-            delta: SkillDelta::Selected { name: name.to_owned(), mode, all, documents: Vec::new() },
-            texts: BTreeMap::new(),
-            notes: Vec::new(),
-            paths: Vec::new(),
-        };
-        let mut selected = Vec::new();
-        let (mut bytes, mut left_out) = (0, Vec::new());
+        let (mut texts, mut notes, mut paths) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut selected, mut left_out) = (Vec::new(), Vec::new());
+        let stays = |document: &&SelectedDocument| !wanted.contains(&document.path);
+        let mut bytes: usize = before.iter().filter(stays).map(|document| document.bytes).sum();
         for path in wanted {
-            if bytes >= MAX_CHOSEN_BYTES {
-                left_out.push(path);
-                continue;
-            }
             let read = match self.files().document(entry, &path).await {
                 Ok(read) => read,
                 // Of all documents those that can be read are meant; one that was named is needed.
                 Err(error) if all => {
-                    chosen.notes.push(format!("Left out: {error}"));
+                    notes.push(format!("Left out: {}", safe(&error.to_string())));
                     continue;
                 }
                 Err(error) => return Err(SkillError::Document { name: name.to_owned(), error }),
@@ -132,28 +152,31 @@ impl SkillSession {
             }
             bytes += read.text.len();
             if read.truncated {
-                chosen.notes.push(format!(
-                    "Only the first {} of {} bytes of '{path}' are shown.",
-                    read.text.len(),
-                    read.size
-                ));
+                let (shown, whole, path) = (read.text.len(), read.size, safe(&path));
+                notes.push(format!("Only the first {shown} of {whole} bytes of '{path}' are shown."));
             }
             let framed = render::document(entry, &read, self.secret());
-            let tokens = self.options().tokens.count(&framed.text);
-            selected.push(SelectedDocument { path: path.clone(), tokens, nonce: framed.nonce.clone() });
-            chosen.texts.insert(path.clone(), Arc::new(framed));
-            chosen.paths.push(path);
+            selected.push(self.selected(&path, &framed, read.text.len()));
+            texts.insert(path.clone(), Arc::new(framed));
+            paths.push(path);
         }
         if !left_out.is_empty() {
-            chosen.notes.push(format!(
-                "Left out, because together they have more than {MAX_CHOSEN_BYTES} bytes: {}.",
-                crate::error::or_none(&left_out)
+            if !all {
+                return Err(SkillError::TooManyDocuments { name: name.to_owned(), left_out });
+            }
+            notes.push(format!(
+                "Left out, because a skill may have {MAX_CHOSEN_BYTES} bytes of documents in context: {}.",
+                or_none(&left_out)
             ));
         }
-        if let SkillDelta::Selected { documents, .. } = &mut chosen.delta {
-            *documents = selected;
-        }
-        Ok(chosen)
+        let delta = SkillDelta::Selected { name: name.to_owned(), mode, all, documents: selected };
+        Ok(Chosen { delta, texts, notes, paths })
+    }
+
+    /// What state keeps of a document in its frame.
+    pub(crate) fn selected(&self, path: &str, framed: &FramedText, bytes: usize) -> SelectedDocument {
+        let tokens = self.options().tokens.count(&framed.text);
+        SelectedDocument { path: path.to_owned(), bytes, tokens, nonce: framed.nonce.clone() }
     }
 
     /// The paths that `choice` stands for. Only what the skill itself lists is among them.
@@ -169,17 +192,16 @@ impl SkillSession {
             let name = entry.skill.name.to_string();
             return Err(SkillError::NoSuchDocument { name, asked: unknown, available });
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         named.retain(|path| seen.insert(path.clone()));
         Ok(named)
     }
 
     /// What a model reads about documents that were chosen, or the documents themselves.
     pub(crate) fn selection_text(&self, name: &str, chosen: &Chosen) -> String {
-        let mut parts = Vec::new();
-        let paths = crate::error::or_none(&chosen.paths);
         let SkillDelta::Selected { mode, .. } = &chosen.delta else { return String::new() };
-        parts.push(match (mode, self.options().placement) {
+        let (name, paths) = (safe(name), or_none(&chosen.paths));
+        let first = match (mode, self.options().placement) {
             (SelectMode::Clear, _) => format!("No documents of skill '{name}' are selected."),
             (SelectMode::Add, Placement::SystemMessage) => {
                 format!("Documents of skill '{name}' added to the system message: {paths}.")
@@ -191,7 +213,8 @@ impl SkillSession {
                 format!("Documents of skill '{name}' added: {paths}.")
             }
             (SelectMode::Replace, Placement::ToolAnswer) => format!("Documents of skill '{name}': {paths}."),
-        });
+        };
+        let mut parts = vec![first];
         parts.extend(chosen.notes.iter().cloned());
         if self.options().placement == Placement::ToolAnswer {
             let texts = chosen.paths.iter().filter_map(|path| chosen.texts.get(path));

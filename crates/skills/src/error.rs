@@ -1,14 +1,16 @@
 //! What an operation says when it cannot be done. Nothing has changed then.
 
-use prowess_catalog::{DocumentError, ReadError, one_line};
+use prowess_catalog::{DocumentError, ReadError, code_text};
 use prowess_permission::Refusal;
 
 use crate::dialect::Dialect;
+use crate::documents::MAX_CHOSEN_BYTES;
+use crate::load::Over;
 
 /// How many names an answer lists before it only counts the rest.
 pub(crate) const MAX_NAMES: usize = 100;
-/// How much of a name that a model made up is repeated to it.
-const MAX_ECHO: usize = 100;
+/// How much of what a model made up is repeated to it.
+const MAX_ECHO: usize = 200;
 
 /// Why an operation was not done.
 ///
@@ -28,9 +30,9 @@ pub enum SkillError {
     },
     /// As many skills are loaded as may be.
     #[error(
-        "Cannot load skill '{name}'. Maximum number of simultaneously loaded skills reached ({limit}). \
+        "Cannot load skill '{}'. Maximum number of simultaneously loaded skills reached ({limit}). \
          Currently loaded: {}. Use `{}(\"skill-name\")` to unload a skill you no longer need, then retry loading.",
-        or_none(loaded), dialect.words().unload
+        safe(name), or_none(loaded), dialect.words().unload
     )]
     LimitReached {
         /// What was to be loaded.
@@ -43,9 +45,11 @@ pub enum SkillError {
         dialect: Dialect,
     },
     /// The text does not fit beside what is loaded.
-    #[error("{}", over_budget(name, *tokens, *budget, loaded, *dialect))]
+    #[error("{}", over_budget(*what, name, *tokens, *budget, loaded, *dialect))]
     OverBudget {
-        /// What was to be loaded.
+        /// What was to come into context.
+        what: Over,
+        /// Which skill it is about.
         name: String,
         /// How many tokens it takes.
         tokens: usize,
@@ -57,7 +61,7 @@ pub enum SkillError {
         dialect: Dialect,
     },
     /// The permission gate did not let it pass.
-    #[error("Cannot load skill '{name}'. {refusal}")]
+    #[error("Cannot load skill '{}'. {refusal}", safe(name))]
     Refused {
         /// What was to be loaded.
         name: String,
@@ -66,13 +70,13 @@ pub enum SkillError {
         refusal: Refusal,
     },
     /// Only a person may start it.
-    #[error("Skill '{name}' can only be started by the user. Ask the user to type `/{name}`.")]
+    #[error("Skill '{0}' can only be started by the user. Ask the user to type `/{0}`.", safe(name))]
     ManualOnly {
         /// Which.
         name: String,
     },
     /// A person may not start it.
-    #[error("Skill '{name}' cannot be started by hand: it says `user-invocable: false`.")]
+    #[error("Skill '{}' cannot be started by hand: it says `user-invocable: false`.", safe(name))]
     NotForUsers {
         /// Which.
         name: String,
@@ -88,8 +92,9 @@ pub enum SkillError {
     Read(#[from] ReadError),
     /// With its arguments and paths put in, the text is longer than a document may be.
     #[error(
-        "Skill '{name}' grows beyond {limit} bytes when its arguments are put in. \
-         Load it with shorter arguments, or tell the user that the skill repeats them too often."
+        "Skill '{}' grows beyond {limit} bytes when its arguments are put in. \
+         Load it with shorter arguments, or tell the user that the skill repeats them too often.",
+        safe(name)
     )]
     Expanded {
         /// Which.
@@ -105,9 +110,22 @@ pub enum SkillError {
         /// What is loaded.
         loaded: Vec<String>,
     },
+    /// Another skill has its name now.
+    #[error(
+        "Another skill is called '{0}' now, and the one that is loaded has no documents any more. \
+         Use `{1}(\"{0}\")` and `{2}(\"{0}\")` to work with the new one.",
+        safe(name), dialect.words().unload, dialect.words().load
+    )]
+    Replaced {
+        /// Which.
+        name: String,
+        /// Whose words are used.
+        dialect: Dialect,
+    },
     /// The skill has no document of that name.
     #[error(
-        "Skill '{name}' has no document {}. Its documents: {}.",
+        "Skill '{}' has no document {}. Its documents: {}.",
+        safe(name),
         asked.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>().join(", "),
         or_none(available)
     )]
@@ -119,8 +137,21 @@ pub enum SkillError {
         /// What is.
         available: Vec<String>,
     },
+    /// More text of documents than one skill may have in context.
+    #[error(
+        "Skill '{}' may have {MAX_CHOSEN_BYTES} bytes of documents in context, which leaves no room for: {}. \
+         Select fewer, or clear the selection first.",
+        safe(name),
+        or_none(left_out)
+    )]
+    TooManyDocuments {
+        /// Whose documents.
+        name: String,
+        /// Those that have no room.
+        left_out: Vec<String>,
+    },
     /// A document cannot be read.
-    #[error("Skill '{name}': {error}")]
+    #[error("Skill '{}': {}", safe(name), safe(&error.to_string()))]
     Document {
         /// Whose document.
         name: String,
@@ -129,7 +160,7 @@ pub enum SkillError {
         error: DocumentError,
     },
     /// The arguments of a tool call are not what its schema asks for.
-    #[error("{tool}: the arguments are not right: {problem}")]
+    #[error("{tool}: the arguments are not right: {}", shown(problem))]
     Arguments {
         /// The tool.
         tool: String,
@@ -153,23 +184,30 @@ impl SkillError {
     }
 }
 
-/// Text that came from a model, short and on one line.
-fn shown(text: &str) -> String {
-    let line = one_line(text);
+/// Text of strangers as it may stand among the host's words: on one line, with nothing that could pass for
+/// markup.
+pub(crate) fn safe(text: &str) -> String {
+    code_text(text)
+}
+
+/// The same, and short: for what a model made up.
+pub(crate) fn shown(text: &str) -> String {
+    let line = safe(text);
     match line.char_indices().nth(MAX_ECHO) {
         Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.into_owned(),
+        None => line,
     }
 }
 
-/// `a, b and c`, or `(none)`; the rest only counted when there are very many.
+/// `a, b, c`, or `(none)`; the rest only counted when there are very many.
 pub(crate) fn or_none(names: &[String]) -> String {
-    match names {
-        [] => "(none)".to_owned(),
-        names if names.len() > MAX_NAMES => {
-            format!("{} and {} more", names[..MAX_NAMES].join(", "), names.len() - MAX_NAMES)
-        }
-        names => names.join(", "),
+    if names.is_empty() {
+        return "(none)".to_owned();
+    }
+    let listed: Vec<String> = names.iter().take(MAX_NAMES).map(|name| safe(name)).collect();
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
     }
 }
 
@@ -184,6 +222,7 @@ fn not_found(dialect: Dialect, name: &str, available: &[String]) -> String {
 }
 
 fn over_budget(
+    what: Over,
     name: &str,
     tokens: usize,
     budget: usize,
@@ -192,16 +231,21 @@ fn over_budget(
 ) -> String {
     let used = loaded.iter().fold(0_usize, |sum, (_, tokens)| sum.saturating_add(*tokens));
     let unload = dialect.words().unload;
-    let start = format!(
-        "Cannot load skill '{name}'. It takes {tokens} tokens, and loaded skills may take {budget} in all"
-    );
+    let name = safe(name);
+    let (start, again) = match what {
+        Over::Skill => (format!("Cannot load skill '{name}'. It takes"), "retry loading"),
+        Over::Documents => {
+            (format!("Cannot select these documents of skill '{name}'. They take"), "select them again")
+        }
+    };
+    let start = format!("{start} {tokens} tokens, and loaded skills may take {budget} in all");
     if tokens > budget {
-        return format!("{start}: it is too large for this session, whatever is unloaded.");
+        return format!("{start}: that is too much for this session, whatever is unloaded.");
     }
     let each: Vec<String> = loaded.iter().map(|(name, tokens)| format!("{name} ({tokens})")).collect();
     format!(
         "{start}, of which {used} are in use. Currently loaded: {}. \
-         Use `{unload}(\"skill-name\")` to unload a skill you no longer need, then retry loading.",
+         Use `{unload}(\"skill-name\")` to unload a skill you no longer need, then {again}.",
         or_none(&each)
     )
 }

@@ -44,4 +44,6 @@ pub enum Staleness {
     Gone,
     /// Another skill has its name.
     Replaced,
+    /// Its document was written since it was read.
+    Changed,
 }

@@ -41,6 +41,7 @@
 //! `prowess_backend::Backend`.
 
 mod arguments;
+mod commit;
 mod context;
 mod delta;
 mod dialect;
@@ -48,21 +49,25 @@ mod documents;
 mod error;
 mod event;
 mod files;
+mod gate;
 mod invoke;
+mod known;
 mod load;
 mod options;
 mod overview;
+mod refresh;
 mod render;
 mod saved;
 mod secret;
 mod session;
 mod state;
+mod stub;
 mod sync;
 mod tools;
 
 pub use context::LoadedSection;
 pub use delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason};
-pub use dialect::{Dialect, MAX_ENUM_NAMES, Reply, ToolSpec, Words};
+pub use dialect::{Dialect, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Words};
 pub use documents::{Choice, MAX_CHOSEN_BYTES};
 pub use error::SkillError;
 pub use event::{SkillEvent, Stale, Staleness};
@@ -70,13 +75,16 @@ pub use event::{SkillEvent, Stale, Staleness};
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
 pub use invoke::Command;
-pub use load::PreparedLoad;
+pub use known::Owner;
+pub use load::{Over, PreparedLoad};
 pub use options::{
-    Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Lifetime, Placement, SessionOptions, TokenCounter,
-    UnloadedText,
+    Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,
+    TokenCounter, UnloadedText,
 };
+pub use overview::ModelView;
+pub use refresh::Refreshed;
 pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
 pub use secret::Secret;
-pub use session::{Answer, Refreshed, SessionBuilder, SkillSession};
+pub use session::{Answer, SessionBuilder, SkillSession};
 pub use state::{Conflict, Selection, SkillState};
 pub use tools::{AllowedTools, ToolCall, ToolNames, ToolVerdict};

@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, ReadError, SkillEntry, SkillText};
-use prowess_permission::{Decision, Kind, Request};
-use serde_json::json;
+use prowess_catalog::{ManualSkills, SkillEntry, SkillText};
+use prowess_permission::Kind;
 
+use crate::commit::Rejected;
 use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
 use crate::dialect::Dialect;
-use crate::documents::Choice;
-use crate::error::SkillError;
+use crate::documents::{Choice, Chosen};
+use crate::error::{SkillError, safe};
 use crate::options::{Placement, UnloadedText};
+use crate::refresh::told;
 use crate::render::{self, FramedText};
-use crate::session::{self, Answer, LoadedText, SkillSession};
+use crate::session::{Answer, LoadedText, SkillSession};
 use crate::state::{Conflict, SkillState};
+
+/// How often a load that others get in the way of is tried before it says so.
+const ATTEMPTS: usize = 16;
 
 /// Who wants a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +31,22 @@ pub(crate) enum Caller {
 /// Reading many at once and finishing them in the order of the calls makes it certain which of them gets
 /// the last free slot.
 #[derive(Debug)]
-#[must_use = "a prepared skill is not loaded until `finish_load`"]
-pub struct PreparedLoad(Prepared);
-
-#[derive(Debug)]
-pub(crate) enum Prepared {
-    /// Nothing has to change.
-    Already {
-        name: String,
-    },
-    Ready(Box<Ready>),
+#[must_use = "a prepared skill is not loaded until `finish`"]
+pub struct PreparedLoad {
+    session: SkillSession,
+    name: String,
+    caller: Caller,
+    /// Nothing when it was loaded already, for a model.
+    fresh: Option<Fresh>,
+    chosen: Option<Chosen>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Ready {
-    name: String,
-    deltas: Vec<SkillDelta>,
-    text: LoadedText,
-    answer: String,
+struct Fresh {
+    skill: LoadedSkill,
+    resources: Vec<ResourceMetadata>,
+    heading: String,
+    instructions: Arc<FramedText>,
 }
 
 impl SkillSession {
@@ -57,37 +59,16 @@ impl SkillSession {
     ///
     /// Why it was not loaded. Nothing has changed then.
     pub async fn load(&self, name: &str, arguments: Option<&str>) -> Result<Answer, SkillError> {
-        self.load_with_documents(name, arguments, None).await
+        self.prepare_load(name, arguments, None).await?.finish()
     }
 
-    /// Loads a skill with some of its documents. In the `trpc` dialect, where a skill is loaded again to
+    /// The part of [`SkillSession::load`] that takes time, everything but the change of state, with some of
+    /// the skill's documents if there is a choice. In the `trpc` dialect, where a skill is loaded again to
     /// change its documents, a loaded skill gets these in the place of those it had.
     ///
     /// # Errors
     ///
     /// As for [`SkillSession::load`], and when a document is not the skill's or cannot be read.
-    pub async fn load_with_documents(
-        &self,
-        name: &str,
-        arguments: Option<&str>,
-        documents: Option<Choice>,
-    ) -> Result<Answer, SkillError> {
-        let reselects = self.options().dialect == Dialect::Trpc;
-        if let Some(choice) = documents.clone().filter(|_| reselects)
-            && self.visible_to_model(name).is_ok()
-            && self.state().get(name).is_some()
-        {
-            return self.select_documents(name, SelectMode::Replace, choice).await;
-        }
-        let prepared = self.prepare_load(name, arguments, documents).await?;
-        self.finish_load(prepared)
-    }
-
-    /// The part of [`SkillSession::load`] that takes time: everything but the change of state.
-    ///
-    /// # Errors
-    ///
-    /// As for [`SkillSession::load`].
     pub async fn prepare_load(
         &self,
         name: &str,
@@ -95,25 +76,7 @@ impl SkillSession {
         documents: Option<Choice>,
     ) -> Result<PreparedLoad, SkillError> {
         let entry = self.visible_to_model(name)?;
-        self.prepare(&entry, arguments, documents, Caller::Model).await.map(PreparedLoad)
-    }
-
-    /// Loads what was prepared, if there is still room for it.
-    ///
-    /// # Errors
-    ///
-    /// When a limit was reached meanwhile. Nothing has changed then.
-    pub fn finish_load(&self, prepared: PreparedLoad) -> Result<Answer, SkillError> {
-        let PreparedLoad(prepared) = prepared;
-        let ready = match prepared {
-            Prepared::Already { name } => return Ok(already_loaded(&name)),
-            Prepared::Ready(ready) => *ready,
-        };
-        match self.commit_with(&ready.deltas, Some(ready.text)) {
-            Ok(()) => Ok(Answer { text: ready.answer, deltas: ready.deltas, data: None }),
-            Err(Conflict::AlreadyLoaded) => Ok(already_loaded(&ready.name)),
-            Err(conflict) => Err(self.conflict_error(&ready.name, &ready.deltas, conflict)),
-        }
+        self.prepare(&entry, arguments, documents, Caller::Model).await
     }
 
     pub(crate) async fn prepare(
@@ -122,48 +85,70 @@ impl SkillSession {
         arguments: Option<&str>,
         documents: Option<Choice>,
         caller: Caller,
-    ) -> Result<Prepared, SkillError> {
+    ) -> Result<PreparedLoad, SkillError> {
         let name = entry.skill.name.as_str();
         let state = self.state();
         let is_loaded = state.get(name).is_some();
-        match caller {
-            Caller::Model if is_loaded => return Ok(Prepared::Already { name: name.to_owned() }),
-            _ if !is_loaded => self.check_limit(name, &state)?,
-            _ => {}
+        let mut prepared =
+            PreparedLoad { session: self.clone(), name: name.to_owned(), caller, fresh: None, chosen: None };
+        if caller == Caller::Model && is_loaded {
+            if let Some(choice) = documents.filter(|_| self.reselects()) {
+                prepared.chosen = Some(self.choose(name, SelectMode::Replace, choice).await?);
+            }
+            return Ok(prepared);
+        }
+        if !is_loaded && state.loaded().len() >= self.options().budgets.max_loaded_skills {
+            return Err(self.limit_reached(name, &state));
         }
         let read = self.pass_gate(entry, arguments).await?;
         let (text, resources) = self.text_and_resources(entry, read).await?;
-        let dialect = self.options().dialect;
-        let framed = render::instructions(entry, &text, arguments, dialect, self.secret())?;
-        let skill = self.loaded_skill(&text, arguments, &framed);
-        let mut deltas = vec![if is_loaded {
-            SkillDelta::Reloaded { skill }
-        } else {
-            SkillDelta::Loaded { skill, resources: resources.clone() }
-        }];
-        let heading = render::heading(entry, dialect);
-        let mut kept = LoadedText { heading: heading.clone(), ..LoadedText::default() };
-        let mut answer = match self.options().placement {
-            Placement::ToolAnswer => {
-                [&*heading, &*framed.text, &*render::resource_summary(&resources)].concat()
-            }
-            Placement::SystemMessage => {
-                format!("Skill '{name}' is loaded. Its instructions are in the system message.")
-            }
-        };
-        kept.instructions = Some(Arc::new(framed));
+        prepared.fresh = Some(self.fresh(entry, &text, arguments, resources)?);
         if let Some(choice) = documents {
-            let chosen = self.chosen(entry, SelectMode::Replace, choice).await?;
-            answer.push_str("\n\n");
-            answer.push_str(&self.selection_text(name, &chosen));
-            deltas.push(chosen.delta);
-            kept.documents = chosen.texts;
+            prepared.chosen = Some(self.chosen(entry, SelectMode::Replace, choice, &[]).await?);
         }
-        Ok(Prepared::Ready(Box::new(Ready { name: name.to_owned(), deltas, text: kept, answer })))
+        Ok(prepared)
     }
 
-    pub(crate) fn finish(&self, prepared: Prepared) -> Result<Answer, SkillError> {
-        self.finish_load(PreparedLoad(prepared))
+    /// Whether loading a loaded skill again changes its documents.
+    fn reselects(&self) -> bool {
+        self.options().dialect == Dialect::Trpc
+    }
+
+    fn fresh(
+        &self,
+        entry: &SkillEntry,
+        text: &SkillText,
+        arguments: Option<&str>,
+        resources: Vec<ResourceMetadata>,
+    ) -> Result<Fresh, SkillError> {
+        let dialect = self.options().dialect;
+        let framed = render::instructions(entry, text, arguments, dialect, self.secret())?;
+        Ok(Fresh {
+            skill: self.loaded_skill(text, arguments, &framed),
+            resources,
+            heading: render::heading(entry, dialect),
+            instructions: Arc::new(framed),
+        })
+    }
+
+    /// The document, unless the gate has read it, and its resources, unless they are known.
+    async fn text_and_resources(
+        &self,
+        entry: &Arc<SkillEntry>,
+        read: Option<SkillText>,
+    ) -> Result<(SkillText, Vec<ResourceMetadata>), SkillError> {
+        let depth = self.options().resource_depth;
+        let known = self.known_resources(entry.skill.name.as_str());
+        Ok(match (read, known) {
+            (Some(text), Some(known)) => (text, known),
+            (Some(text), None) => (text, told(entry, &self.files().resources(entry, depth).await)),
+            (None, Some(known)) => (self.read(entry).await?, known),
+            (None, None) => {
+                let both = self.files().text_and_resources(entry, depth).await;
+                let (text, resources) = both.map_err(|error| self.unreadable(entry, error))?;
+                (text, told(entry, &resources))
+            }
+        })
     }
 
     /// Unloads a skill, with its resources and documents.
@@ -172,16 +157,15 @@ impl SkillSession {
     ///
     /// When it is not loaded.
     pub fn unload(&self, name: &str) -> Result<Answer, SkillError> {
-        let delta = SkillDelta::Unloaded { name: name.to_owned(), reason: UnloadReason::Asked };
-        let deltas = vec![delta];
-        self.commit(&deltas).map_err(|conflict| self.conflict_error(name, &deltas, conflict))?;
-        let loaded = self.state().loaded().len();
+        let deltas = vec![SkillDelta::Unloaded { name: name.to_owned(), reason: UnloadReason::Asked }];
+        let state = self.commit(&deltas).map_err(|rejected| self.rejected(name, &deltas, &rejected))?;
+        let loaded = state.loaded().len();
         let most = self.options().budgets.max_loaded_skills;
-        let note = self.unload_note();
-        let free = most.saturating_sub(loaded);
+        let (free, note) = (most.saturating_sub(loaded), self.unload_note());
         let text = format!(
-            "Skill '{name}' has been unloaded. Currently loaded: {loaded}/{most} ({free} slot(s) available). \
-             Note: {note}"
+            "Skill '{}' has been unloaded. Currently loaded: {loaded}/{most} ({free} slot(s) available). \
+             Note: {note}",
+            safe(name)
         );
         Ok(Answer { text, deltas, data: None })
     }
@@ -208,29 +192,26 @@ impl SkillSession {
         }
     }
 
-    /// The skill called `name`, if this agent's model may load it.
+    /// The skill called `name`, if this agent's model may load it, or has it because a person did.
     pub(crate) fn visible_to_model(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
         let known = self.known();
-        let found = known.view.get(name);
-        match (found, self.options().manual) {
-            (Some(entry), _) if entry.skill.is_model_invocable() => Ok(Arc::clone(entry)),
-            (Some(_), ManualSkills::Marked) => Err(SkillError::ManualOnly { name: name.to_owned() }),
-            // A person may have loaded it, and then the model knows it.
-            (Some(entry), ManualSkills::Hidden) if self.state().get(name).is_some() => Ok(Arc::clone(entry)),
-            _ => Err(SkillError::NotFound {
-                name: name.to_owned(),
-                available: self.offered_names(),
-                dialect: self.options().dialect,
-            }),
+        match known.view.get(name) {
+            Some(entry) if entry.skill.is_model_invocable() || self.state().get(name).is_some() => {
+                Ok(Arc::clone(entry))
+            }
+            Some(_) if self.options().manual == ManualSkills::Marked => {
+                Err(SkillError::ManualOnly { name: name.to_owned() })
+            }
+            _ => Err(self.not_found(name)),
         }
     }
 
-    fn check_limit(&self, name: &str, state: &SkillState) -> Result<(), SkillError> {
-        let limit = self.options().budgets.max_loaded_skills;
-        if state.loaded().len() < limit {
-            return Ok(());
+    fn not_found(&self, name: &str) -> SkillError {
+        SkillError::NotFound {
+            name: name.to_owned(),
+            available: self.known().offered_names(&self.state()),
+            dialect: self.options().dialect,
         }
-        Err(self.limit_reached(name, state))
     }
 
     fn limit_reached(&self, name: &str, state: &SkillState) -> SkillError {
@@ -242,80 +223,26 @@ impl SkillSession {
     }
 
     /// What to say when the state did not take `deltas`.
-    pub(crate) fn conflict_error(&self, name: &str, deltas: &[SkillDelta], conflict: Conflict) -> SkillError {
-        let state = self.state();
+    pub(crate) fn rejected(&self, name: &str, deltas: &[SkillDelta], rejected: &Rejected) -> SkillError {
+        let Rejected { conflict, state } = rejected;
+        let (name, dialect) = (name.to_owned(), self.options().dialect);
         match conflict {
-            Conflict::AlreadyLoaded | Conflict::LimitReached => self.limit_reached(name, &state),
-            Conflict::NotLoaded => {
-                let loaded = state.names().map(str::to_owned).collect();
-                SkillError::NotLoaded { name: name.to_owned(), loaded }
+            Conflict::LimitReached => self.limit_reached(&name, state),
+            Conflict::OverBudget => {
+                let selects_only = deltas.iter().all(|delta| matches!(delta, SkillDelta::Selected { .. }));
+                SkillError::OverBudget {
+                    what: if selects_only { Over::Documents } else { Over::Skill },
+                    tokens: deltas.iter().map(tokens_of).sum(),
+                    budget: self.options().budgets.max_loaded_tokens.unwrap_or(usize::MAX),
+                    loaded: state.names().map(|name| (name.to_owned(), state.tokens_of(name))).collect(),
+                    name,
+                    dialect,
+                }
             }
-            Conflict::OverBudget => SkillError::OverBudget {
-                name: name.to_owned(),
-                tokens: deltas.iter().map(tokens_of).sum(),
-                budget: self.options().budgets.max_loaded_tokens.unwrap_or(usize::MAX),
-                loaded: state.names().map(|name| (name.to_owned(), state.tokens_of(name))).collect(),
-                dialect: self.options().dialect,
-            },
+            Conflict::NotLoaded | Conflict::AlreadyLoaded | Conflict::Outdated => {
+                SkillError::NotLoaded { name, loaded: state.names().map(str::to_owned).collect() }
+            }
         }
-    }
-
-    /// Asks the gate, and gives the document if that took reading it.
-    ///
-    /// What a person is asked about is bound to what the document says and where it is, so it is read
-    /// before the question; one that cannot be read is not asked about. The text that was approved is
-    /// the text that is loaded.
-    async fn pass_gate(
-        &self,
-        entry: &Arc<SkillEntry>,
-        arguments: Option<&str>,
-    ) -> Result<Option<SkillText>, SkillError> {
-        let name = entry.skill.name.as_str();
-        let request = Request::new(Kind::SKILL, name);
-        let read = if self.permissions().policy().evaluate(&request).decision == Decision::Ask {
-            Some(self.read(entry).await?)
-        } else {
-            None
-        };
-        let request = match &read {
-            None => request,
-            Some(text) => request
-                .bound_to(text.identity().to_string())
-                .titled(format!("load skill '{name}' from {}", entry.skill.location))
-                .with_details(json!({
-                    "skill": name,
-                    "location": entry.skill.location,
-                    "origin": entry.root.label,
-                    "digest": text.digest,
-                    "arguments": arguments,
-                })),
-        };
-        let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
-        self.permissions().request(request).await.map_err(refused)?;
-        Ok(read)
-    }
-
-    /// The document and the files of a skill, without looking again for what is known.
-    async fn text_and_resources(
-        &self,
-        entry: &Arc<SkillEntry>,
-        read: Option<SkillText>,
-    ) -> Result<(SkillText, Vec<ResourceMetadata>), SkillError> {
-        let known = self.eager_resources().get(entry.skill.name.as_str()).cloned();
-        Ok(match (read, known) {
-            (Some(text), Some(resources)) => (text, resources),
-            (Some(text), None) => (text, self.discover(entry).await),
-            (None, Some(resources)) => (self.read(entry).await?, resources),
-            (None, None) => {
-                let both = self.files().text_and_resources(entry, self.options().resource_depth).await;
-                let (text, resources) = both.map_err(|error| unreadable(entry, error))?;
-                (text, session::listed(entry, &resources))
-            }
-        })
-    }
-
-    pub(crate) async fn read(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, SkillError> {
-        self.files().text(entry).await.map_err(|error| unreadable(entry, error))
     }
 
     pub(crate) fn loaded_skill(
@@ -337,21 +264,103 @@ impl SkillSession {
     }
 }
 
-fn unreadable(entry: &SkillEntry, error: ReadError) -> SkillError {
-    let location = &entry.skill.location;
-    tracing::error!(skill = %entry.skill.name, %error, "Failed to read SKILL.md at {location}");
-    SkillError::from(error)
+impl PreparedLoad {
+    /// Loads what was prepared, if there is still room for it and nobody has denied it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When a limit was reached meanwhile, or a rule has come. Nothing has changed then.
+    pub fn finish(self) -> Result<Answer, SkillError> {
+        if self.session.permissions().is_denied(&Kind::SKILL, &self.name) {
+            return Err(self.session.not_found(&self.name));
+        }
+        let mut attempt = 1;
+        loop {
+            let is_loaded = self.session.state().get(&self.name).is_some();
+            let Some(deltas) = self.deltas(is_loaded) else { return Ok(already_loaded(&self.name)) };
+            match self.session.commit_with(&deltas, Some(self.text(loads(&deltas)))) {
+                Ok(_) => return Ok(Answer { text: self.answer(&deltas), deltas, data: None }),
+                // Somebody loaded or unloaded it between the look and the commit.
+                Err(Rejected { conflict: Conflict::AlreadyLoaded | Conflict::NotLoaded, .. })
+                    if attempt < ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                Err(rejected) => return Err(self.session.rejected(&self.name, &deltas, &rejected)),
+            }
+        }
+    }
+
+    /// What has to change, if anything has.
+    fn deltas(&self, is_loaded: bool) -> Option<Vec<SkillDelta>> {
+        let chosen = self.chosen.as_ref().map(|chosen| chosen.delta.clone());
+        let (skill, resources) = match &self.fresh {
+            Some(fresh) if !is_loaded || self.caller == Caller::Person => {
+                (fresh.skill.clone(), fresh.resources.clone())
+            }
+            _ => return chosen.filter(|_| self.session.reselects()).map(|chosen| vec![chosen]),
+        };
+        let load = if is_loaded {
+            SkillDelta::Reloaded { skill, resources }
+        } else {
+            SkillDelta::Loaded { skill, resources }
+        };
+        Some([load].into_iter().chain(chosen).collect())
+    }
+
+    fn text(&self, loads: bool) -> LoadedText {
+        let fresh = self.fresh.as_ref().filter(|_| loads);
+        LoadedText {
+            instructions: fresh.map(|fresh| Arc::clone(&fresh.instructions)),
+            heading: fresh.map(|fresh| fresh.heading.clone()).unwrap_or_default(),
+            documents: self.chosen.as_ref().map(|chosen| chosen.texts.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn answer(&self, deltas: &[SkillDelta]) -> String {
+        let loaded = self.fresh.as_ref().filter(|_| loads(deltas)).map(|fresh| {
+            match self.session.options().placement {
+                Placement::ToolAnswer => {
+                    let summary = render::resource_summary(&fresh.resources);
+                    [fresh.heading.as_str(), &fresh.instructions.text, &summary].concat()
+                }
+                Placement::SystemMessage => {
+                    format!(
+                        "Skill '{}' is loaded. Its instructions are in the system message.",
+                        safe(&self.name)
+                    )
+                }
+            }
+        });
+        let selected = self.chosen.as_ref().map(|chosen| self.session.selection_text(&self.name, chosen));
+        loaded.into_iter().chain(selected).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+/// Whether a skill's instructions come in with `deltas`, and not only documents.
+fn loads(deltas: &[SkillDelta]) -> bool {
+    !matches!(deltas.first(), Some(SkillDelta::Selected { .. }))
+}
+
+/// What does not fit into the budget of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// A skill, with the documents that it was to be loaded with.
+    Skill,
+    /// Documents of a loaded skill.
+    Documents,
 }
 
 fn already_loaded(name: &str) -> Answer {
-    let text = format!("Skill '{name}' is already loaded. Its instructions are already active.");
+    let text = format!("Skill '{}' is already loaded. Its instructions are already active.", safe(name));
     Answer { text, ..Answer::default() }
 }
 
 fn tokens_of(delta: &SkillDelta) -> usize {
     match delta {
-        SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill } => skill.tokens,
+        SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } => skill.tokens,
         SkillDelta::Selected { documents, .. } => documents.iter().map(|document| document.tokens).sum(),
+        SkillDelta::DocumentChanged { document, .. } => document.as_ref().map_or(0, |found| found.tokens),
         SkillDelta::Unloaded { .. } | SkillDelta::Offered { .. } => 0,
     }
 }

@@ -66,6 +66,16 @@ pub enum Discovery {
     Eager,
 }
 
+/// How the overview tells a model to get at a skill's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guidance {
+    /// With the tools of the dialect.
+    #[default]
+    Tools,
+    /// By reading the file itself, for hosts that mount no tools for skills. Nothing is tracked then.
+    ReadFile,
+}
+
 /// What becomes of a skill's text in the history when the skill is unloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnloadedText {
@@ -124,8 +134,10 @@ pub struct SessionOptions {
     pub resource_depth: usize,
     /// What becomes of the text of an unloaded skill.
     pub unloaded_text: UnloadedText,
-    /// What a model sees of skills that only a person may start.
+    /// What a model sees of skills that only a person may start; `opencode` never lists them.
     pub manual: ManualSkills,
+    /// How the overview tells a model to get at instructions.
+    pub guidance: Guidance,
     /// What `allowed-tools` means.
     pub allowed_tools: AllowedTools,
     /// Names that skills use for the host's tools, and tools that are never blocked.
@@ -157,6 +169,7 @@ impl SessionOptions {
             resource_depth: 1,
             unloaded_text: UnloadedText::default(),
             manual: ManualSkills::default(),
+            guidance: Guidance::default(),
             allowed_tools: AllowedTools::default(),
             tools: ToolNames::default(),
             template: None,

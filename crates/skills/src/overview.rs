@@ -1,30 +1,79 @@
 //! Layer 1: what a model is told about skills in every call.
 
-use prowess_catalog::{CatalogView, OverviewOptions, Rendered, ResourceCounts};
+use std::sync::Arc;
 
+use prowess_catalog::{Activation, CatalogView, OverviewOptions, Rendered, ResourceCounts, SectionTemplate};
+
+use crate::context::LoadedSection;
 use crate::delta::ResourceMetadata;
+use crate::dialect::ToolSpec;
+use crate::error::safe;
 use crate::event::{Stale, Staleness};
+use crate::known::Known;
+use crate::options::Guidance;
 use crate::session::SkillSession;
 use crate::state::SkillState;
 
+/// Everything about skills that one model call needs, of one moment.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ModelView {
+    /// The section of the system prompt; [`SkillSession::prompt`] says more.
+    pub prompt: Rendered,
+    /// The tools; [`SkillSession::tools`] says more.
+    pub tools: Vec<ToolSpec>,
+    /// The text of loaded skills for the system message; [`SkillSession::loaded_section`] says more.
+    pub loaded: LoadedSection,
+}
+
+/// One moment of a session.
+pub(crate) struct Moment {
+    pub(crate) known: Arc<Known>,
+    pub(crate) state: Arc<SkillState>,
+    stale: Vec<Stale>,
+}
+
 impl SkillSession {
-    /// The list of skills, with what is loaded marked.
-    pub fn overview(&self) -> Rendered {
-        self.overview_of(&self.offered_view(), &self.state())
+    /// What one model call needs, all of the same moment, whatever is loaded or refreshed beside it.
+    pub async fn model_view(&self) -> ModelView {
+        let loaded = self.loaded_section().await;
+        let moment = self.moment();
+        ModelView { prompt: self.prompt_of(&moment), tools: self.tools_of(&moment), loaded }
     }
 
-    /// The section of the system prompt about skills, in the words of the session's dialect; empty where
-    /// the dialect's tools say it all. It changes only when something is loaded, unloaded or refreshed.
+    /// The list of skills, with what is loaded marked.
+    pub fn overview(&self) -> Rendered {
+        let moment = self.moment();
+        self.overview_of(&moment.offered(), &moment.state)
+    }
+
+    /// The section of the system prompt about skills, in the words of the session's dialect; in `opencode`,
+    /// whose tool lists the skills, only what there is to say about loaded ones. It changes only when
+    /// something is loaded, unloaded or refreshed.
     pub fn prompt(&self) -> Rendered {
+        self.prompt_of(&self.moment())
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        // The known skills first: a policy that has changed is seen there.
+        let known = self.known();
+        let stale = self.stale();
+        Moment { known, state: self.state(), stale }
+    }
+
+    fn prompt_of(&self, moment: &Moment) -> Rendered {
         let options = self.options();
-        let Some(template) = options.template.clone().or_else(|| options.dialect.template()) else {
-            return String::new().into();
-        };
-        let view = self.offered_view();
-        let list = self.overview_of(&view, &self.state()).text;
-        let mut text = template.render(&view.locations(), &list).text;
-        for stale in self.stale() {
-            text.push_str(&format!("\n{}\n", self.stale_notice(&stale)));
+        let template = options.template.clone().or_else(|| match options.guidance {
+            Guidance::Tools => options.dialect.template(),
+            Guidance::ReadFile => Some(SectionTemplate::for_reading()),
+        });
+        let mut text = String::new();
+        if let Some(template) = template {
+            let view = moment.offered();
+            text = template.render(&view.locations(), &self.overview_of(&view, &moment.state).text).text;
+        }
+        for stale in &moment.stale {
+            text.push_str(&format!("\n{}\n", self.stale_notice(stale)));
         }
         text.into()
     }
@@ -32,7 +81,10 @@ impl SkillSession {
     fn overview_of(&self, view: &CatalogView, state: &SkillState) -> Rendered {
         let options = self.options();
         let mut overview = OverviewOptions::default();
-        overview.activation = options.dialect.activation();
+        overview.activation = match options.guidance {
+            Guidance::Tools => options.dialect.activation(),
+            Guidance::ReadFile => Activation::ReadFile,
+        };
         overview.loaded = state.names().collect();
         overview.manual = options.manual;
         overview.create_in.clone_from(&options.create_in);
@@ -48,18 +100,33 @@ impl SkillSession {
     }
 
     fn stale_notice(&self, stale: &Stale) -> String {
-        let name = &stale.name;
+        let name = safe(&stale.name);
         let words = self.options().dialect.words();
+        let (load, unload) = (words.load, words.unload);
         match stale.why {
             Staleness::Gone => format!(
-                "The loaded skill '{name}' is no longer available. Use `{}(\"{name}\")` when you are done with it.",
-                words.unload
+                "The loaded skill '{name}' is no longer available. Use `{unload}(\"{name}\")` when you are done \
+                 with it."
             ),
             Staleness::Replaced => format!(
-                "Another skill is called '{name}' now. Use `{}(\"{name}\")` and `{}(\"{name}\")` to work with that one.",
-                words.unload, words.load
+                "Another skill is called '{name}' now. Use `{unload}(\"{name}\")` and `{load}(\"{name}\")` to \
+                 work with that one."
+            ),
+            Staleness::Changed => format!(
+                "The loaded skill '{name}' has been changed since. Use `{unload}(\"{name}\")` and \
+                 `{load}(\"{name}\")` to read it again."
             ),
         }
+    }
+}
+
+impl Moment {
+    pub(crate) fn offered(&self) -> CatalogView {
+        self.known.offered(&self.state)
+    }
+
+    pub(crate) fn offered_names(&self) -> Vec<String> {
+        self.known.offered_names(&self.state)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The texts that a model reads of a loaded skill.
 
-use prowess_catalog::{Digest, DocumentText, Frame, Framed, SkillEntry, SkillText, code_text, one_line};
+use prowess_catalog::{Digest, DocumentText, Frame, SkillEntry, SkillText, code_text};
 
 use crate::arguments::{self, MAX_EXPANDED, Overgrown};
 use crate::delta::ResourceMetadata;
@@ -10,6 +10,10 @@ use crate::secret::Secret;
 
 /// How many resources an answer lists before it only counts the rest.
 pub(crate) const MAX_LISTED_RESOURCES: usize = 100;
+
+/// What a summary of resources begins with; every line of it begins with [`RESOURCE`].
+pub(crate) const RESOURCES: &str = "\n\n\n---\n**Skill Resources:**\n";
+pub(crate) const RESOURCE: &str = "\n- ";
 
 /// A text in its frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
     if resources.is_empty() {
         return String::new();
     }
-    let mut text = "\n\n\n---\n**Skill Resources:**\n".to_owned();
+    let mut text = RESOURCES.to_owned();
     for resource in resources.iter().take(MAX_LISTED_RESOURCES) {
         text.push_str(&format!("\n- [{}] `{}`", resource.kind.as_str(), code_text(&resource.path)));
     }
@@ -66,34 +70,19 @@ pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
     text
 }
 
+/// What a heading begins with; it has three lines, the second of them empty, and an empty line after it.
+pub(crate) const HEADING: &str = "## Skill: ";
+
 /// What stands before a skill's text in the dialect that gives title and directory.
 pub(crate) fn heading(entry: &SkillEntry, dialect: Dialect) -> String {
     match dialect {
         Dialect::OpenCode => format!(
-            "## Skill: {}\n\n**Base directory**: `{}`\n\n",
-            one_line(entry.skill.name.as_str()),
+            "{HEADING}{}\n\n**Base directory**: `{}`\n\n",
+            code_text(entry.skill.name.as_str()),
             code_text(entry.skill.location.directory())
         ),
         Dialect::DeepAgents | Dialect::Trpc => String::new(),
     }
-}
-
-/// `history` with one line in the place of every frame that `is_unloaded`.
-pub(crate) fn stubbed(
-    history: &str,
-    secret: &Secret,
-    is_unloaded: impl Fn(&Framed) -> bool,
-) -> Option<String> {
-    let frames = Frame::find_all(history, secret.as_bytes());
-    let mut text = String::new();
-    let mut copied = 0;
-    for framed in frames.iter().filter(|framed| is_unloaded(framed)) {
-        text.push_str(&history[copied..framed.range.start]);
-        let what = if framed.is_document { "A document of skill" } else { "The text of skill" };
-        text.push_str(&format!("[{what} '{}' is no longer loaded, and was removed from here.]", framed.name));
-        copied = framed.range.end;
-    }
-    (copied > 0).then(|| text + &history[copied..])
 }
 
 fn frame<'a>(entry: &'a SkillEntry, document: Option<&'a str>) -> Frame<'a> {
@@ -106,6 +95,6 @@ fn frame<'a>(entry: &'a SkillEntry, document: Option<&'a str>) -> Frame<'a> {
 }
 
 fn framed(frame: &Frame<'_>, text: &str, digest: Digest, secret: &Secret) -> FramedText {
-    let nonce = Frame::nonce(digest, secret.as_bytes());
+    let nonce = frame.nonce(digest, secret.as_bytes());
     FramedText { text: frame.wrap_with(text, &nonce), nonce }
 }

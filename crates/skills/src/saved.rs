@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prowess_catalog::{CatalogView, Digest, Location, Skill};
+use prowess_catalog::{CatalogView, Digest, Location, Skill, SkillName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,6 +28,12 @@ pub struct SavedState {
 }
 
 impl SavedState {
+    /// The state that a log of deltas comes to, with the secret of its conversation: what a host has that
+    /// keeps changes instead of documents.
+    pub fn new(state: SkillState, secret: Secret) -> Self {
+        Self { metadata: Vec::new(), state, secret: Some(secret), eager: BTreeMap::new() }
+    }
+
     /// What is loaded.
     pub fn state(&self) -> &SkillState {
         &self.state
@@ -69,7 +75,7 @@ impl SkillMetadata {
         Self {
             name: skill.name.to_string(),
             description: skill.description.clone(),
-            path: skill.location.to_string(),
+            path: skill.location.as_str().to_owned(),
             license: skill.license.clone(),
             compatibility: skill.compatibility.clone(),
             metadata: skill.metadata.iter().map(|(key, found)| (key.clone(), value(found))).collect(),
@@ -85,6 +91,7 @@ impl SkillMetadata {
 /// The state's document.
 #[derive(Clone, Serialize, Deserialize)]
 struct Document {
+    #[serde(default = "first_version")]
     version: u32,
     #[serde(default)]
     skills_metadata: Vec<SkillMetadata>,
@@ -100,6 +107,11 @@ struct Document {
     skills_offered: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     frame_secret: Option<String>,
+}
+
+/// Documents of other implementations have no version.
+fn first_version() -> u32 {
+    1
 }
 
 impl From<SavedState> for Document {
@@ -147,7 +159,9 @@ impl TryFrom<Document> for SavedState {
         };
         let mut loaded: Vec<LoadedSkill> = Vec::new();
         for name in &document.skills_loaded {
-            if loaded.iter().any(|skill| skill.name == *name) {
+            // What is no name of a skill was never loaded.
+            let is_name = SkillName::parse(name).is_ok_and(|parsed| parsed.as_str() == name);
+            if !is_name || loaded.iter().any(|skill| skill.name == *name) {
                 continue;
             }
             let details = document.skill_details.get(name).filter(|details| details.name == *name);
@@ -172,7 +186,7 @@ fn without_details(name: &str, document: &Document) -> LoadedSkill {
         tokens: 0,
         nonce: String::new(),
         lifetime: crate::options::Lifetime::Session,
-        allowed_tools: known.map(|known| known.allowed_tools.clone()).unwrap_or_default(),
+        allowed_tools: Vec::new(),
         arguments: None,
     }
 }

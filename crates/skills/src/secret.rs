@@ -28,7 +28,8 @@ impl Secret {
         Self(bytes)
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// The bytes, to be kept as carefully as the conversation itself.
+    pub fn as_bytes(&self) -> &[u8; BYTES] {
         &self.0
     }
 

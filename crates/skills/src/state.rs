@@ -16,6 +16,13 @@ pub struct Selection {
     pub documents: Vec<SelectedDocument>,
 }
 
+impl Selection {
+    /// The tokens of all of them.
+    pub fn tokens(&self) -> usize {
+        self.documents.iter().fold(0, |sum, document| sum.saturating_add(document.tokens))
+    }
+}
+
 /// What is loaded in one session.
 ///
 /// ```
@@ -44,6 +51,8 @@ pub enum Conflict {
     LimitReached,
     /// The text does not fit into the budget.
     OverBudget,
+    /// What it is about has changed meanwhile, or has happened already.
+    Outdated,
 }
 
 impl SkillState {
@@ -77,6 +86,11 @@ impl SkillState {
         self.documents.get(name)
     }
 
+    /// The chosen documents of a loaded skill, none if it has no selection.
+    pub fn documents(&self, name: &str) -> &[SelectedDocument] {
+        self.documents.get(name).map_or(&[], |selection| &selection.documents)
+    }
+
     /// The chosen documents of all loaded skills that have some.
     pub fn all_selections(&self) -> &BTreeMap<String, Selection> {
         &self.documents
@@ -89,9 +103,8 @@ impl SkillState {
 
     /// The tokens of one loaded skill, its documents included.
     pub fn tokens_of(&self, name: &str) -> usize {
-        let documents = self.documents.get(name).map_or(&[][..], |selection| &selection.documents);
         let own = self.get(name).map_or(0, |skill| skill.tokens);
-        documents.iter().fold(own, |sum, document| sum.saturating_add(document.tokens))
+        own.saturating_add(self.documents.get(name).map_or(0, Selection::tokens))
     }
 
     /// The tokens of everything that is loaded.
@@ -114,14 +127,13 @@ impl SkillState {
                     return Err(Conflict::LimitReached);
                 }
                 self.fits(skill.tokens, 0, budgets)?;
-                if !resources.is_empty() {
-                    self.resources.insert(skill.name.clone(), resources.clone());
-                }
+                self.put_resources(&skill.name, resources);
                 self.loaded.push(skill.clone());
             }
-            SkillDelta::Reloaded { skill } => {
+            SkillDelta::Reloaded { skill, resources } => {
                 let before = self.get(&skill.name).ok_or(Conflict::NotLoaded)?.tokens;
                 self.fits(skill.tokens, before, budgets)?;
+                self.put_resources(&skill.name, resources);
                 if let Some(known) = self.loaded.iter_mut().find(|known| known.name == skill.name) {
                     known.clone_from(skill);
                 }
@@ -137,18 +149,30 @@ impl SkillState {
                 self.get(name).ok_or(Conflict::NotLoaded)?;
                 let before = self.documents.get(name).cloned().unwrap_or_default();
                 let after = selected(&before, *mode, *all, documents);
-                let tokens = |selection: &Selection| {
-                    selection.documents.iter().fold(0_usize, |sum, found| sum.saturating_add(found.tokens))
-                };
-                self.fits(tokens(&after), tokens(&before), budgets)?;
-                if after.documents.is_empty() && !after.all {
-                    self.documents.remove(name);
-                } else {
-                    self.documents.insert(name.clone(), after);
+                self.fits(after.tokens(), before.tokens(), budgets)?;
+                self.put_selection(name, after);
+            }
+            SkillDelta::DocumentChanged { name, before, document } => {
+                let mut selection = self.documents.get(name).cloned().ok_or(Conflict::Outdated)?;
+                let at = selection.documents.iter().position(|known| known.nonce == *before);
+                let at = at.ok_or(Conflict::Outdated)?;
+                match document {
+                    Some(document) => {
+                        let freed = selection.documents[at].tokens;
+                        self.fits(document.tokens, freed, budgets)?;
+                        selection.documents[at] = document.clone();
+                    }
+                    None => {
+                        selection.documents.remove(at);
+                        selection.all = false;
+                    }
                 }
+                self.put_selection(name, selection);
             }
             SkillDelta::Offered { name } => {
-                self.offered.insert(name.clone());
+                if !self.offered.insert(name.clone()) {
+                    return Err(Conflict::Outdated);
+                }
             }
         }
         Ok(())
@@ -162,6 +186,22 @@ impl SkillState {
     pub fn replay<'a>(&mut self, deltas: impl IntoIterator<Item = &'a SkillDelta>) -> Result<(), Conflict> {
         let boundless = Budgets::new(usize::MAX, None);
         deltas.into_iter().try_for_each(|delta| self.apply(delta, &boundless))
+    }
+
+    fn put_resources(&mut self, name: &str, resources: &[ResourceMetadata]) {
+        if resources.is_empty() {
+            self.resources.remove(name);
+        } else {
+            self.resources.insert(name.to_owned(), resources.to_vec());
+        }
+    }
+
+    fn put_selection(&mut self, name: &str, selection: Selection) {
+        if selection.documents.is_empty() && !selection.all {
+            self.documents.remove(name);
+        } else {
+            self.documents.insert(name.to_owned(), selection);
+        }
     }
 
     /// Whether `tokens` fit in the place of `freed`. What takes no more than before always does.

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prowess_catalog::one_line;
+use prowess_catalog::CatalogView;
 use prowess_permission::{Decision, Pattern};
 
+use crate::delta::LoadedSkill;
+use crate::error::{or_none, shown};
+use crate::session::SkillSession;
 use crate::state::SkillState;
 
 /// The meaning of `allowed-tools`.
@@ -81,7 +84,7 @@ pub enum ToolVerdict {
 
 impl ToolVerdict {
     /// What becomes of the decision that the permissions came to: preapproval spares a question, and
-    /// never lifts a denial.
+    /// never lifts a denial. `Permissions::request_preapproved` gives the grant for it.
     pub fn applied_to(&self, decision: Decision) -> Decision {
         match self {
             Self::Pass => decision,
@@ -92,41 +95,52 @@ impl ToolVerdict {
     }
 }
 
-/// What the loaded skills say to `call`. `own` are the tools that skills themselves are handled with.
-pub(crate) fn check(
-    policy: AllowedTools,
-    names: &ToolNames,
-    own: &[&str],
-    state: &SkillState,
-    call: ToolCall<'_>,
-) -> ToolVerdict {
-    let listed = || state.loaded().iter().filter(|skill| !skill.allowed_tools.is_empty());
-    let lister = || listed().find(|skill| skill.allowed_tools.iter().any(|tool| covers(tool, names, call)));
-    match policy {
-        AllowedTools::Recommend => ToolVerdict::Pass,
-        AllowedTools::Preapprove => match lister() {
-            Some(skill) => ToolVerdict::Preapproved { skill: skill.name.clone() },
-            None => ToolVerdict::Pass,
-        },
-        AllowedTools::Restrict => {
-            let always = own.contains(&call.name) || names.always_allowed.contains(call.name);
-            if always || listed().next().is_none() || lister().is_some() {
-                return ToolVerdict::Pass;
-            }
-            let all: BTreeSet<String> = listed()
-                .flat_map(|skill| &skill.allowed_tools)
-                .map(|tool| one_line(tool).into_owned())
-                .collect();
-            let all: Vec<String> = all.into_iter().collect();
-            let name = one_line(call.name);
-            ToolVerdict::Blocked {
-                message: format!(
-                    "Tool '{name}' is not in the allowed-tools list for the currently loaded skills. \
-                     Allowed tools: {}. If you believe this tool is necessary, explain your reasoning.",
-                    all.join(", ")
-                ),
-            }
+impl SkillSession {
+    /// What `allowed-tools` of the loaded skills says to a call of one of the host's tools.
+    ///
+    /// The lists that count are those that were loaded. A skill that is denied by now, or that the catalog
+    /// has elsewhere or without that tool, preapproves nothing.
+    pub fn check_tool(&self, call: ToolCall<'_>) -> ToolVerdict {
+        let options = self.options();
+        let (known, state) = (self.known(), self.state());
+        match options.allowed_tools {
+            AllowedTools::Recommend => ToolVerdict::Pass,
+            AllowedTools::Preapprove => preapproved(&options.tools, &known.view, &state, call),
+            AllowedTools::Restrict => restricted(&options.tools, options.dialect.tool_names(), &state, call),
         }
+    }
+}
+
+fn preapproved(names: &ToolNames, view: &CatalogView, state: &SkillState, call: ToolCall<'_>) -> ToolVerdict {
+    let lists = |skill: &&LoadedSkill| {
+        let entry = view.get(&skill.name).filter(|entry| entry.skill.location == skill.location);
+        entry.is_some_and(|entry| {
+            let listed = skill.allowed_tools.iter().filter(|tool| entry.skill.allowed_tools.contains(tool));
+            listed.into_iter().any(|tool| covers(tool, names, call))
+        })
+    };
+    match state.loaded().iter().find(lists) {
+        Some(skill) => ToolVerdict::Preapproved { skill: skill.name.clone() },
+        None => ToolVerdict::Pass,
+    }
+}
+
+/// `own` are the tools that skills themselves are handled with.
+fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: ToolCall<'_>) -> ToolVerdict {
+    let always = own.contains(&call.name) || names.always_allowed.contains(call.name);
+    let listed: BTreeSet<&str> =
+        state.loaded().iter().flat_map(|skill| &skill.allowed_tools).map(String::as_str).collect();
+    if always || listed.is_empty() || listed.iter().any(|tool| covers(tool, names, call)) {
+        return ToolVerdict::Pass;
+    }
+    let listed: Vec<String> = listed.into_iter().map(str::to_owned).collect();
+    ToolVerdict::Blocked {
+        message: format!(
+            "Tool '{}' is not in the allowed-tools list for the currently loaded skills. Allowed tools: {}. \
+             If you believe this tool is necessary, explain your reasoning.",
+            shown(call.name),
+            or_none(&listed)
+        ),
     }
 }
 
@@ -147,18 +161,26 @@ fn covers(listed: &str, names: &ToolNames, call: ToolCall<'_>) -> bool {
 
 /// Whether a scope covers an argument: `git:*` is `git` and all its commands, anything else a pattern.
 ///
-/// A wildcard never covers text that could start a second command or climb out of a directory; what
-/// is spelled out in full is covered as it is.
+/// A wildcard never covers text that could start a second command, and one in a path neither a second
+/// word nor a way up; what is spelled out in full is covered as it is.
 fn covers_argument(scope: &str, argument: Option<&str>) -> bool {
-    if matches!(scope, "*" | "") {
+    if scope == "*" {
         return true;
     }
-    let Some(argument) = argument.map(str::trim) else { return false };
+    let Some(argument) = argument.map(str::trim).filter(|_| !scope.is_empty()) else { return false };
     if scope == argument {
         return true;
     }
-    if has_operators(argument) || argument.split(['/', ' ']).any(|part| part == "..") {
+    if has_operators(argument) {
         return false;
+    }
+    if scope.contains('/') && !scope.ends_with(":*") {
+        let words = |text: &str| text.split_whitespace().count();
+        let climbs = argument.split(['/', ' ']).any(|part| part == "..");
+        // Quotes and the like could hide either.
+        if climbs || words(argument) != words(scope) || argument.contains(['\'', '"', '\\', '$', '~']) {
+            return false;
+        }
     }
     match scope.strip_suffix(":*") {
         Some(prefix) => {
@@ -206,6 +228,12 @@ mod tests {
             ("src/*", "src/main.rs", true),
             ("src/*", "src/../../etc/passwd", false),
             ("*", "anything; at all", true),
+            ("", "anything", false),
+            ("cat src/*", "cat src/a", true),
+            ("cat src/*", "cat src/a /etc/shadow", false),
+            ("cat src/*", "cat src/.\\./x", false),
+            ("cat src/*", "cat src/\"..\"/x", false),
+            ("git:*", "git commit -m \"a b\"", true),
         ] {
             assert_eq!(
                 covered(&format!("Bash({scope})"), "bash", Some(argument)),

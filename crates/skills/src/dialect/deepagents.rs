@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ToolSpec, Words, parsed, schema};
+use super::{Act, ToolSpec, Words, parsed, schema};
 use crate::error::SkillError;
-use crate::session::{Answer, SkillSession};
+use crate::overview::Moment;
 
 pub(super) const WORDS: Words = Words { load: "load_skill", unload: "unload_skill" };
 pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
@@ -28,14 +28,14 @@ struct Unload {
     skill_name: String,
 }
 
-pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
+pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
     vec![
         ToolSpec {
             name: WORDS.load,
             description: "Load a skill's full instructions and discover its resources. Use this instead of \
                           read_file when you need to activate a skill from the available skills list."
                 .to_owned(),
-            parameters: schema::<Load>("skill_name", &session.offered_names()),
+            parameters: schema::<Load>("skill_name", &moment.offered_names()),
         },
         ToolSpec {
             name: WORDS.unload,
@@ -47,11 +47,11 @@ pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
     ]
 }
 
-pub(super) async fn call(session: &SkillSession, tool: &str, arguments: Value) -> Result<Answer, SkillError> {
+pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
     if tool == WORDS.unload {
-        let Unload { skill_name } = parsed(tool, arguments)?;
-        return session.unload(&skill_name);
+        let Unload { skill_name: name } = parsed(tool, arguments)?;
+        return Ok(Act::Unload { name });
     }
-    let Load { skill_name, args } = parsed(tool, arguments)?;
-    session.load(&skill_name, args.as_deref()).await
+    let Load { skill_name: name, args: arguments } = parsed(tool, arguments)?;
+    Ok(Act::Load { name, arguments, documents: None })
 }

@@ -1,7 +1,7 @@
 //! Tools for skills in the words of three families of agents, over one engine.
 //!
-//! A dialect is data: names, descriptions and schemas of tools, and which operation of the session each
-//! of them is. None of them knows how anything is done.
+//! A dialect is data: names, descriptions and schemas of tools, and which act of the session a call of
+//! each of them is. None of them knows how anything is done.
 
 mod deepagents;
 mod opencode;
@@ -16,9 +16,12 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::delta::SkillDelta;
+use crate::delta::{SelectMode, SkillDelta};
+use crate::documents::{Choice, Chosen};
 use crate::error::SkillError;
+use crate::load::PreparedLoad;
 use crate::options::{Lifetime, Placement};
+use crate::overview::Moment;
 use crate::session::{Answer, SkillSession};
 
 /// With more skills than this, a schema does not list their names.
@@ -84,7 +87,7 @@ pub struct ToolSpec {
 /// What a tool call comes to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Reply {
+pub struct ToolReply {
     /// What the model reads.
     pub text: String,
     /// Whether it is an error. Nothing has changed then.
@@ -95,7 +98,7 @@ pub struct Reply {
     pub data: Option<Value>,
 }
 
-impl From<Result<Answer, SkillError>> for Reply {
+impl From<Result<Answer, SkillError>> for ToolReply {
     fn from(result: Result<Answer, SkillError>) -> Self {
         match result {
             Ok(Answer { text, deltas, data }) => Self { text, is_error: false, deltas, data },
@@ -166,30 +169,91 @@ impl Dialect {
     }
 }
 
+/// What a model wants, whatever the dialect calls it.
+#[derive(Debug)]
+enum Act {
+    Load { name: String, arguments: Option<String>, documents: Option<Choice> },
+    Unload { name: String },
+    Select { name: String, mode: SelectMode, choice: Choice },
+    List { name: String },
+}
+
+/// A tool call of which everything is done but the change of state.
+///
+/// A host that runs the calls of a turn at the same time and finishes them in the order of the calls gets
+/// the same state every time.
+#[derive(Debug)]
+#[must_use = "a prepared call changes nothing until `finish`"]
+pub struct PreparedCall(Result<Prepared, SkillError>);
+
+#[derive(Debug)]
+enum Prepared {
+    Load(PreparedLoad),
+    Select(SkillSession, String, Chosen),
+    Unload(SkillSession, String),
+    Answer(Answer),
+}
+
+impl PreparedCall {
+    /// Makes the change, if it still fits, and gives the answer.
+    pub fn finish(self) -> ToolReply {
+        let finished = self.0.and_then(|prepared| match prepared {
+            Prepared::Load(prepared) => prepared.finish(),
+            Prepared::Select(session, name, chosen) => session.finish_selection(&name, chosen),
+            Prepared::Unload(session, name) => session.unload(&name),
+            Prepared::Answer(answer) => Ok(answer),
+        });
+        finished.into()
+    }
+}
+
 impl SkillSession {
     /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again
     /// for every model call.
     pub fn tools(&self) -> Vec<ToolSpec> {
+        self.tools_of(&self.moment())
+    }
+
+    pub(crate) fn tools_of(&self, moment: &Moment) -> Vec<ToolSpec> {
         match self.options().dialect {
-            Dialect::DeepAgents => deepagents::tools(self),
-            Dialect::Trpc => trpc::tools(self),
-            Dialect::OpenCode => opencode::tools(self),
+            Dialect::DeepAgents => deepagents::tools(moment),
+            Dialect::Trpc => trpc::tools(moment),
+            Dialect::OpenCode => opencode::tools(moment),
         }
     }
 
     /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Reply {
+    pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
+        self.prepare_call(tool, arguments).await.finish()
+    }
+
+    /// The part of [`SkillSession::call`] that takes time: everything but the change of state.
+    pub async fn prepare_call(&self, tool: &str, arguments: Value) -> PreparedCall {
+        PreparedCall(self.prepared(tool, arguments).await)
+    }
+
+    async fn prepared(&self, tool: &str, arguments: Value) -> Result<Prepared, SkillError> {
         let dialect = self.options().dialect;
         let Some(tool) = dialect.tool_names().iter().find(|name| **name == tool) else {
             let tools = dialect.tool_names().to_vec();
-            return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools }).into();
+            return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools });
         };
-        match dialect {
-            Dialect::DeepAgents => deepagents::call(self, tool, arguments).await,
-            Dialect::Trpc => trpc::call(self, tool, arguments).await,
-            Dialect::OpenCode => opencode::call(self, tool, arguments).await,
-        }
-        .into()
+        let act = match dialect {
+            Dialect::DeepAgents => deepagents::act(tool, arguments),
+            Dialect::Trpc => trpc::act(tool, arguments),
+            Dialect::OpenCode => opencode::act(tool, arguments),
+        };
+        Ok(match act? {
+            Act::Load { name, arguments, documents } => {
+                Prepared::Load(self.prepare_load(&name, arguments.as_deref(), documents).await?)
+            }
+            Act::Select { name, mode, choice } => {
+                let chosen = self.choose(&name, mode, choice).await?;
+                Prepared::Select(self.clone(), name, chosen)
+            }
+            Act::Unload { name } => Prepared::Unload(self.clone(), name),
+            Act::List { name } => Prepared::Answer(self.list_documents(&name).await?),
+        })
     }
 
     /// The state as the keys that `trpc` hosts keep: `temp:skill:loaded:<name>` and

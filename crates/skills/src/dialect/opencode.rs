@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ToolSpec, Words, parsed, schema};
+use super::{Act, ToolSpec, Words, parsed, schema};
 use crate::error::SkillError;
-use crate::session::{Answer, SkillSession};
+use crate::overview::Moment;
 
 pub(super) const WORDS: Words = Words { load: "skill", unload: "skill_unload" };
 pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
@@ -25,8 +25,8 @@ struct Unload {
     name: String,
 }
 
-pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
-    let available = session.offered_view().overview_xml().text;
+pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
+    let available = moment.offered().overview_xml().text;
     let description = if available.is_empty() {
         "Load a skill to get step-by-step instructions for a task. No skills are available now.".to_owned()
     } else {
@@ -39,7 +39,7 @@ pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
         ToolSpec {
             name: WORDS.load,
             description,
-            parameters: schema::<Load>("name", &session.offered_names()),
+            parameters: schema::<Load>("name", &moment.offered_names()),
         },
         ToolSpec {
             name: WORDS.unload,
@@ -50,11 +50,11 @@ pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
     ]
 }
 
-pub(super) async fn call(session: &SkillSession, tool: &str, arguments: Value) -> Result<Answer, SkillError> {
+pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
     if tool == WORDS.unload {
         let Unload { name } = parsed(tool, arguments)?;
-        return session.unload(&name);
+        return Ok(Act::Unload { name });
     }
     let Load { name } = parsed(tool, arguments)?;
-    session.load(&name, None).await
+    Ok(Act::Load { name, arguments: None, documents: None })
 }

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ToolSpec, Words, parsed, schema};
+use super::{Act, ToolSpec, Words, parsed, schema};
 use crate::delta::SelectMode;
 use crate::documents::Choice;
 use crate::error::SkillError;
-use crate::session::{Answer, SkillSession};
+use crate::overview::Moment;
 use crate::state::SkillState;
 
 pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
@@ -43,9 +43,9 @@ struct Select {
     /// Select all documents of the skill.
     #[serde(default)]
     include_all_docs: Option<bool>,
-    /// What happens to the documents selected before: add to them (the default), replace or clear them.
+    /// What happens to the documents selected before: replace them (the default), add to them, or clear them.
     #[serde(default)]
-    #[schemars(with = "Option<String>", extend("enum" = ["add", "replace", "clear"]))]
+    #[schemars(with = "Option<String>", extend("enum" = ["replace", "add", "clear"]))]
     mode: Option<SelectMode>,
 }
 
@@ -56,8 +56,8 @@ struct ByName {
     skill: String,
 }
 
-pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
-    let names = session.offered_names();
+pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
+    let names = moment.offered_names();
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
         description: description.to_owned(),
@@ -84,26 +84,26 @@ pub(super) fn tools(session: &SkillSession) -> Vec<ToolSpec> {
     ]
 }
 
-pub(super) async fn call(session: &SkillSession, tool: &str, arguments: Value) -> Result<Answer, SkillError> {
-    match tool {
+pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
+    Ok(match tool {
         SELECT => {
-            let Select { skill, docs, include_all_docs, mode } = parsed(tool, arguments)?;
+            let Select { skill: name, docs, include_all_docs, mode } = parsed(tool, arguments)?;
             let choice = choice(docs, include_all_docs).unwrap_or_default();
-            session.select_documents(&skill, mode.unwrap_or_default(), choice).await
+            Act::Select { name, mode: mode.unwrap_or(SelectMode::Replace), choice }
         }
         LIST => {
-            let ByName { skill } = parsed(tool, arguments)?;
-            session.list_documents(&skill).await
+            let ByName { skill: name } = parsed(tool, arguments)?;
+            Act::List { name }
         }
         unload if unload == WORDS.unload => {
-            let ByName { skill } = parsed(tool, arguments)?;
-            session.unload(&skill)
+            let ByName { skill: name } = parsed(tool, arguments)?;
+            Act::Unload { name }
         }
         _ => {
-            let Load { skill, docs, include_all_docs } = parsed(tool, arguments)?;
-            session.load_with_documents(&skill, None, choice(docs, include_all_docs)).await
+            let Load { skill: name, docs, include_all_docs } = parsed(tool, arguments)?;
+            Act::Load { name, arguments: None, documents: choice(docs, include_all_docs) }
         }
-    }
+    })
 }
 
 /// The documents that were asked for, if any were.

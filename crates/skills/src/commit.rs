@@ -1,0 +1,138 @@
+//! The one place where a session's state changes.
+
+use std::sync::Arc;
+
+use crate::delta::SkillDelta;
+use crate::event::SkillEvent;
+use crate::session::{LoadedText, Shared, SkillSession};
+use crate::state::{Conflict, SkillState};
+
+/// Deltas that were not applied, with the state that decided it.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    pub(crate) conflict: Conflict,
+    pub(crate) state: Arc<SkillState>,
+}
+
+impl SkillSession {
+    /// Applies all of `deltas` or none; gives the state after them.
+    pub(crate) fn commit(&self, deltas: &[SkillDelta]) -> Result<Arc<SkillState>, Rejected> {
+        self.commit_with(deltas, None)
+    }
+
+    /// Applies all of `deltas`, which are about one skill, or none, and keeps its texts for later calls
+    /// beside those that are kept already.
+    pub(crate) fn commit_with(
+        &self,
+        deltas: &[SkillDelta],
+        text: Option<LoadedText>,
+    ) -> Result<Arc<SkillState>, Rejected> {
+        let mut shared = self.lock();
+        let shared = &mut *shared;
+        let mut state = SkillState::clone(&shared.state);
+        let applied = deltas.iter().try_for_each(|delta| state.apply(delta, &self.options().budgets));
+        if let Err(conflict) = applied {
+            return Err(Rejected { conflict, state: Arc::clone(&shared.state) });
+        }
+        shared.state = Arc::new(state);
+        if let (Some(text), Some(delta)) = (text, deltas.first()) {
+            shared.texts.entry(delta.skill().to_owned()).or_default().take(text);
+        }
+        for delta in deltas {
+            shared.follow(delta);
+            shared.sequence += 1;
+            self.log(delta, &shared.state);
+            let event = SkillEvent::Changed { sequence: shared.sequence, delta: delta.clone() };
+            // Nobody may be watching.
+            let _ = self.0.events.send(event);
+        }
+        Ok(Arc::clone(&shared.state))
+    }
+
+    /// Keeps texts that were read again and are what the state says is loaded; others are out of date.
+    pub(crate) fn keep(&self, name: &str, text: LoadedText) {
+        let mut shared = self.lock();
+        let shared = &mut *shared;
+        let Some(skill) = shared.state.get(name) else { return };
+        let mut kept = LoadedText { heading: text.heading, ..LoadedText::default() };
+        kept.instructions = text.instructions.filter(|text| text.nonce == skill.nonce);
+        let selected = shared.state.documents(name);
+        kept.documents = text.documents;
+        kept.documents.retain(|_, text| selected.iter().any(|document| document.nonce == text.nonce));
+        if kept.instructions.is_some() {
+            shared.changed.remove(name);
+        }
+        shared.texts.entry(name.to_owned()).or_default().take(kept);
+    }
+
+    fn log(&self, delta: &SkillDelta, state: &SkillState) {
+        let skill = delta.skill();
+        match delta {
+            SkillDelta::Loaded { skill: loaded, resources } => {
+                let (resources, tokens) = (resources.len(), loaded.tokens);
+                tracing::info!(
+                    skill,
+                    resources,
+                    tokens,
+                    "Skill '{skill}' loaded ({resources} resources discovered)"
+                );
+            }
+            SkillDelta::Unloaded { reason, .. } => {
+                let slots = self.options().budgets.max_loaded_skills;
+                let free = slots.saturating_sub(state.loaded().len());
+                tracing::info!(
+                    skill,
+                    free,
+                    slots,
+                    ?reason,
+                    "Skill '{skill}' unloaded ({free}/{slots} slots available)"
+                );
+            }
+            SkillDelta::Reloaded { .. } => tracing::info!(skill, "Skill '{skill}' loaded again"),
+            SkillDelta::Selected { documents, .. } => {
+                tracing::info!(skill, documents = documents.len(), "Documents of skill '{skill}' selected");
+            }
+            SkillDelta::DocumentChanged { document, .. } => {
+                let kept = document.is_some();
+                tracing::info!(skill, kept, "A selected document of skill '{skill}' changed");
+            }
+            SkillDelta::Offered { .. } => tracing::info!(skill, "Skill '{skill}' offered"),
+        }
+    }
+}
+
+impl Shared {
+    /// Brings what is kept beside the state into line with it.
+    fn follow(&mut self, delta: &SkillDelta) {
+        let name = delta.skill();
+        match delta {
+            SkillDelta::Unloaded { .. } => {
+                self.texts.remove(name);
+                self.changed.remove(name);
+                self.unloaded.insert(name.to_owned());
+            }
+            SkillDelta::Loaded { .. } | SkillDelta::Reloaded { .. } => {
+                self.changed.remove(name);
+                self.unloaded.remove(name);
+            }
+            SkillDelta::Selected { .. } | SkillDelta::DocumentChanged { .. } => {
+                let selected = self.state.documents(name);
+                if let Some(kept) = self.texts.get_mut(name) {
+                    kept.documents.retain(|_, text| selected.iter().any(|found| found.nonce == text.nonce));
+                }
+            }
+            SkillDelta::Offered { .. } => {}
+        }
+    }
+}
+
+impl LoadedText {
+    /// Adds the texts of `newer`, in the place of those that were there.
+    fn take(&mut self, newer: Self) {
+        if newer.instructions.is_some() {
+            self.instructions = newer.instructions;
+            self.heading = newer.heading;
+        }
+        self.documents.extend(newer.documents);
+    }
+}

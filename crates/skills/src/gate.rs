@@ -1,0 +1,71 @@
+//! The permission gate in front of a skill's text.
+
+use std::sync::Arc;
+
+use prowess_catalog::{SkillEntry, SkillText};
+use prowess_permission::{Decision, Kind, Request};
+use serde_json::json;
+
+use crate::error::SkillError;
+use crate::session::SkillSession;
+
+impl SkillSession {
+    /// Passes the gate for a load. Gives the text if it had to be read for that.
+    ///
+    /// What a person is asked about is bound to what the document says and where it is, so it is read
+    /// before the question, and shown to nobody: the text that was approved is the text that is loaded. If
+    /// it cannot be read, the gate still answers first.
+    pub(crate) async fn pass_gate(
+        &self,
+        entry: &Arc<SkillEntry>,
+        arguments: Option<&str>,
+    ) -> Result<Option<SkillText>, SkillError> {
+        let name = entry.skill.name.as_str();
+        let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
+        // An answer to a question without a digest is not to be remembered.
+        let plain = Request::new(Kind::SKILL, name)
+            .titled(format!("load skill '{name}' from {}", entry.skill.location))
+            .always([]);
+        if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
+            self.permissions().request(plain).await.map_err(refused)?;
+            return Ok(None);
+        }
+        let text = match self.read(entry).await {
+            Ok(text) => text,
+            Err(error) => {
+                self.permissions().request(plain).await.map_err(refused)?;
+                return Err(error);
+            }
+        };
+        let request = bound(&text).titled(plain.title).with_details(json!({
+            "skill": name,
+            "location": entry.skill.location,
+            "origin": entry.root.label,
+            "digest": text.digest,
+            "arguments": arguments,
+        }));
+        self.permissions().request(request).await.map_err(refused)?;
+        Ok(Some(text))
+    }
+
+    /// Whether a text may be shown without asking anybody: a rule allows it, or an approval covers it.
+    pub(crate) fn may_show(&self, text: &SkillText) -> bool {
+        self.permissions().decide(&bound(text)).decision == Decision::Allow
+    }
+
+    pub(crate) async fn read(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, SkillError> {
+        let read = self.files().text(entry).await;
+        read.map_err(|error| self.unreadable(entry, error))
+    }
+
+    pub(crate) fn unreadable(&self, entry: &SkillEntry, error: prowess_catalog::ReadError) -> SkillError {
+        let location = &entry.skill.location;
+        tracing::error!(skill = %entry.skill.name, %error, "Failed to read SKILL.md at {location}");
+        error.into()
+    }
+}
+
+/// A request for a skill that only this text in this place answers to.
+fn bound(text: &SkillText) -> Request {
+    Request::new(Kind::SKILL, text.skill.name.as_str()).bound_to(text.identity().to_string())
+}

@@ -1,0 +1,166 @@
+//! What one agent may know of a catalog, and which of it a model is told about.
+
+use std::sync::{Arc, OnceLock};
+
+use globset::{GlobBuilder, GlobMatcher};
+use prowess_catalog::{Catalog, CatalogView, SkillEntry};
+use prowess_permission::{Kind, Permissions, Policy};
+
+use crate::delta::SkillDelta;
+use crate::session::SkillSession;
+use crate::state::SkillState;
+
+/// The longest pattern in `paths` that is looked at, the most of one skill, and the most of all: each has to
+/// be compiled.
+const MAX_PATTERN_CHARS: usize = 512;
+const MAX_PATTERNS: usize = 16;
+const MAX_ALL_PATTERNS: usize = 2_000;
+
+/// What this agent may know of the catalog.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) view: CatalogView,
+    policy: Policy,
+    /// Whether some skills are listed only once a file of theirs is in play.
+    has_paths: bool,
+    patterns: OnceLock<Vec<(String, Vec<GlobMatcher>)>>,
+}
+
+/// Whose a file is, for tools that read files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Owner {
+    /// A skill that this agent may know of: reading its files is part of loading it.
+    Skill(String),
+    /// A skill that is denied to this agent: the file must not be read, nor its name be told.
+    Denied,
+    /// No skill.
+    Nobody,
+}
+
+impl Known {
+    pub(crate) fn new(catalog: &Catalog, permissions: &Permissions) -> Self {
+        let policy = permissions.policy();
+        let view = catalog.view(|entry| !permissions.is_denied(&Kind::SKILL, entry.skill.name.as_str()));
+        let has_paths = view.entries().iter().any(|entry| !entry.skill.extensions.paths.is_empty());
+        Self { view, policy, has_paths, patterns: OnceLock::new() }
+    }
+
+    /// The skills that a model is told about: visible, and with a file in play where they ask for one.
+    pub(crate) fn offered(&self, state: &SkillState) -> CatalogView {
+        if self.has_paths { self.view.filtered(|entry| is_offered(entry, state)) } else { self.view.clone() }
+    }
+
+    /// The names that a model may load.
+    pub(crate) fn offered_names(&self, state: &SkillState) -> Vec<String> {
+        let may_load =
+            |entry: &&Arc<SkillEntry>| entry.skill.is_model_invocable() && is_offered(entry, state);
+        self.view.entries().iter().filter(may_load).map(|entry| entry.skill.name.to_string()).collect()
+    }
+
+    /// The patterns of every skill that has some.
+    fn patterns(&self) -> &[(String, Vec<GlobMatcher>)] {
+        self.patterns.get_or_init(|| {
+            let mut room = MAX_ALL_PATTERNS;
+            let entries = self.view.entries().iter().filter(|entry| !entry.skill.extensions.paths.is_empty());
+            entries
+                .map(|entry| {
+                    let skill = entry.skill.name.as_str();
+                    let paths = &entry.skill.extensions.paths;
+                    let most = room.min(MAX_PATTERNS);
+                    if paths.len() > most {
+                        let left_out = paths.len() - most;
+                        tracing::warn!(
+                            skill,
+                            left_out,
+                            "Skill '{skill}' has more `paths` than are looked at"
+                        );
+                    }
+                    let taken = &paths[..most.min(paths.len())];
+                    room -= taken.len();
+                    (skill.to_owned(), taken.iter().filter_map(|pattern| matcher(skill, pattern)).collect())
+                })
+                .collect()
+        })
+    }
+}
+
+impl SkillSession {
+    /// What this agent may know, by the policy of now.
+    pub(crate) fn known(&self) -> Arc<Known> {
+        let policy = self.permissions().policy();
+        let mut shared = self.lock();
+        if !shared.known.policy.is_same(&policy) {
+            shared.known = Arc::new(Known::new(shared.known.view.catalog(), self.permissions()));
+        }
+        Arc::clone(&shared.known)
+    }
+
+    /// Whose file `path` is, so that tools which read files keep to what skills are allowed and denied. The
+    /// path is one where the skills live, without `.` and `..` in it.
+    pub fn owner_of(&self, path: &str) -> Owner {
+        let known = self.known();
+        let owns = |entry: &&Arc<SkillEntry>| {
+            let below = path.strip_prefix(entry.skill.location.directory());
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        let catalog = known.view.catalog();
+        let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
+        let all = catalog.entries().iter().chain(shadowed).chain(catalog.untrusted());
+        // A skill inside a skill is the one that is meant.
+        match all.filter(owns).max_by_key(|entry| entry.skill.location.directory().len()) {
+            None => Owner::Nobody,
+            Some(entry) => match known.view.get(entry.skill.name.as_str()) {
+                Some(visible) if Arc::ptr_eq(visible, entry) => Owner::Skill(entry.skill.name.to_string()),
+                _ => Owner::Denied,
+            },
+        }
+    }
+
+    /// Tells the session that files are in play: skills whose `paths` match one are listed from now on.
+    /// Paths are relative to the project, with `/` between their parts.
+    pub fn note_files<'a>(&self, files: impl IntoIterator<Item = &'a str>) -> Vec<SkillDelta> {
+        let known = self.known();
+        if !known.has_paths {
+            return Vec::new();
+        }
+        let files: Vec<&str> = files.into_iter().map(|file| file.trim_start_matches("./")).collect();
+        let state = self.state();
+        let waiting = known.patterns().iter().filter(|(name, _)| !state.offered().contains(name));
+        let in_play = waiting.filter(|(_, matchers)| {
+            files.iter().any(|file| matchers.iter().any(|matcher| matcher.is_match(file)))
+        });
+        let deltas = in_play.map(|(name, _)| SkillDelta::Offered { name: name.clone() });
+        deltas.filter(|delta| self.commit(std::slice::from_ref(delta)).is_ok()).collect()
+    }
+}
+
+fn is_offered(entry: &SkillEntry, state: &SkillState) -> bool {
+    let name = entry.skill.name.as_str();
+    entry.skill.extensions.paths.is_empty() || state.offered().contains(name) || state.get(name).is_some()
+}
+
+/// What `pattern` matches. One without a slash is about names in any directory.
+fn matcher(skill: &str, pattern: &str) -> Option<GlobMatcher> {
+    let pattern = pattern.trim_start_matches("./");
+    if pattern.chars().count() > MAX_PATTERN_CHARS {
+        tracing::warn!(
+            skill,
+            "Skill '{skill}' has a pattern in `paths` that is too long, and is passed over"
+        );
+        return None;
+    }
+    let anywhere = if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") };
+    match GlobBuilder::new(&anywhere).literal_separator(true).build() {
+        Ok(glob) => Some(glob.compile_matcher()),
+        Err(error) => {
+            tracing::warn!(
+                skill,
+                pattern,
+                %error,
+                "Skill '{skill}' has a pattern in `paths` that is none, and is passed over"
+            );
+            None
+        }
+    }
+}
