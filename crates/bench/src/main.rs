@@ -5,8 +5,8 @@
 
 mod machine;
 mod permission;
-mod provided;
 mod report;
+mod resources;
 mod session;
 mod task;
 mod tree;
@@ -105,7 +105,7 @@ fn main() -> Result<ExitCode> {
             tree::write(&directory, count as usize)?;
         }
         Some(Action::Make { directory, count, resources: true }) => {
-            provided::write(&directory, count as usize)?;
+            resources::write(&directory, count as usize)?;
         }
         Some(Action::Task { task, directory, prowess }) => {
             let sample = task::run(task, &directory, &prowess)?;
@@ -128,7 +128,7 @@ impl Measure {
             tree::write(&tree, size).with_context(|| cannot(&tree))?;
         }
         let tree = tree_of(&trees, Task::Load, LOAD_SIZE);
-        provided::write(&tree, LOAD_SIZE).with_context(|| cannot(&tree))?;
+        resources::write(&tree, LOAD_SIZE).with_context(|| cannot(&tree))?;
 
         let program = std::env::current_exe()?;
         let prowess = self.prowess.clone().unwrap_or_else(|| program.with_file_name("prowess"));

@@ -37,8 +37,8 @@ fn evaluate(first: Rule, expected: Decision) -> Result<Sample> {
     Sample::of(cpu_ms / f64::from(EVALUATIONS), policy.rules(Layer::User).len())
 }
 
-/// A rule that does not match the subject, and mostly does not differ from it at once: six in eight are
-/// about the same kind of act, and four of these begin as the subject does.
+/// A rule that does not match the subject. Six in eight are about the same kind of act, and four of these
+/// begin as the subject does.
 fn other_rule(number: usize) -> Rule {
     let action = [Decision::Allow, Decision::Ask, Decision::Deny][number % 3];
     let (kind, pattern) = match number % 8 {

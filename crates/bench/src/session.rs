@@ -10,7 +10,7 @@ use prowess_skills::{Budgets, SessionOptions, SkillDelta, SkillSession};
 use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use tokio::runtime::Runtime;
 
-use crate::provided::{DIRECTORIES, RESOURCES};
+use crate::resources::{DIRECTORIES, RESOURCES};
 use crate::task::{Sample, cpu_of};
 
 /// How many prompts are rendered, each with one skill more loaded.
