@@ -295,7 +295,7 @@ impl SkillEntry {
                         let relative = entry.path.as_str().strip_prefix(directory).unwrap_or(name);
                         let path = relative.trim_start_matches('/').to_owned();
                         let kind = kind.unwrap_or(ResourceKind::Other);
-                        resources.files.push(Resource { path, kind, size: entry.size });
+                        resources.files.push(Resource { path, kind, size: Some(entry.size) });
                     }
                     _ => {}
                 }

@@ -227,6 +227,17 @@ pub(crate) enum EntryKind {
 
 /// Calls `each` for every entry of `directory`, in the order of the disk.
 pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) -> io::Result<()> {
+    list_while(directory, |name, kind| {
+        each(name, kind);
+        true
+    })
+}
+
+/// [`list`], as long as `each` wants more.
+pub(crate) fn list_while(
+    directory: &OwnedFd,
+    mut each: impl FnMut(&[u8], EntryKind) -> bool,
+) -> io::Result<()> {
     let mut buffer = Vec::with_capacity(32 * 1024);
     let mut entries = fs::RawDir::new(directory, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
@@ -240,17 +251,39 @@ pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) 
             kind = fs::statat(directory.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
         }
-        each(
-            name,
-            match kind {
-                FileType::Directory => EntryKind::Directory,
-                FileType::Symlink => EntryKind::Link,
-                FileType::RegularFile => EntryKind::File,
-                _ => EntryKind::Other,
-            },
-        );
+        let kind = match kind {
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Link,
+            FileType::RegularFile => EntryKind::File,
+            _ => EntryKind::Other,
+        };
+        if !each(name, kind) {
+            break;
+        }
     }
     Ok(())
+}
+
+/// Whether what lies beneath `directory` is on a disk or in the memory of this machine, and not behind a
+/// network or another process. What is not known to be is not.
+pub(crate) fn is_of_this_machine(directory: &OwnedFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs and overlayfs.
+        const OURS: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
+        #[allow(
+            clippy::unnecessary_cast,
+            clippy::cast_sign_loss,
+            trivial_numeric_casts,
+            reason = "the type of this field differs between platforms; the numbers fit into 32 bits"
+        )]
+        fs::fstatfs(directory).is_ok_and(|found| OURS.contains(&(found.f_type as u64 & 0xFFFF_FFFF)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = directory;
+        false
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! The files that a skill brings along.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write as _;
@@ -61,8 +62,9 @@ pub struct Resource {
     /// What it is.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: ResourceKind,
-    /// How many bytes it has.
-    pub size: u64,
+    /// How many bytes it has, where that was asked for or came with the listing.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub size: Option<u64>,
 }
 
 /// The files of a skill, by path.
@@ -109,9 +111,26 @@ impl SkillEntry {
     /// Lists the skill's files on the local disk: those beside SKILL.md, and those in the standard
     /// directories to `depth` levels (1: their own files only).
     pub fn resources(&self, depth: usize) -> Resources {
+        self.listed(self.open_own_directory(), depth, &Listing::whole())
+    }
+
+    pub(crate) fn resources_below(&self, base: &OwnedFd, depth: usize, listing: &Listing<'_>) -> Resources {
+        self.listed(self.open_directory_below(base), depth, listing)
+    }
+
+    /// [`SkillEntry::resources`] with the size of each file, which has to be asked for one by one.
+    pub fn resources_with_sizes(&self, depth: usize) -> Resources {
+        let size = |directory: &OwnedFd, name: &str| Some(local::size(directory, name));
+        let listing = Listing { size: &size, ..Listing::whole() };
+        self.listed(self.open_own_directory(), depth, &listing)
+    }
+
+    fn listed(&self, directory: io::Result<OwnedFd>, depth: usize, listing: &Listing<'_>) -> Resources {
         let mut resources = Resources::default();
-        match self.open_own_directory() {
-            Ok(directory) => collect(&directory, self.skill.location.directory(), depth, &mut resources),
+        match directory {
+            Ok(directory) => {
+                collect(&directory, self.skill.location.directory(), depth, listing, &mut resources)
+            }
             Err(error) => resources.diagnostics.push(unlisted(self.skill.location.directory(), &error)),
         }
         resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -123,6 +142,29 @@ fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
     Diagnostic::new(Code::Unreadable, path, format!("the directory cannot be listed: {error}"))
 }
 
+/// How directories are listed.
+pub(crate) struct Listing<'a> {
+    /// Tells how large a file in a directory is, or does not care.
+    size: &'a dyn Fn(&OwnedFd, &str) -> Option<u64>,
+    /// How many entries may still be looked at.
+    room: Cell<usize>,
+}
+
+impl Listing<'_> {
+    fn whole() -> Self {
+        Self::of_at_most(usize::MAX)
+    }
+
+    pub(crate) fn of_at_most(entries: usize) -> Self {
+        Self { size: &|_, _| None, room: Cell::new(entries) }
+    }
+
+    /// Whether there was more than could be looked at.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.room.get() == 0
+    }
+}
+
 /// A directory of a skill that is still to be listed.
 struct Pending {
     path: String,
@@ -132,16 +174,16 @@ struct Pending {
     depth: usize,
 }
 
-fn collect(directory: &OwnedFd, shown: &str, depth: usize, resources: &mut Resources) {
+fn collect(directory: &OwnedFd, shown: &str, depth: usize, listing: &Listing<'_>, resources: &mut Resources) {
     let mut pending = Vec::new();
     let own = Pending { path: String::new(), kind: None, depth: depth.saturating_add(1) };
-    if let Err(error) = list(directory, &own, &mut pending, resources) {
+    if let Err(error) = list(directory, &own, listing, &mut pending, resources) {
         resources.diagnostics.push(unlisted(shown, &error));
     }
     while let Some(next) = pending.pop() {
         let listed = local::open_directory_at(directory.as_fd(), &next.path, Follow::Never)
             .map_err(io::Error::from)
-            .and_then(|handle| list(&handle, &next, &mut pending, resources));
+            .and_then(|handle| list(&handle, &next, listing, &mut pending, resources));
         if let Err(error) = listed {
             resources.diagnostics.push(unlisted(&join(shown, &next.path), &error));
         }
@@ -151,12 +193,14 @@ fn collect(directory: &OwnedFd, shown: &str, depth: usize, resources: &mut Resou
 fn list(
     handle: &OwnedFd,
     at: &Pending,
+    listing: &Listing<'_>,
     pending: &mut Vec<Pending>,
     resources: &mut Resources,
 ) -> io::Result<()> {
     let Pending { path, kind, depth } = at;
-    local::list(handle, |name, entry| {
-        let Ok(name) = std::str::from_utf8(name) else { return };
+    local::list_while(handle, |name, entry| {
+        listing.room.set(listing.room.get().saturating_sub(1));
+        let Ok(name) = std::str::from_utf8(name) else { return !listing.is_exhausted() };
         match (entry, *kind) {
             (EntryKind::Directory, None) => {
                 pending.extend(ResourceKind::of_directory(name).map(|kind| Pending {
@@ -171,12 +215,13 @@ fn list(
             (EntryKind::File, None) if name == MANIFEST => {}
             (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => resources.capped = true,
             (EntryKind::File, kind) => {
-                let size = local::size(handle, name);
+                let size = (listing.size)(handle, name);
                 let kind = kind.unwrap_or(ResourceKind::Other);
                 resources.files.push(Resource { path: join(path, name), kind, size });
             }
             _ => {}
         }
+        !listing.is_exhausted()
     })
 }
 

@@ -9,9 +9,14 @@ use crate::catalog::SkillEntry;
 use crate::diagnostic::Severity;
 use crate::digest::Digest;
 use crate::local::{self, Follow, OpenError, WholeFile};
+use crate::resource::{Listing, Resources};
 use crate::root::Place;
 use crate::scan::{Links, Stamp, join};
 use crate::skill::{Location, MANIFEST, MAX_MANIFEST, MissingName, Skill};
+
+/// The longest document, and the most entries in a skill's directories, that are read at once.
+const AT_ONCE_BYTES: u64 = 64 * 1024;
+const AT_ONCE_ENTRIES: usize = 256;
 
 /// A skill's whole document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,12 +195,47 @@ impl std::error::Error for ReadError {
 impl SkillEntry {
     /// Reads the document from the local disk, through the same checks as the scan that found it.
     pub fn read_text(&self) -> Result<SkillText, ReadError> {
+        self.read_text_below(&self.open_base_to_read()?)
+    }
+
+    /// [`SkillEntry::read_text`] and [`SkillEntry::resources`] in one go, which spares opening the root twice.
+    pub fn read_text_and_resources(&self, depth: usize) -> Result<(SkillText, Resources), ReadError> {
+        let base = self.open_base_to_read()?;
+        let text = self.read_text_below(&base)?;
+        Ok((text, self.resources_below(&base, depth, &Listing::of_at_most(usize::MAX))))
+    }
+
+    /// [`SkillEntry::read_text_and_resources`], where that is a matter of microseconds: a short document and
+    /// a few files, on a file system of this machine that has just been read. `None` is for who must not
+    /// wait, and does it elsewhere.
+    pub fn read_at_once(&self, depth: usize) -> Option<Result<(SkillText, Resources), ReadError>> {
+        match &self.stamp {
+            Some(Stamp::File(stamp)) if stamp.size <= AT_ONCE_BYTES => {}
+            _ => return None,
+        }
+        let base = self.open_base_to_read().ok().filter(local::is_of_this_machine)?;
+        let text = match self.read_text_below(&base) {
+            Ok(text) => text,
+            Err(error) => return Some(Err(error)),
+        };
+        let listing = Listing::of_at_most(AT_ONCE_ENTRIES);
+        let resources = self.resources_below(&base, depth, &listing);
+        (!listing.is_exhausted()).then_some(Ok((text, resources)))
+    }
+
+    fn open_base_to_read(&self) -> Result<OwnedFd, ReadError> {
+        let location = &self.skill.location;
+        match self.root.place {
+            Place::Backend => Err(ReadError::NotLocal { location: location.clone() }),
+            Place::Local => {
+                self.open_base().map_err(|error| ReadError::Io { location: location.clone(), error })
+            }
+        }
+    }
+
+    fn read_text_below(&self, base: &OwnedFd) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
         let io_error = |error: io::Error| ReadError::Io { location: location.clone(), error };
-        if self.root.place == Place::Backend {
-            return Err(ReadError::NotLocal { location: location.clone() });
-        }
-        let base = self.open_base().map_err(io_error)?;
         let path = join(self.below(), MANIFEST);
         let opened = match local::open_file(base.as_fd(), &path, Follow::Never) {
             Err(OpenError::Link) if self.links != Links::Never => {
@@ -240,7 +280,11 @@ impl SkillEntry {
 
     /// Opens the skill's own directory.
     pub(crate) fn open_own_directory(&self) -> io::Result<OwnedFd> {
-        let base = self.open_base()?;
+        self.open_directory_below(&self.open_base()?)
+    }
+
+    /// Opens the skill's own directory below [`SkillEntry::open_base`].
+    pub(crate) fn open_directory_below(&self, base: &OwnedFd) -> io::Result<OwnedFd> {
         Ok(local::open_directory_at(base.as_fd(), self.below(), Follow::Never)?)
     }
 

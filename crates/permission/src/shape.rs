@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
+
 /// What there is to compare; most patterns need little of it.
 #[derive(Clone)]
 pub(crate) enum Shape {
@@ -14,8 +16,8 @@ pub(crate) enum Shape {
 }
 
 pub(crate) enum Piece {
-    /// Never empty.
-    Text(Box<str>),
+    /// Never empty; with what finds it.
+    Text(Box<str>, Box<Finder<'static>>),
     One,
     Many,
 }
@@ -66,7 +68,8 @@ impl Shape {
             Self::Any => true,
             Self::Exact(text) => **text == *subject,
             Self::Wild { head, rest, shorter } => {
-                subject.strip_prefix(&**head).is_some_and(|subject| wild(rest, subject))
+                let matches = |subject| ends_right(rest, subject) && wild(rest, subject);
+                subject.strip_prefix(&**head).is_some_and(matches)
                     || shorter.as_ref().is_some_and(|shape| shape.matches(subject))
             }
         }
@@ -85,9 +88,21 @@ fn pieces(tokens: &[Token]) -> Vec<Piece> {
         .map(|chunk| match chunk {
             [Token::One] => Piece::One,
             [Token::Many] => Piece::Many,
-            text => Piece::Text(text.iter().filter_map(Token::char).collect()),
+            text => {
+                let text: String = text.iter().filter_map(Token::char).collect();
+                let finder = Finder::new(&text).into_owned();
+                Piece::Text(text.into(), Box::new(finder))
+            }
         })
         .collect()
+}
+
+/// Whether `subject` ends as the last piece says: a quick look that spares most searches.
+fn ends_right(pieces: &[Piece], subject: &str) -> bool {
+    match pieces.last() {
+        Some(Piece::Text(text, _)) => subject.ends_with(&**text),
+        Some(Piece::One | Piece::Many) | None => true,
+    }
 }
 
 /// Goes back only to the last star: a star before it can do nothing that the last one cannot, which is
@@ -107,7 +122,7 @@ fn wild(pieces: &[Piece], subject: &str) -> bool {
                 Some(rest)
             }
             Some(Piece::One) => without_first(rest),
-            Some(Piece::Text(text)) => rest.strip_prefix(&**text),
+            Some(Piece::Text(text, _)) => rest.strip_prefix(&**text),
         };
         if let Some(after) = after {
             at += 1;
@@ -119,8 +134,8 @@ fn wild(pieces: &[Piece], subject: &str) -> bool {
             return false;
         };
         rest = match &pieces[next] {
-            // Nothing begins in the middle of a character, so the first byte is enough to look for.
-            Piece::Text(text) => match memchr::memchr(text.as_bytes()[0], longer.as_bytes()) {
+            // Nothing begins in the middle of a character, so bytes are enough to look for.
+            Piece::Text(_, finder) => match finder.find(longer.as_bytes()) {
                 Some(found) => &longer[found..],
                 None => return false,
             },

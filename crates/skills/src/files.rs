@@ -56,14 +56,18 @@ impl SkillFiles for LocalFiles {
         apart(move || entry.resources(depth)).await
     }
 
-    /// In one go: handing work to another thread costs as much as reading a document does.
+    /// Handing work to another thread costs as much as reading a short document does: what can be had at
+    /// once is read right here.
     async fn text_and_resources(
         &self,
         entry: &Arc<SkillEntry>,
         depth: usize,
     ) -> Result<(SkillText, Resources), ReadError> {
+        if let Some(read) = entry.read_at_once(depth) {
+            return read;
+        }
         let entry = Arc::clone(entry);
-        apart(move || Ok((entry.read_text()?, entry.resources(depth)))).await
+        apart(move || entry.read_text_and_resources(depth)).await
     }
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {

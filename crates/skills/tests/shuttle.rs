@@ -5,11 +5,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_skills::{Budgets, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState};
+use prowess_skills::{
+    Budgets, Choice, SelectMode, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState,
+};
 use shuttle::future::block_on;
 use shuttle::thread;
 
-const SCHEDULES: usize = 10_000;
+const SCHEDULES: usize = 5_000;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Skills that stay for all schedules: only sessions are made anew.
@@ -65,7 +67,7 @@ fn four_loads_for_two_slots() {
             }
             assert_eq!(loaded, 2);
             assert_eq!(session.state().loaded().len(), 2);
-            assert_eq!(replayed(events), session.state());
+            assert_eq!(replayed(events), *session.state());
         },
         SCHEDULES,
     );
@@ -89,6 +91,64 @@ fn the_same_skill_is_loaded_once() {
     );
 }
 
+/// A skill is given other arguments while its text is put back: what is shown is what the state says.
+#[test]
+fn what_is_shown_is_what_is_loaded() {
+    let (_scratch, catalog) = catalog();
+    shuttle::check_random(
+        move || {
+            let before = session(&catalog, 2);
+            block_on(before.invoke("/a one")).unwrap();
+            // A restored session has no text at hand, and reads it again.
+            let restored = SkillSession::builder(catalog.clone()).restore(before.save());
+            let session = block_on(restored.start());
+            let (one, two, three) = (session.clone(), session.clone(), session.clone());
+            let putting = thread::spawn(move || block_on(one.put_back([], None)));
+            let invoking = thread::spawn(move || block_on(two.invoke("/a two")).unwrap());
+            let refreshing = {
+                let catalog = catalog.clone();
+                thread::spawn(move || block_on(three.refresh(&catalog)))
+            };
+            putting.join().unwrap();
+            invoking.join().unwrap();
+            refreshing.join().unwrap();
+            let section = block_on(session.put_back([], None));
+            let nonce = session.state().get("a").unwrap().nonce.clone();
+            assert!(section.text.contains(&nonce), "{}", section.text);
+            assert!(section.text.contains("ARGUMENTS: two"), "{}", section.text);
+        },
+        SCHEDULES,
+    );
+}
+
+/// Documents that are chosen at the same time are all chosen.
+#[test]
+fn choices_of_documents_are_merged() {
+    let (scratch, catalog) = catalog();
+    for path in ["x.md", "y.md", "z.md"] {
+        std::fs::write(scratch.path().join("a").join(path), "text\n").unwrap();
+    }
+    shuttle::check_random(
+        move || {
+            let session = session(&catalog, 2);
+            let events = session.events();
+            block_on(session.load("a", None)).unwrap();
+            let choices = ["x.md", "y.md", "z.md"].map(|path| {
+                let session = session.clone();
+                let choice = Choice::Named(vec![path.to_owned()]);
+                thread::spawn(move || {
+                    block_on(session.select_documents("a", SelectMode::Add, choice)).unwrap()
+                })
+            });
+            choices.into_iter().for_each(|choice| drop(choice.join().unwrap()));
+            assert_eq!(session.state().documents("a").len(), 3);
+            assert_eq!(replayed(events), *session.state());
+        },
+        SCHEDULES / 4,
+    );
+    drop(scratch);
+}
+
 #[test]
 fn loads_and_unloads_balance() {
     let (_scratch, catalog) = catalog();
@@ -108,7 +168,7 @@ fn loads_and_unloads_balance() {
             });
             let balance: i64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
             assert_eq!(session.state().loaded().len() as i64, balance);
-            assert_eq!(replayed(events), session.state());
+            assert_eq!(replayed(events), *session.state());
         },
         SCHEDULES,
     );

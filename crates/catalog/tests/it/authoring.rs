@@ -361,12 +361,12 @@ fn resources_are_listed_to_the_depth_asked_for() {
         .link("tides/secret", "/etc/passwd");
     let catalog = tree.discover();
     let listed = |depth| -> Vec<String> {
-        let resources = catalog.get("tides").unwrap().resources(depth);
+        let resources = catalog.get("tides").unwrap().resources_with_sizes(depth);
         assert!(!resources.capped && resources.diagnostics.is_empty());
         resources
             .files
             .iter()
-            .map(|file| format!("{} {} {}", file.kind.as_str(), file.path, file.size))
+            .map(|file| format!("{} {} {}", file.kind.as_str(), file.path, file.size.unwrap()))
             .collect()
     };
     let shallow = ["other README.md 5", "asset assets/chart.png 4", "script scripts/a.py 1"];

@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let skills = options.places.discover()?;
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
-    let resources = entry.resources(1);
+    let resources = entry.resources_with_sizes(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
     let visible = skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable();
     let overview = alone.overview(&OverviewOptions::default());
@@ -181,7 +181,13 @@ fn print_resources(info: &Info<'_>, resources: &Resources, terminal: &mut Termin
     writeln!(terminal, "\n{} {}", styled("resources", Style::Heading), resources.counts())?;
     for kind in [ResourceKind::Script, ResourceKind::Reference, ResourceKind::Asset, ResourceKind::Other] {
         for file in info.resources.iter().filter(|file| file.kind == kind) {
-            writeln!(terminal, "  {:<10} {:>10}  {}", kind.as_str(), size(file.size), shown(&file.path))?;
+            writeln!(
+                terminal,
+                "  {:<10} {:>10}  {}",
+                kind.as_str(),
+                size(file.size.unwrap_or_default()),
+                shown(&file.path)
+            )?;
         }
     }
     if info.resources_capped {

@@ -1,7 +1,7 @@
 //! What each command does, and what the model has read so far.
 
 use prowess_skills::{
-    Placement, Refreshed, Reply, SkillDelta, SkillSession, Staleness, ToolCall, ToolVerdict,
+    Placement, Refreshed, SkillDelta, SkillSession, Staleness, ToolCall, ToolReply, ToolVerdict,
 };
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Takes what the model would be answered into its messages.
-    fn hear(&mut self, reply: Reply) -> Said {
+    fn hear(&mut self, reply: ToolReply) -> Said {
         self.messages.push(reply.text.clone());
         let heading = if reply.is_error { "error" } else { "answer" };
         Said {

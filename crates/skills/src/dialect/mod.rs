@@ -188,7 +188,7 @@ pub struct PreparedCall(Result<Prepared, SkillError>);
 
 #[derive(Debug)]
 enum Prepared {
-    Load(PreparedLoad),
+    Load(Box<PreparedLoad>),
     Select(SkillSession, String, Chosen),
     Unload(SkillSession, String),
     Answer(Answer),
@@ -245,7 +245,8 @@ impl SkillSession {
         };
         Ok(match act? {
             Act::Load { name, arguments, documents } => {
-                Prepared::Load(self.prepare_load(&name, arguments.as_deref(), documents).await?)
+                let prepared = self.prepare_load(&name, arguments.as_deref(), documents).await?;
+                Prepared::Load(Box::new(prepared))
             }
             Act::Select { name, mode, choice } => {
                 let chosen = self.choose(&name, mode, choice).await?;

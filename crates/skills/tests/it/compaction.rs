@@ -140,9 +140,7 @@ async fn unloaded_text_leaves_a_stub_when_told() {
     session.unload("a").unwrap();
     assert_eq!(
         session.without_unloaded(&history).unwrap(),
-        format!(
-            "before\n[The text of skill 'a' is no longer loaded, and was removed from here.]\nbetween\n{b}\nafter"
-        )
+        format!("before\n[Skill 'a' was unloaded; its text was removed.]\nbetween\n{b}\nafter")
     );
 }
 
@@ -173,4 +171,135 @@ async fn the_system_message_needs_no_putting_back() {
     assert!(session.put_back([], None).await.text.is_empty());
     session.end_turn();
     assert!(session.loaded_section().await.text.is_empty());
+}
+
+/// Two skills may say the same, word for word; each of them is put back.
+#[tokio::test]
+async fn skills_with_the_same_words_are_not_taken_for_each_other() {
+    let library = Library::of(&["a", "b"]).file("a/same.md", "Same.\n").file("b/same.md", "Same.\n");
+    let session = library.session_in(Dialect::OpenCode).await;
+    let choose = async |name| {
+        let text = session.load(name, None).await.unwrap().text;
+        text + &session.select_documents(name, SelectMode::Add, Choice::All).await.unwrap().text
+    };
+    let (a, b) = (choose("a").await, choose("b").await);
+    let section = session.put_back([a.as_str()], None).await;
+    assert_eq!(section.skills, ["b"]);
+    assert_eq!(section.text.matches("<skill name=\"b\"").count(), 2, "{}", section.text);
+    assert!(session.put_back([a.as_str(), b.as_str()], None).await.text.is_empty());
+}
+
+/// The line in the place of a text stands for all that came with it.
+#[tokio::test]
+async fn a_stub_takes_the_place_of_the_whole_answer() {
+    for dialect in [Dialect::DeepAgents, Dialect::OpenCode] {
+        let library = Library::new().web_research();
+        let session =
+            library.session_with(dialect, |options| options.unloaded_text = UnloadedText::Stub).await;
+        let answer = session.load("web-research", None).await.unwrap().text;
+        assert!(answer.contains("**Skill Resources:**"));
+        session.unload("web-research").unwrap();
+        let stub = "[Skill 'web-research' was unloaded; its text was removed.]";
+        assert_eq!(session.without_unloaded(&answer).unwrap(), stub, "{dialect:?}");
+        let history = format!("Before.\n{answer}\nAfter.\n- [script] `mine`");
+        let expected = format!("Before.\n{stub}\nAfter.\n- [script] `mine`");
+        assert_eq!(session.without_unloaded(&history).unwrap(), expected, "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stub_says_what_it_stands_for() {
+    let library = Library::new().web_research();
+    let session =
+        library.session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub).await;
+    let first = session.invoke("/web-research tides").await.unwrap().text;
+    let second = session.invoke("/web-research winds").await.unwrap().text;
+    assert_eq!(
+        session.without_unloaded(&first).unwrap(),
+        "[An earlier text of skill 'web-research' was removed.]"
+    );
+    assert_eq!(session.without_unloaded(&second), None);
+    let select = async |mode| session.select_documents("web-research", mode, Choice::All).await.unwrap().text;
+    let documents = select(SelectMode::Add).await;
+    assert_eq!(session.without_unloaded(&documents), None);
+    select(SelectMode::Clear).await;
+    let stub = session.without_unloaded(&documents).unwrap();
+    assert!(
+        stub.ends_with("[Document 'references/sources.md' of skill 'web-research' was removed.]"),
+        "{stub}"
+    );
+}
+
+/// A document for which there is no room goes alone; the skill stays.
+#[tokio::test]
+async fn a_large_document_does_not_take_its_skill_along() {
+    let library = Library::of(&["kit"]).file("kit/long.md", "word ".repeat(2_000));
+    let session = library.session().await;
+    let answer = session.load("kit", None).await.unwrap().text;
+    session.select_documents("kit", SelectMode::Add, Choice::All).await.unwrap();
+    let section = session.put_back([answer.as_str()], Some(200)).await;
+    assert_eq!(loaded(&session), ["kit"]);
+    assert!(section.dropped.is_empty());
+    assert!(
+        section.text.starts_with("Document 'long.md' of skill 'kit' is no longer in context: its "),
+        "{}",
+        section.text
+    );
+    assert!(session.state().selection("kit").is_none());
+}
+
+/// What the model has before it is not taken away because the disk fails for a moment.
+#[tokio::test]
+async fn a_text_that_is_in_the_messages_needs_no_disk() {
+    let library = Library::of(&["a"]);
+    let session = library.session().await;
+    let answer = session.load("a", None).await.unwrap().text;
+    let restored = library.builder().restore(session.save()).start().await;
+    library.remove("a/SKILL.md");
+    assert!(restored.put_back([answer.as_str()], None).await.text.is_empty());
+    assert_eq!(loaded(&restored), ["a"]);
+
+    library.write("a/SKILL.md", "---\nname: a\ndescription: Changed.\n---\n");
+    restored.refresh(&library.catalog()).await;
+    library.remove("a/SKILL.md");
+    assert!(restored.put_back([answer.as_str()], None).await.text.is_empty());
+    assert_eq!(loaded(&restored), ["a"]);
+}
+
+/// A document that grows beyond the budget leaves, and a line says so.
+#[tokio::test]
+async fn a_document_that_outgrew_the_budget_is_named() {
+    let library = Library::of(&["kit"]).file("kit/notes.md", "Short.\n").file("kit/other.md", "Other.\n");
+    let session = library
+        .session_with(Dialect::Trpc, |options| options.budgets = prowess_skills::Budgets::new(10, Some(400)))
+        .await;
+    session.load("kit", None).await.unwrap();
+    session.select_documents("kit", SelectMode::Add, Choice::All).await.unwrap();
+    let restored = library.builder().options(session.options().clone()).restore(session.save()).start().await;
+    library.write("kit/notes.md", "word ".repeat(2_000));
+    let section = restored.loaded_section().await;
+    assert!(
+        section.text.contains("Document 'notes.md' of skill 'kit' is no longer in context"),
+        "{}",
+        section.text
+    );
+    assert!(section.text.contains("Other.") && !section.text.contains("word word"));
+    assert!(restored.state().tokens() <= 400);
+    assert_eq!(restored.loaded_section().await.text.matches("no longer in context").count(), 0, "said once");
+}
+
+/// A skill that has moved brings its own files along.
+#[tokio::test]
+async fn a_replaced_skill_is_put_back_with_its_own_resources() {
+    let library = Library::of(&["a"]).file("a/scripts/old.py", "");
+    let other = Library::new().skill("a", "", "Mine now.").file("a/scripts/new.py", "");
+    let session = library.session().await;
+    session.load("a", None).await.unwrap();
+    let roots = [library.path(), other.path()].map(prowess_catalog::Root::explicit);
+    let scan = prowess_catalog::ScanOptions::default();
+    session.refresh(&prowess_catalog::Catalog::discover(&roots, &scan)).await;
+    let section = session.put_back([], None).await;
+    assert!(section.text.contains("Mine now.") && section.text.contains("new.py"), "{}", section.text);
+    assert!(!section.text.contains("old.py"));
+    assert!(session.state().resources("a")[0].path.ends_with("new.py"));
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use prowess_skills::{Choice, Dialect, SelectMode, SkillError, SkillEvent, SkillSession, SkillState};
 
+use serde_json::json;
+
 use crate::library::{Library, loaded};
 
 const THREADS: usize = 64;
@@ -35,7 +37,7 @@ fn churn(session: &SkillSession, names: &[String], seed: usize, until: Instant) 
                 Ok(answer) => *balance.entry(name.clone()).or_default() += answer.deltas.len() as i64,
                 Err(SkillError::LimitReached { loaded, .. }) => {
                     // A full session is emptied by whoever finds it full.
-                    let other = &loaded[(random >> 40) as usize % loaded.len().max(1)];
+                    let other = &loaded[(random >> 40) as usize % loaded.len()];
                     if session.unload(other).is_ok() {
                         *balance.entry(other.clone()).or_default() -= 1;
                     }
@@ -122,7 +124,7 @@ async fn parallel_loads_of_one_turn_all_count() {
     while let Ok(SkillEvent::Changed { delta, .. }) = events.try_recv() {
         replayed.replay([&delta]).unwrap();
     }
-    assert_eq!(replayed, session.state());
+    assert_eq!(replayed, *session.state());
 }
 
 /// Reading in parallel and finishing in order: the first calls get the slots, whichever was read first.
@@ -132,9 +134,9 @@ async fn finishing_in_the_order_of_the_calls_decides_who_gets_the_slot() {
     let session = library.session_of(2).await;
     let prepare = |name| session.prepare_load(name, None, None);
     let (a, b, c) = tokio::join!(prepare("a"), prepare("b"), prepare("c"));
-    session.finish_load(a.unwrap()).unwrap();
-    session.finish_load(b.unwrap()).unwrap();
-    assert!(matches!(session.finish_load(c.unwrap()), Err(SkillError::LimitReached { .. })));
+    a.unwrap().finish().unwrap();
+    b.unwrap().finish().unwrap();
+    assert!(matches!(c.unwrap().finish(), Err(SkillError::LimitReached { .. })));
     assert_eq!(loaded(&session), ["a", "b"]);
 }
 
@@ -156,4 +158,34 @@ async fn parallel_choices_of_documents_are_merged() {
         call.await.unwrap().unwrap();
     }
     assert_eq!(session.state().selection("kit").unwrap().documents.len(), 16);
+}
+
+/// Two calls of one turn load the same skill, each with a document: the later one decides, and none is
+/// told that nothing happened.
+#[tokio::test]
+async fn parallel_loads_with_documents_both_count() {
+    let library = Library::of(&["kit"]).file("kit/a.md", "A.\n").file("kit/b.md", "B.\n");
+    let session = library.session_in(Dialect::Trpc).await;
+    let call = |path| session.prepare_call("skill_load", json!({"skill": "kit", "docs": [path]}));
+    let (first, second) = tokio::join!(call("a.md"), call("b.md"));
+    assert_eq!(first.finish().deltas.len(), 2);
+    let reply = second.finish();
+    assert_eq!(reply.deltas.len(), 1, "{}", reply.text);
+    assert_eq!(session.state().documents("kit")[0].path, "b.md");
+    assert_eq!(session.state().documents("kit").len(), 1);
+    assert!(session.loaded_section().await.text.contains("B.\n"));
+}
+
+/// Calls that are finished in their order leave the same state, in whatever order they were read.
+#[tokio::test]
+async fn calls_can_be_finished_in_order() {
+    let library = Library::of(&["a", "b", "c"]);
+    let session = library.session_of(2).await;
+    let call = |tool, name| session.prepare_call(tool, json!({"skill_name": name}));
+    let (c, b, a) = tokio::join!(call("load_skill", "c"), call("load_skill", "b"), call("load_skill", "a"));
+    let unload = call("unload_skill", "a").await;
+    assert!(!a.finish().is_error && !b.finish().is_error);
+    assert!(c.finish().text.contains("Maximum number"));
+    assert!(!unload.finish().is_error);
+    assert_eq!(loaded(&session), ["b"]);
 }

@@ -285,6 +285,17 @@ async fn unload_skill_then_reload() {
     assert_eq!(loaded(&session), ["web-research"]);
 }
 
+#[tokio::test]
+async fn unload_skill_then_reload_eager() {
+    let library = Library::new().web_research();
+    let session =
+        library.session_with(Dialect::DeepAgents, |options| options.discovery = Discovery::Eager).await;
+    session.load("web-research", None).await.unwrap();
+    session.unload("web-research").unwrap();
+    library.write("web-research/scripts/third.py", "");
+    assert!(session.load("web-research", None).await.unwrap().text.contains("third.py"));
+}
+
 fn call(name: &str) -> ToolCall<'_> {
     ToolCall { name, argument: None }
 }

@@ -3,7 +3,7 @@
 use prowess_skills::{Dialect, MAX_ENUM_NAMES, SkillSession};
 use serde_json::{Value, json};
 
-use crate::library::Library;
+use crate::library::{Library, sorted};
 
 fn library() -> Library {
     Library::new()
@@ -17,7 +17,7 @@ async fn transcript(library: &Library, dialect: Dialect, calls: &[(&str, Value)]
     let session = library.session_in(dialect).await;
     let mut text = String::new();
     for tool in session.tools() {
-        let schema = serde_json::to_string_pretty(&tool.parameters).unwrap();
+        let schema = serde_json::to_string_pretty(&sorted(&tool.parameters)).unwrap();
         text.push_str(&format!("=== tool {}\n{}\n{schema}\n\n", tool.name, tool.description));
     }
     text.push_str(&format!("=== prompt\n{}\n\n", session.prompt().text));
@@ -25,7 +25,8 @@ async fn transcript(library: &Library, dialect: Dialect, calls: &[(&str, Value)]
         let reply = session.call(tool, arguments.clone()).await;
         let kind = if reply.is_error { "error" } else { "answer" };
         text.push_str(&format!(
-            "=== call {tool} {arguments}\n--- {kind}, {} changes\n{}\n\n",
+            "=== call {tool} {}\n--- {kind}, {} changes\n{}\n\n",
+            sorted(arguments),
             reply.deltas.len(),
             reply.text
         ));
@@ -125,6 +126,9 @@ async fn foolish_arguments_get_an_answer() {
                 json!("deploy"),
                 json!({"skill_name": {"a": 1}, "skill": [], "name": null}),
                 json!({"skill_name": "x".repeat(100_000), "extra": 1}),
+                json!({"x".repeat(100_000): 1}),
+                json!("x".repeat(100_000)),
+                json!({"skill_name": "x".repeat(100_000), "skill": "x".repeat(100_000), "mode": "x".repeat(100_000)}),
                 json!({"skill_name": "\u{0}\n\u{202e}", "skill": "", "name": "../../etc"}),
             ] {
                 let reply = session.call(tool, arguments.clone()).await;

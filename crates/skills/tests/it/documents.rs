@@ -128,7 +128,8 @@ async fn documents_count_against_the_budget() {
 async fn documents_come_with_the_answer_where_that_is_their_place() {
     let library = library();
     let session = library.session().await;
-    let answer = session.load_with_documents("web-research", None, Some(named(&["USAGE.md"]))).await.unwrap();
+    let prepared = session.prepare_load("web-research", None, Some(named(&["USAGE.md"]))).await.unwrap();
+    let answer = prepared.finish().unwrap();
     assert!(answer.text.contains("Use it well."));
     assert_eq!(answer.deltas.len(), 2);
     let answer =

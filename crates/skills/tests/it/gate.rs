@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prowess_permission::{
     Asked, Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule, Subscription,
 };
-use prowess_skills::{SkillError, SkillSession};
+use prowess_skills::{Owner, SkillError, SkillSession};
 
 use crate::library::{CountedFiles, Library, loaded};
 
@@ -168,4 +168,42 @@ async fn a_deny_that_comes_later_hides_the_skill() {
     assert_eq!(session.tools()[0].parameters["properties"]["skill_name"]["enum"], serde_json::json!(["b"]));
     assert!(session.put_back([], None).await.text.contains("no longer available"));
     assert!(loaded(&session).is_empty());
+}
+
+/// What was prepared is not loaded over a rule that has come since.
+#[tokio::test]
+async fn a_deny_between_preparing_and_finishing_holds() {
+    let library = Library::of(&["a", "b"]);
+    let session = library.session().await;
+    let prepared = session.prepare_load("a", None, None).await.unwrap();
+    session.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
+    let error = prepared.finish().unwrap_err();
+    assert_eq!(error.for_model(), "Error: Skill 'a' not found. Available skills: b");
+    assert!(loaded(&session).is_empty());
+}
+
+/// Before a person has been asked, not even the names of a skill's files are told.
+#[tokio::test]
+async fn documents_are_listed_after_the_gate() {
+    let library = Library::of(&["a"]).file("a/plans.md", "");
+    let broker = Broker::in_memory();
+    let session = session(&library, &broker).await;
+    assert!(matches!(session.list_documents("a").await, Err(SkillError::NotLoaded { .. })));
+    load_with(&session, &broker, "a", Reply::Once).await.unwrap();
+    assert_eq!(session.list_documents("a").await.unwrap().text, r#"["plans.md"]"#);
+}
+
+/// Tools that read files ask whose a file is.
+#[tokio::test]
+async fn files_have_owners() {
+    let library = Library::of(&["open", "secret"]).file("open/scripts/x.py", "").file("loose.txt", "");
+    let policy = Policy::new().with(Layer::User, [Rule::new("skill", "secret", Decision::Deny)]);
+    let session = library.session_under(policy).await;
+    let owner = |path: &str| session.owner_of(&library.join(path).to_string_lossy());
+    assert_eq!(owner("open/SKILL.md"), Owner::Skill("open".into()));
+    assert_eq!(owner("open/scripts/x.py"), Owner::Skill("open".into()));
+    assert_eq!(owner("secret/SKILL.md"), Owner::Denied);
+    assert_eq!(owner("secret"), Owner::Denied);
+    assert_eq!(owner("secret-not/x"), Owner::Nobody);
+    assert_eq!(owner("loose.txt"), Owner::Nobody);
 }

@@ -148,3 +148,16 @@ async fn skills_with_paths_can_be_loaded_by_name() {
     session.load("react", None).await.unwrap();
     assert!(session.overview().text.contains("- **react** [Loaded]"));
 }
+
+/// A person has started it: it is loaded for the model, however it is listed.
+#[tokio::test]
+async fn what_a_person_started_is_loaded_for_the_model() {
+    let library = library().file("deploy/checklist.md", "Check.\n");
+    for manual in [ManualSkills::Hidden, ManualSkills::Marked] {
+        let session = library.session_with(Dialect::DeepAgents, |options| options.manual = manual).await;
+        session.invoke("/deploy prod v1").await.unwrap();
+        assert!(session.overview().text.contains("- **deploy** [Loaded]: Looks after deploy."), "{manual:?}");
+        assert!(session.load("deploy", None).await.unwrap().text.contains("already loaded"));
+        assert_eq!(session.list_documents("deploy").await.unwrap().text, r#"["checklist.md"]"#);
+    }
+}

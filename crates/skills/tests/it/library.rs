@@ -1,5 +1,6 @@
 //! A library of skills on the disk, and sessions over it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ use prowess_skills::{
     BackendFiles, Budgets, Dialect, LocalFiles, Secret, SessionBuilder, SessionOptions, SkillFiles,
     SkillSession,
 };
+
+use serde_json::Value;
 
 /// A directory of skills that is gone when it is dropped.
 pub(crate) struct Library(tempfile::TempDir);
@@ -123,6 +126,18 @@ impl Library {
 /// The names of what is loaded, in order.
 pub(crate) fn loaded(session: &SkillSession) -> Vec<String> {
     session.state().names().map(str::to_owned).collect()
+}
+
+/// `value` with the keys of its objects sorted: what another crate asks of `serde_json` decides their order.
+pub(crate) fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(object) => {
+            let by_key: BTreeMap<&String, &Value> = object.iter().collect();
+            Value::Object(by_key.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// The local disk, counting what is asked of it.

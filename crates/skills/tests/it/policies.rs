@@ -1,6 +1,6 @@
 //! `allowed-tools` given effect.
 
-use prowess_permission::Decision;
+use prowess_permission::{Decision, Granted, Kind, Layer, Request, Rule};
 use prowess_skills::{AllowedTools, Dialect, SkillSession, ToolCall, ToolVerdict};
 
 use crate::library::Library;
@@ -88,4 +88,44 @@ async fn hosts_have_names_of_their_own() {
     assert_eq!(check("terminal", Some("git log")), ToolVerdict::Pass);
     assert_eq!(check("clock", None), ToolVerdict::Pass);
     assert!(matches!(check("execute", Some("git log")), ToolVerdict::Blocked { .. }));
+}
+
+/// A skill that is denied by now speaks for nothing any more.
+#[tokio::test]
+async fn a_denied_skill_preapproves_nothing() {
+    let (_library, session) = session(AllowedTools::Preapprove).await;
+    assert!(matches!(session.check_tool(bash("git log")), ToolVerdict::Preapproved { .. }));
+    session.permissions().set(Layer::Session, vec![Rule::new("skill", "git-help", Decision::Deny)]);
+    assert_eq!(session.check_tool(bash("git log")), ToolVerdict::Pass);
+}
+
+/// A state that claims more than the documents say brings no permissions.
+#[tokio::test]
+async fn a_forged_state_preapproves_nothing() {
+    let (library, session) = session(AllowedTools::Preapprove).await;
+    let mut saved = serde_json::to_value(session.save()).unwrap();
+    saved["skills_loaded"] = serde_json::json!(["git-help", "free", "ghost"]);
+    let mut details = saved["skill_details"]["git-help"].clone();
+    details["allowed_tools"] = serde_json::json!(["Bash"]);
+    saved["skill_details"]["git-help"] = details.clone();
+    for name in ["free", "ghost"] {
+        details["name"] = serde_json::json!(name);
+        saved["skill_details"][name] = details.clone();
+    }
+    let saved = serde_json::from_value(saved).unwrap();
+    let forged = library.builder().options(session.options().clone()).restore(saved).start().await;
+    assert_eq!(forged.state().loaded().len(), 3);
+    assert_eq!(forged.check_tool(bash("make")), ToolVerdict::Pass);
+    assert_eq!(forged.check_tool(bash("git log")), ToolVerdict::Pass);
+}
+
+/// The gate gives a grant for what is preapproved, and none for what is denied.
+#[tokio::test]
+async fn a_preapproved_call_gets_its_grant_from_the_gate() {
+    let (_library, session) = session(AllowedTools::Preapprove).await;
+    let request = Request::new(Kind::RUN, "git log");
+    let grant = session.permissions().request_preapproved(&request).unwrap();
+    assert_eq!(grant.how(), Granted::Preapproved);
+    session.permissions().set(Layer::User, vec![Rule::new("run", "git *", Decision::Deny)]);
+    assert!(session.permissions().request_preapproved(&request).is_err());
 }

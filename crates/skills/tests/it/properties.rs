@@ -48,12 +48,13 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn write(library: &Library, name: &str, version: u8) {
+    // Bodies and notes are the same for all skills of one version.
     let padding = "word ".repeat(usize::from(version));
     let text = format!(
         "---\nname: {name}\ndescription: Looks after {name}.\n---\nTake $ARGUMENTS. {version} {padding}\n"
     );
     library.write(&format!("{name}/SKILL.md"), text);
-    library.write(&format!("{name}/notes.md"), format!("Notes {version}.\n"));
+    library.write(&format!("{name}/notes.md"), format!("Notes {version}. {}\n", padding.repeat(2)));
     library.write(&format!("{name}/scripts/run.sh"), "true\n");
 }
 
@@ -181,7 +182,7 @@ impl World {
         assert!(names.iter().all(|name| view.get(name).is_some() || stale.contains(*name)));
         let mut replayed = SkillState::default();
         replayed.replay(&self.deltas).unwrap();
-        assert_eq!(replayed, state, "replaying the changes gives the state");
+        assert_eq!(replayed, *state, "replaying the changes gives the state");
         let overview = self.session.overview().text;
         let marked = overview.matches("** [Loaded]:").count();
         assert_eq!(marked, names.iter().filter(|name| view.get(name).is_some()).count());
@@ -194,12 +195,11 @@ proptest! {
     #[test]
     fn any_sequence_keeps_the_invariants(
         acts in prop::collection::vec(act(), 1..40),
-        in_system in any::<bool>(),
+        dialect in prop_oneof![Just(Dialect::DeepAgents), Just(Dialect::Trpc), Just(Dialect::OpenCode)],
         lifetime in prop_oneof![3 => Just(Lifetime::Session), 1 => Just(Lifetime::Turn), 1 => Just(Lifetime::Once)],
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let dialect = if in_system { Dialect::Trpc } else { Dialect::DeepAgents };
             let mut world = World::start(dialect, lifetime).await;
             for act in acts {
                 world.act(act).await;

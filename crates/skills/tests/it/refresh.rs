@@ -1,7 +1,7 @@
 //! A session over a catalog that changes.
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_skills::{SkillEvent, Stale, Staleness};
+use prowess_skills::{Guidance, SkillEvent, Stale, Staleness};
 
 use crate::library::{Library, loaded};
 
@@ -57,5 +57,59 @@ async fn events_tell_every_change_in_order() {
         replayed.replay([&delta]).unwrap();
     }
     assert_eq!(numbers, [1, 2, 3]);
-    assert_eq!(replayed, session.state());
+    assert_eq!(replayed, *session.state());
+}
+
+#[tokio::test]
+async fn a_loaded_skill_that_changed_is_reported_until_it_is_read_again() {
+    let library = Library::of(&["a", "b"]);
+    let session = library.session().await;
+    session.load("a", None).await.unwrap();
+    library.write("a/SKILL.md", "---\nname: a\ndescription: New.\n---\nDo it better.\n");
+    library.write("b/SKILL.md", "---\nname: b\ndescription: New.\n---\n");
+    let changed = [Stale { name: "a".into(), why: Staleness::Changed }];
+    assert_eq!(session.refresh(&library.catalog()).await.stale, changed);
+    assert_eq!(session.stale(), changed);
+    assert!(session.prompt().text.contains("The loaded skill 'a' has been changed since."));
+    session.unload("a").unwrap();
+    assert!(session.stale().is_empty());
+    assert!(session.load("a", None).await.unwrap().text.contains("Do it better."));
+    assert!(session.stale().is_empty());
+}
+
+/// A skill that was away comes back with what it says now.
+#[tokio::test]
+async fn a_skill_that_comes_back_is_read_again() {
+    let library = Library::of(&["a"]);
+    let session = library.session().await;
+    session.load("a", None).await.unwrap();
+    library.remove("a");
+    session.refresh(&library.catalog()).await;
+    library.write("a/SKILL.md", "---\nname: a\ndescription: Looks after a.\n---\nSomething else.\n");
+    session.refresh(&library.catalog()).await;
+    assert!(session.put_back([], None).await.text.contains("Something else."));
+}
+
+/// What one model call is given belongs together.
+#[tokio::test]
+async fn one_view_has_all_that_a_model_call_needs() {
+    let library = Library::of(&["a", "b"]);
+    let session = library.session_in(prowess_skills::Dialect::Trpc).await;
+    session.load("a", None).await.unwrap();
+    let view = session.model_view().await;
+    assert_eq!(view.prompt, session.prompt());
+    assert_eq!(view.tools, session.tools());
+    assert_eq!(view.loaded, session.loaded_section().await);
+}
+
+/// Hosts without tools for skills tell the model to read the files.
+#[tokio::test]
+async fn a_model_can_be_told_to_read_files() {
+    let library = Library::of(&["a"]);
+    let session = library
+        .session_with(prowess_skills::Dialect::DeepAgents, |options| options.guidance = Guidance::ReadFile)
+        .await;
+    let prompt = library.told(&session.prompt().text);
+    assert!(prompt.contains("  -> Read `/skills/a/SKILL.md` for full instructions"), "{prompt}");
+    assert!(!prompt.contains("load_skill"), "{prompt}");
 }

@@ -1,9 +1,11 @@
 //! State that is saved and restored.
 
-use prowess_skills::{Choice, Dialect, STATE_VERSION, SavedState, SelectMode};
+use prowess_skills::{
+    Choice, Dialect, STATE_VERSION, SavedState, Secret, SelectMode, SkillDelta, SkillState,
+};
 use serde_json::{Value, json};
 
-use crate::library::{Library, loaded};
+use crate::library::{Library, loaded, sorted};
 
 fn restored(value: &Value) -> Result<SavedState, String> {
     serde_json::from_value(value.clone()).map_err(|error| error.to_string())
@@ -20,7 +22,7 @@ async fn the_document_is_what_it_always_was() {
     // How long the directory's name is does not matter here.
     value["skill_details"]["web-research"]["tokens"] = json!("#");
     value["skill_docs"]["web-research"]["documents"][0]["tokens"] = json!("#");
-    insta::assert_snapshot!(library.told(&serde_json::to_string_pretty(&value).unwrap()));
+    insta::assert_snapshot!(library.told(&serde_json::to_string_pretty(&sorted(&value)).unwrap()));
 }
 
 #[tokio::test]
@@ -57,9 +59,8 @@ async fn what_another_implementation_saved_is_understood() {
     let library = Library::of(&["a", "b"]);
     let path = library.join("a/SKILL.md");
     let saved = restored(&json!({
-        "version": 1,
-        "skills_metadata": [{"name": "a", "description": "A.", "path": path}],
-        "skills_loaded": ["a", "a"],
+        "skills_metadata": [{"name": "a", "description": "A.", "path": path, "allowed_tools": ["Bash"]}],
+        "skills_loaded": ["a", "a", "not\na name"],
         "skill_resources": {"a": [], "zzz": [{"path": "/x", "type": "script", "skill_name": "zzz"}]},
         "skill_docs": {"zzz": {"all": true, "documents": []}},
         "more": "than we know",
@@ -78,7 +79,7 @@ fn what_cannot_be_understood_is_refused() {
     assert_eq!(newer, "the state has version 2, and this program knows 1: update it, or begin a new session");
     let damaged = restored(&json!({"version": 1, "frame_secret": "zz"})).unwrap_err();
     assert!(damaged.contains("begin a new session"), "{damaged}");
-    assert!(restored(&json!({})).unwrap_err().contains("version"));
+    assert!(restored(&json!({"version": "one"})).is_err());
 }
 
 /// One agent's session has nothing of another's, though both share a catalog.
@@ -91,4 +92,28 @@ async fn sessions_share_nothing_but_the_catalog() {
     child.load("a", None).await.unwrap();
     child.unload("a").unwrap();
     assert_eq!(loaded(&parent), ["a"]);
+}
+
+/// A host that keeps the changes themselves comes to the same session.
+#[tokio::test]
+async fn a_log_of_changes_is_enough_to_go_on() {
+    let library = Library::new().web_research().skill("b", "", "B.");
+    let session = library.session().await;
+    let mut log = Vec::new();
+    log.extend(session.load("web-research", None).await.unwrap().deltas);
+    log.extend(session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap().deltas);
+    log.extend(session.load("b", None).await.unwrap().deltas);
+    log.extend(session.unload("b").unwrap().deltas);
+    let text = serde_json::to_string(&log).unwrap();
+    let log: Vec<SkillDelta> = serde_json::from_str(&text).unwrap();
+
+    let mut state = SkillState::default();
+    state.replay(&log).unwrap();
+    let secret = Secret::from_bytes([7; 16]);
+    let restored = prowess_skills::SkillSession::builder(library.catalog())
+        .restore(SavedState::new(state, secret))
+        .start()
+        .await;
+    assert_eq!(restored.state(), session.state());
+    assert_eq!(restored.put_back([], None).await, session.put_back([], None).await);
 }
