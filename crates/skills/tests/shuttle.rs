@@ -14,6 +14,13 @@ use shuttle::thread;
 const SCHEDULES: usize = 5_000;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
+/// Runs `test` under that many random schedules, on stacks that reading files fits on.
+fn check(test: impl Fn() + Send + Sync + 'static, schedules: usize) {
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1024 * 1024;
+    shuttle::Runner::new(shuttle::scheduler::RandomScheduler::new(schedules), config).run(test);
+}
+
 /// Skills that stay for all schedules: only sessions are made anew.
 fn catalog() -> (tempfile::TempDir, Catalog) {
     let scratch = tempfile::tempdir().unwrap();
@@ -49,7 +56,7 @@ fn replayed(mut events: tokio::sync::broadcast::Receiver<SkillEvent>) -> SkillSt
 #[test]
 fn four_loads_for_two_slots() {
     let (_scratch, catalog) = catalog();
-    shuttle::check_random(
+    check(
         move || {
             let session = session(&catalog, 2);
             let events = session.events();
@@ -76,7 +83,7 @@ fn four_loads_for_two_slots() {
 #[test]
 fn the_same_skill_is_loaded_once() {
     let (_scratch, catalog) = catalog();
-    shuttle::check_random(
+    check(
         move || {
             let session = session(&catalog, 2);
             let loads = [(); 3].map(|()| {
@@ -95,7 +102,7 @@ fn the_same_skill_is_loaded_once() {
 #[test]
 fn what_is_shown_is_what_is_loaded() {
     let (_scratch, catalog) = catalog();
-    shuttle::check_random(
+    check(
         move || {
             let before = session(&catalog, 2);
             block_on(before.invoke("/a one")).unwrap();
@@ -128,7 +135,7 @@ fn choices_of_documents_are_merged() {
     for path in ["x.md", "y.md", "z.md"] {
         std::fs::write(scratch.path().join("a").join(path), "text\n").unwrap();
     }
-    shuttle::check_random(
+    check(
         move || {
             let session = session(&catalog, 2);
             let events = session.events();
@@ -152,7 +159,7 @@ fn choices_of_documents_are_merged() {
 #[test]
 fn loads_and_unloads_balance() {
     let (_scratch, catalog) = catalog();
-    shuttle::check_random(
+    check(
         move || {
             let session = session(&catalog, 2);
             let events = session.events();
