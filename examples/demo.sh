@@ -29,6 +29,10 @@ step "Know one of them" "info python-math --only --root skills"
 step "Find one by words" "search errors in a log --only --root skills"
 step "See what a model is told" "prompt --only --root skills --form list"
 
+title "Load one as a model does, and unload it" "session --only --root skills -c 'load meeting-notes' -c loaded -c 'unload meeting-notes'"
+"$prowess" session --only --root skills --show answer -c 'load meeting-notes' -c loaded -c 'unload meeting-notes' |
+  awk '/^> /{shown = 0} shown < 9 {print} shown == 9 {print "…"} {shown++}'
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 step "Make a skill of your own" "new tide-tables --in $scratch"
