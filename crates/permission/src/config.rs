@@ -76,7 +76,13 @@ impl PermissionConfig {
         }
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            Problem { at, message: one_line(error.message()) }.in_file(text, file)
+            let mut message = one_line(error.message());
+            if message.contains("duplicate key") {
+                message.push_str(
+                    "; a kind has one action or one table: in a table, `\"*\"` is the pattern for all subjects",
+                );
+            }
+            Problem { at, message }.in_file(text, file)
         })?;
         let mut reader = Reader { others, problems: Vec::new(), warnings: Vec::new() };
         let config = reader.document(table.get_ref());

@@ -219,8 +219,7 @@ impl SkillSession {
                 continue;
             }
             let outcome = self.put_document(name, document, kept, entry, making).await;
-            if let Err(why) = outcome {
-                let before = document.nonce.clone();
+            if let Err(Left { nonce: before, why }) = outcome {
                 let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None };
                 if self.commit(std::slice::from_ref(&delta)).is_ok() {
                     making.section.deltas.push(delta);
@@ -242,20 +241,26 @@ impl SkillSession {
         kept: &LoadedText,
         entry: Option<&Arc<SkillEntry>>,
         making: &mut Making<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Left> {
+        let left = |why| Left { nonce: document.nonce.clone(), why };
         let framed = match (kept.documents.get(&document.path), entry) {
             (Some(framed), _) => Arc::clone(framed),
-            (None, None) => return Err("it is not there any more".to_owned()),
+            (None, None) => return Err(left("it is not there any more".to_owned())),
             (None, Some(entry)) => {
                 let read = self.files().document(entry, &document.path).await;
-                let read = read.map_err(|error| safe(&error.to_string()))?;
+                let read = read.map_err(|error| left(safe(&error.to_string())))?;
                 let framed = Arc::new(render::document(entry, &read, self.secret()));
-                self.follow_document(name, document, &framed, read.text.len(), making)?;
+                self.follow_document(name, document, &framed, read.text.len(), making).map_err(left)?;
                 framed
             }
         };
-        making.put(name, framed.text.clone(), self).map_err(|tokens| {
-            format!("its {tokens} tokens no longer fit into the {} that there is room for", making.budget)
+        making.put(name, framed.text.clone(), self).map_err(|tokens| Left {
+            // By now the state knows it by what it says now.
+            nonce: framed.nonce.clone(),
+            why: format!(
+                "its {tokens} tokens no longer fit into the {} that there is room for",
+                making.budget
+            ),
         })
     }
 
@@ -351,6 +356,12 @@ impl Making<'_> {
         self.parts.entry(name.to_owned()).or_default().push(text);
         Ok(())
     }
+}
+
+/// A document that cannot be kept in context: the nonce that the state has for it, and why.
+struct Left {
+    nonce: String,
+    why: String,
 }
 
 /// Why a loaded skill cannot be kept in context.

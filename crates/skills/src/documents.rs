@@ -55,7 +55,7 @@ impl SkillSession {
         let gate = self.permissions().policy().evaluate(&Request::new(Kind::SKILL, name)).decision;
         let state = self.state();
         if gate != Decision::Allow && state.get(name).is_none() {
-            return Err(self.not_loaded(name));
+            return Err(SkillError::LoadFirst { name: name.to_owned(), dialect: self.options().dialect });
         }
         let documents = self.files().documents(&entry).await;
         let paths: Vec<&str> = documents.files.iter().map(|document| document.path.as_str()).collect();

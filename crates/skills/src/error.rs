@@ -110,6 +110,17 @@ pub enum SkillError {
         /// What is loaded.
         loaded: Vec<String>,
     },
+    /// Permission is needed for it, and is asked for when it is loaded.
+    #[error(
+        "Permission is needed for skill '{0}' before any of it is told. Use `{1}(\"{0}\")` first.",
+        safe(name), dialect.words().load
+    )]
+    LoadFirst {
+        /// Which.
+        name: String,
+        /// Whose words are used.
+        dialect: Dialect,
+    },
     /// Another skill has its name now.
     #[error(
         "Another skill is called '{0}' now, and the one that is loaded has no documents any more. \

@@ -36,6 +36,8 @@
 //! [`SkillSession::events`] sees. Applying them in order to a [`SkillState`] gives the same state. Limits are
 //! checked where deltas are applied, so that calls at the same time cannot exceed them together.
 //!
+//! [`prowess_catalog`] and [`prowess_permission`], whose types are used here, are re-exported.
+//!
 //! Text of a skill reaches a model only in a frame that it cannot close. There is no agent loop here, no
 //! model and no process; reading goes through [`SkillFiles`]. The feature `backend` reads skills from a
 //! `prowess_backend::Backend`.
@@ -64,6 +66,9 @@ mod state;
 mod stub;
 mod sync;
 mod tools;
+
+pub use prowess_catalog;
+pub use prowess_permission;
 
 pub use context::LoadedSection;
 pub use delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason};

@@ -91,12 +91,14 @@ impl SkillMetadata {
 /// The state's document.
 #[derive(Clone, Serialize, Deserialize)]
 struct Document {
-    #[serde(default = "first_version")]
-    version: u32,
+    /// Documents of other implementations have none.
+    #[serde(default)]
+    version: Option<u32>,
     #[serde(default)]
     skills_metadata: Vec<SkillMetadata>,
+    /// Without it a document is something else.
     #[serde(default)]
-    skills_loaded: Vec<String>,
+    skills_loaded: Option<Vec<String>>,
     #[serde(default)]
     skill_resources: BTreeMap<String, Vec<ResourceMetadata>>,
     #[serde(default)]
@@ -109,20 +111,15 @@ struct Document {
     frame_secret: Option<String>,
 }
 
-/// Documents of other implementations have no version.
-fn first_version() -> u32 {
-    1
-}
-
 impl From<SavedState> for Document {
     fn from(saved: SavedState) -> Self {
         let SavedState { metadata, state, secret, eager } = saved;
         let mut skill_resources = eager;
         skill_resources.extend(state.all_resources().clone());
         Self {
-            version: STATE_VERSION,
+            version: Some(STATE_VERSION),
             skills_metadata: metadata,
-            skills_loaded: state.names().map(str::to_owned).collect(),
+            skills_loaded: Some(state.names().map(str::to_owned).collect()),
             skill_resources,
             skill_docs: state.all_selections().clone(),
             skill_details: state.loaded().iter().map(|skill| (skill.name.clone(), skill.clone())).collect(),
@@ -137,12 +134,13 @@ impl From<SavedState> for Document {
 #[non_exhaustive]
 pub enum StateError {
     /// A later version of this crate wrote it.
-    #[error(
-        "the state has version {0}, and this program knows {STATE_VERSION}: update it, or begin a new session"
-    )]
+    #[error("the state has version {0}, and this program knows {STATE_VERSION}: update the program")]
     Newer(u32),
+    /// It is something else.
+    #[error("this is no state of a session: it has no `skills_loaded`")]
+    NotAState,
     /// The secret is not one.
-    #[error("`frame_secret` is not 32 hexadecimal digits: the state was damaged; begin a new session")]
+    #[error("`frame_secret` is not 32 hexadecimal digits: the state was damaged")]
     Secret,
 }
 
@@ -150,15 +148,16 @@ impl TryFrom<Document> for SavedState {
     type Error = StateError;
 
     fn try_from(document: Document) -> Result<Self, StateError> {
-        if document.version > STATE_VERSION {
-            return Err(StateError::Newer(document.version));
+        if let Some(newer) = document.version.filter(|version| *version > STATE_VERSION) {
+            return Err(StateError::Newer(newer));
         }
+        let names = document.skills_loaded.as_ref().ok_or(StateError::NotAState)?;
         let secret = match &document.frame_secret {
             Some(text) => Some(Secret::from_hex(text).ok_or(StateError::Secret)?),
             None => None,
         };
         let mut loaded: Vec<LoadedSkill> = Vec::new();
-        for name in &document.skills_loaded {
+        for name in names {
             // What is no name of a skill was never loaded.
             let is_name = SkillName::parse(name).is_ok_and(|parsed| parsed.as_str() == name);
             if !is_name || loaded.iter().any(|skill| skill.name == *name) {

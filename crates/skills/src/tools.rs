@@ -138,9 +138,19 @@ fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: ToolCal
         message: format!(
             "Tool '{}' is not in the allowed-tools list for the currently loaded skills. Allowed tools: {}. \
              If you believe this tool is necessary, explain your reasoning.",
-            shown(call.name),
+            shown(&called(call, &listed)),
             or_none(&listed)
         ),
+    }
+}
+
+/// A call in the words of a list: with its argument where the list has the tool with a scope.
+fn called(call: ToolCall<'_>, listed: &[String]) -> String {
+    match call.argument {
+        Some(argument) if listed.iter().any(|tool| tool.contains('(')) => {
+            format!("{}({argument})", call.name)
+        }
+        _ => call.name.to_owned(),
     }
 }
 

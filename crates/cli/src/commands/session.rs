@@ -54,7 +54,7 @@ struct Behaviour {
     #[arg(long, default_value = "deepagents", value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Dialect,
     /// How many skills may be loaded at once
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_LOADED_SKILLS)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_LOADED_SKILLS, value_parser = at_least_one)]
     max_skills: usize,
     /// How many tokens loaded skills may take together
     #[arg(long, value_name = "N")]
@@ -86,6 +86,9 @@ struct Files {
     /// Rules about what may be loaded, as TOML
     #[arg(long, value_name = "FILE")]
     permissions: Option<PathBuf>,
+    /// Also the rules for this agent, [agent.NAME.permission]
+    #[arg(long, value_name = "NAME", requires = "permissions")]
+    agent: Option<String>,
     /// Where to remember what was answered with "always"; else it is forgotten at the end
     #[arg(long, value_name = "FILE")]
     approvals: Option<PathBuf>,
@@ -95,7 +98,7 @@ struct Files {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let policy = policy(options.files.permissions.as_deref())?;
+    let policy = policy(&options.files)?;
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
     let skills = options.places.discover()?;
@@ -149,19 +152,32 @@ impl Behaviour {
 }
 
 /// The rules in a file, over the defaults.
-fn policy(path: Option<&Path>) -> Result<Policy> {
-    let Some(path) = path else { return Ok(Policy::new()) };
+fn policy(files: &Files) -> Result<Policy> {
+    let Some(path) = &files.permissions else { return Ok(Policy::new()) };
     let name = path.display().to_string();
     let text =
         std::fs::read_to_string(path).with_context(|| format!("the permissions {name} cannot be read"))?;
     let mut config = PermissionConfig::parse(&text, &name).map_err(|error| anyhow!("{error}"))?;
     for warning in &config.warnings {
-        writeln!(anstream::stderr(), "{}", shown(&warning.to_string()))?;
+        writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;
     }
     if let Some(home) = Surroundings::of_process().ok().and_then(|surroundings| surroundings.home) {
         config = config.expand_home(&home.to_string_lossy());
     }
-    Ok(Policy::new().with(Layer::User, config.rules))
+    let policy = Policy::new().with(Layer::User, config.rules);
+    let Some(agent) = &files.agent else { return Ok(policy) };
+    let rules = config.agents.get(agent).cloned();
+    let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", shown(agent)))?;
+    Ok(policy.with(Layer::Agent, rules))
+}
+
+/// A number of skills that lets something be loaded.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("with none, nothing could be loaded: give 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
 }
 
 /// Who asks, and remembers. Approvals in a file are of the working directory.

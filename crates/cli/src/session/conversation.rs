@@ -209,7 +209,9 @@ impl<'a> Conversation<'a> {
             Part::Note(match stale.why {
                 Staleness::Gone => format!("`{name}` is loaded, and not there any more."),
                 Staleness::Replaced => format!("`{name}` is loaded, and another skill has its name now."),
-                _ => format!("`{name}` is loaded, and not what it was."),
+                _ => format!(
+                    "`{name}` is loaded, and has changed: unload and load it to get what it says now."
+                ),
             })
         }));
         let data = Some(json!({ "diff": diff, "stale": stale }));

@@ -112,6 +112,8 @@ impl<'a> Front<'a> {
                     self.questions = None;
                     return Ok(());
                 }
+                // A comment of a script answers nothing.
+                Some(Line::Text(line)) if !self.input.is_keyboard() && is_aside(&line) => continue,
                 Some(Line::Text(line)) => line,
                 Some(Line::TooLong) => String::new(),
             };
@@ -245,4 +247,10 @@ impl<'a> Front<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a line of a script is blank or a comment.
+fn is_aside(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
 }

@@ -69,7 +69,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("loaded", "show what is loaded, and the room left"),
     ("history", "show the messages so far"),
     ("files PATH…", "bring files into play"),
-    ("compact [TOKENS]", "forget messages, show what is put back"),
+    ("compact [TOKENS]", "forget all messages but the last, show what is put back"),
     ("step", "end a model call (see --lifetime once)"),
     ("turn", "end the turn (see --lifetime turn)"),
     ("refresh", "look for skills again"),
@@ -91,7 +91,7 @@ pub(crate) fn parse(line: &str) -> Result<Option<Command>, String> {
     }
     let (word, rest) = split(line);
     let usage = || match COMMANDS.iter().find(|(usage, _)| split(usage).0 == word) {
-        Some((usage, _)) => format!("`{}` is not a command; write `{usage}`", echo(line)),
+        Some((usage, _)) => format!("`{}` cannot be done so; write `{usage}`", echo(line)),
         None => unknown(word),
     };
     let bare = |command| if rest.is_empty() { Ok(command) } else { Err(usage()) };
@@ -241,12 +241,12 @@ mod tests {
         for (line, told) in [
             ("lod pdf", "there is no command `lod`; did you mean `load`? `help` shows all"),
             ("zeppelin", "there is no command `zeppelin`; `help` shows all"),
-            ("load", "`load` is not a command; write `load NAME [ARGUMENTS…]`"),
-            ("turn now", "`turn now` is not a command; write `turn`"),
-            ("compact -1", "`compact -1` is not a command; write `compact [TOKENS]`"),
+            ("load", "`load` cannot be done so; write `load NAME [ARGUMENTS…]`"),
+            ("turn now", "`turn now` cannot be done so; write `turn`"),
+            ("compact -1", "`compact -1` cannot be done so; write `compact [TOKENS]`"),
             (
                 "select pdf add",
-                "`select pdf add` is not a command; write `select NAME add|replace|clear [DOC…|*]`",
+                "`select pdf add` cannot be done so; write `select NAME add|replace|clear [DOC…|*]`",
             ),
             ("files 'a", "`'a` has an open quote: close it with '"),
         ] {

@@ -60,7 +60,13 @@ pub(crate) async fn drive(
 }
 
 fn greeting(session: &SkillSession) -> String {
-    let skills = count(session.view().entries().len(), "skill");
+    let view = session.view();
+    let known = view.entries().len();
+    let denied = match view.catalog().entries().len() - known {
+        0 => String::new(),
+        denied => format!(" ({denied} more denied by rules)"),
+    };
+    let skills = count(known, "skill") + &denied;
     let loaded = match session.state().loaded().len() {
         0 => String::new(),
         loaded => format!(", {loaded} loaded"),

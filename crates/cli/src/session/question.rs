@@ -6,7 +6,7 @@ use super::line::echo;
 use crate::terminal::shown;
 
 /// What can be answered.
-pub(crate) const ANSWERS: &str = "y once, a always, n [REASON] no";
+pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]; y, a and n will do.";
 
 /// What a person has to know to answer.
 pub(crate) fn text(request: &Request) -> String {

@@ -303,3 +303,24 @@ async fn a_replaced_skill_is_put_back_with_its_own_resources() {
     assert!(!section.text.contains("old.py"));
     assert!(session.state().resources("a")[0].path.ends_with("new.py"));
 }
+
+/// A document that has changed and has no room either is not left behind as selected.
+#[tokio::test]
+async fn a_changed_document_without_room_is_no_longer_selected() {
+    let library = Library::of(&["kit"]).file("kit/notes.md", "Short.\n");
+    let session = library.session().await;
+    let answer = session.load("kit", None).await.unwrap().text;
+    session.select_documents("kit", SelectMode::Add, Choice::All).await.unwrap();
+    let restored = library.builder().restore(session.save()).start().await;
+    library.write("kit/notes.md", "word ".repeat(2_000));
+    let section = restored.put_back([answer.as_str()], Some(200)).await;
+    assert!(
+        section.text.contains("Document 'notes.md' of skill 'kit' is no longer in context"),
+        "{}",
+        section.text
+    );
+    assert!(restored.state().selection("kit").is_none());
+    let mut replayed = prowess_skills::SkillState::clone(&session.state());
+    replayed.replay(&section.deltas).unwrap();
+    assert_eq!(replayed, *restored.state());
+}

@@ -188,7 +188,7 @@ async fn documents_are_listed_after_the_gate() {
     let library = Library::of(&["a"]).file("a/plans.md", "");
     let broker = Broker::in_memory();
     let session = session(&library, &broker).await;
-    assert!(matches!(session.list_documents("a").await, Err(SkillError::NotLoaded { .. })));
+    assert!(matches!(session.list_documents("a").await, Err(SkillError::LoadFirst { .. })));
     load_with(&session, &broker, "a", Reply::Once).await.unwrap();
     assert_eq!(session.list_documents("a").await.unwrap().text, r#"["plans.md"]"#);
 }

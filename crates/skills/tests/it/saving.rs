@@ -75,11 +75,14 @@ async fn what_another_implementation_saved_is_understood() {
 
 #[test]
 fn what_cannot_be_understood_is_refused() {
-    let newer = restored(&json!({"version": STATE_VERSION + 1})).unwrap_err();
-    assert_eq!(newer, "the state has version 2, and this program knows 1: update it, or begin a new session");
-    let damaged = restored(&json!({"version": 1, "frame_secret": "zz"})).unwrap_err();
-    assert!(damaged.contains("begin a new session"), "{damaged}");
-    assert!(restored(&json!({"version": "one"})).is_err());
+    let newer = restored(&json!({"version": STATE_VERSION + 1, "skills_loaded": []})).unwrap_err();
+    assert_eq!(newer, "the state has version 2, and this program knows 1: update the program");
+    let damaged = restored(&json!({"skills_loaded": [], "frame_secret": "zz"})).unwrap_err();
+    assert!(damaged.contains("the state was damaged"), "{damaged}");
+    for other in [json!({}), json!([]), json!({"name": "a-package", "version": 1}), json!({"version": "one"})]
+    {
+        assert!(restored(&other).is_err(), "{other}");
+    }
 }
 
 /// One agent's session has nothing of another's, though both share a catalog.
