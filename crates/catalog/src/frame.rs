@@ -126,6 +126,9 @@ fn read_frame(text: &str, secret: &[u8]) -> Option<Framed> {
     // Values are never written with quotes or angle brackets inside: those are escaped.
     let (name, attributes) = head.split_once('"')?;
     let (tag, _) = attributes.split_once(">\n")?;
+    if [name, tag].iter().any(|part| part.contains(['<', '\n'])) {
+        return None;
+    }
     let rest = &text[OPENING.len() + name.len() + 1 + tag.len() + 2..];
     let given = tag.rsplit_once(NONCE)?.1.strip_suffix('"')?;
     let closing = format!("</skill nonce=\"{given}\">");

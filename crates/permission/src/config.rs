@@ -11,6 +11,8 @@ use crate::{Decision, Kind, Pattern, Rule};
 
 /// The largest configuration that is read, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
+/// How many warnings are kept of one document.
+const MAX_WARNINGS: usize = 20;
 
 /// The rules of one configuration file, in the order in which they stand in it.
 ///
@@ -213,7 +215,9 @@ impl Reader<'_> {
             && let Some(known) = did_you_mean(text, Kind::KNOWN)
         {
             let message = format!("`{text}` is not a kind that is built in; did you mean `{known}`?");
-            self.warnings.push(Problem { at, message });
+            if self.warnings.len() < MAX_WARNINGS {
+                self.warnings.push(Problem { at, message });
+            }
         }
         Some(Pattern::compile(text))
     }

@@ -12,6 +12,8 @@ use crate::shape::Shape;
 /// The longest pattern with a wildcard in it, in characters. Matching takes at most as many steps as
 /// the lengths of pattern and subject multiplied, and this bounds the one that is kept.
 pub const MAX_WILDCARD_CHARS: usize = 4096;
+/// The most wildcards of one pattern.
+pub const MAX_WILDCARDS: usize = 64;
 
 /// A text with wildcards, matched against the whole of a subject.
 ///
@@ -42,9 +44,15 @@ impl Pattern {
     /// A pattern from text. Every text is one, unless it has wildcards and more than
     /// [`MAX_WILDCARD_CHARS`] characters.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
+        // Counted before anything is made of them.
+        let wildcards = text.bytes().filter(|byte| matches!(byte, b'*' | b'?')).count();
+        let escaped = text.matches("\\*").count() + text.matches("\\?").count();
+        if wildcards.saturating_sub(escaped) > MAX_WILDCARDS {
+            return Err(PatternError::TooManyWildcards);
+        }
         let pattern = Self::compile(text);
         if pattern.shape.is_wild() && text.chars().count() > MAX_WILDCARD_CHARS {
-            return Err(PatternError { chars: text.chars().count() });
+            return Err(PatternError::TooLong { chars: text.chars().count() });
         }
         Ok(pattern)
     }
@@ -152,13 +160,21 @@ impl From<Pattern> for String {
     }
 }
 
-/// A pattern with wildcards that is too long to be matched against everything.
+/// A pattern that would be too much work to match against everything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a pattern with wildcards has at most {MAX_WILDCARD_CHARS} characters, and this one has {chars}; shorten it"
-)]
-pub struct PatternError {
-    chars: usize,
+#[non_exhaustive]
+pub enum PatternError {
+    /// It has wildcards, and is too long.
+    #[error(
+        "a pattern with wildcards has at most {MAX_WILDCARD_CHARS} characters, and this one has {chars}; shorten it"
+    )]
+    TooLong {
+        /// How many characters it has.
+        chars: usize,
+    },
+    /// It has too many wildcards.
+    #[error("a pattern has at most {MAX_WILDCARDS} wildcards; use fewer")]
+    TooManyWildcards,
 }
 
 #[cfg(test)]
@@ -220,16 +236,21 @@ mod tests {
     #[test]
     fn only_wildcards_make_a_long_pattern_too_long() {
         assert!(Pattern::parse(&"a".repeat(1 << 20)).is_ok());
-        assert!(Pattern::parse(&"a*".repeat(2048)).is_ok());
-        assert!(Pattern::parse(&"a*".repeat(2049)).is_err());
+        let long = |chars: usize| format!("{}*", "a".repeat(chars - 1));
+        assert!(Pattern::parse(&long(MAX_WILDCARD_CHARS)).is_ok());
+        assert!(Pattern::parse(&long(MAX_WILDCARD_CHARS + 1)).is_err());
+        assert!(Pattern::parse(&"a*".repeat(MAX_WILDCARDS)).is_ok());
+        assert!(Pattern::parse(&"a*".repeat(MAX_WILDCARDS + 1)).is_err());
         let long = Pattern::literal(&"*".repeat(1 << 16));
         assert!(Pattern::parse(long.as_str()).is_ok(), "what is recorded can be read back");
     }
 
     #[test]
     fn a_hostile_pattern_is_done_in_the_product_of_the_lengths() {
-        let pattern = Pattern::parse(&"*a".repeat(2000)).unwrap();
+        let pattern = Pattern::compile(&"*a".repeat(2000));
         assert!(!pattern.matches(&"b".repeat(10_000)));
         assert!(!pattern.matches(&format!("{}b", "a".repeat(10_000))));
+        let pattern = Pattern::compile(&format!("*{}b*", "?".repeat(4_000)));
+        assert!(!pattern.matches(&"a".repeat(1 << 20)));
     }
 }

@@ -159,6 +159,11 @@ fn tokens(text: &str) -> Vec<Token> {
         let token = match c {
             '*' if tokens.last() == Some(&Token::Many) => continue,
             '*' => Token::Many,
+            // `*?` says what `?*` does, which takes no going back.
+            '?' if tokens.last() == Some(&Token::Many) => {
+                tokens.insert(tokens.len() - 1, Token::One);
+                continue;
+            }
             '?' => Token::One,
             '\\' => Token::Char(chars.next_if(|next| matches!(next, '*' | '?' | '\\')).unwrap_or('\\')),
             c => Token::Char(c),

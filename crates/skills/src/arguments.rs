@@ -10,6 +10,10 @@ pub(crate) const MAX_EXPANDED: usize = MAX_MANIFEST as usize;
 const DIRECTORY: [&str; 2] = ["${SKILL_DIR}", "${CLAUDE_SKILL_DIR}"];
 const ARGUMENTS: &str = "$ARGUMENTS";
 
+/// How many names of arguments count, and the longest number that one is given by.
+const MAX_NAMES: usize = 64;
+const MAX_DIGITS: usize = 9;
+
 /// The text would grow beyond [`MAX_EXPANDED`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Overgrown;
@@ -28,8 +32,11 @@ pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<S
             || !extensions.arguments.is_empty()
             || mentions_arguments(body));
     let words = given.map(split_words).unwrap_or_default();
-    let arguments =
-        Arguments { whole: given.unwrap_or_default(), words: &words, names: &extensions.arguments };
+    let arguments = Arguments {
+        whole: given.unwrap_or_default(),
+        words: &words,
+        names: &extensions.arguments[..extensions.arguments.len().min(MAX_NAMES)],
+    };
 
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
@@ -83,8 +90,11 @@ impl Arguments<'_> {
         let (name, after) = name.split_at(length);
         if name == "ARGUMENTS" {
             // `$ARGUMENTS[0]` is the first word.
-            let index = after.strip_prefix('[').and_then(|index| index.split_once(']'));
-            let index = index.and_then(|(index, _)| Some((index.len() + 2, index.parse::<usize>().ok()?)));
+            let index = after.strip_prefix('[').and_then(|index| {
+                let digits = index.bytes().take(MAX_DIGITS).take_while(u8::is_ascii_digit).count();
+                let closes = index[digits..].starts_with(']');
+                Some((digits + 2, index[..digits].parse::<usize>().ok().filter(|_| closes)?))
+            });
             return Some(match index {
                 Some((brackets, index)) => (1 + length + brackets, self.word(index)),
                 None => (1 + length, self.whole),

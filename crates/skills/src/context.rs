@@ -7,7 +7,7 @@ use prowess_catalog::{Frame, SkillEntry};
 use prowess_permission::Kind;
 
 use crate::delta::{LoadedSkill, SelectedDocument, SkillDelta, UnloadReason};
-use crate::error::safe;
+use crate::error::{argument, safe};
 use crate::options::Placement;
 use crate::refresh::told;
 use crate::render::{self, FramedText};
@@ -188,13 +188,15 @@ impl SkillSession {
         }
         let depth = self.options().resource_depth;
         let resources = told(entry, &self.files().resources(entry, depth).await);
-        let now = LoadedSkill { lifetime: skill.lifetime, ..self.loaded_skill(&text, arguments, &framed) };
+        let loaded = self.loaded_skill(&text, arguments, &framed, &heading, &resources);
+        let now = LoadedSkill { lifetime: skill.lifetime, ..loaded };
         let delta = SkillDelta::Reloaded { skill: now, resources: resources.clone() };
         match self.commit_with(std::slice::from_ref(&delta), Some(kept)) {
             Ok(_) => deltas.push(delta),
             Err(rejected) if rejected.conflict == Conflict::OverBudget => {
                 let budget = self.options().budgets.max_loaded_tokens.unwrap_or(usize::MAX);
-                return Err(Dropped::NoRoom { tokens: self.options().tokens.count(&framed.text), budget });
+                let tokens = self.options().tokens.count(&framed.text);
+                return Err(Dropped::NoRoom { tokens, budget });
             }
             Err(_) => return Err(Dropped::Raced),
         }
@@ -314,8 +316,8 @@ impl SkillSession {
 
     fn dropped_notice(&self, name: &str, dropped: Dropped) -> String {
         let load = self.options().dialect.words().load;
+        let again = format!("Use `{load}(\"{}\")` if you need it again.", argument(name));
         let name = safe(name);
-        let again = format!("Use `{load}(\"{name}\")` if you need it again.");
         match dropped {
             Dropped::NoRoom { tokens, budget } => format!(
                 "Skill '{name}' was unloaded: its text takes {tokens} tokens, which no longer fit into the \

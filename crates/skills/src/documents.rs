@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use prowess_catalog::SkillEntry;
+use prowess_catalog::{Location, SkillEntry};
 use prowess_permission::{Decision, Kind, Request};
 use serde_json::json;
 
-use crate::delta::{SelectMode, SelectedDocument, SkillDelta};
+use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
 use crate::error::{SkillError, or_none, safe};
 use crate::options::Placement;
 use crate::render::{self, FramedText};
 use crate::session::{Answer, LoadedText, SkillSession};
 
-/// The most text of documents that one skill has in context.
+/// The most text of documents that one skill has in context, unless the host says otherwise.
 pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 
 /// Which documents.
@@ -36,6 +36,8 @@ impl Default for Choice {
 pub(crate) struct Chosen {
     pub(crate) delta: SkillDelta,
     pub(crate) texts: BTreeMap<String, Arc<FramedText>>,
+    /// Where the skill is whose documents they are.
+    location: Location,
     /// What was left out, and why.
     notes: Vec<String>,
     /// The paths, in order.
@@ -53,9 +55,12 @@ impl SkillSession {
     pub async fn list_documents(&self, name: &str) -> Result<Answer, SkillError> {
         let entry = self.visible_to_model(name)?;
         let gate = self.permissions().policy().evaluate(&Request::new(Kind::SKILL, name)).decision;
-        let state = self.state();
-        if gate != Decision::Allow && state.get(name).is_none() {
-            return Err(SkillError::LoadFirst { name: name.to_owned(), dialect: self.options().dialect });
+        match self.state().get(name) {
+            Some(loaded) => self.check_loaded(loaded, &entry)?,
+            None if gate != Decision::Allow => {
+                return Err(SkillError::LoadFirst { name: name.to_owned(), dialect: self.options().dialect });
+            }
+            None => {}
         }
         let documents = self.files().documents(&entry).await;
         let paths: Vec<&str> = documents.files.iter().map(|document| document.path.as_str()).collect();
@@ -67,7 +72,9 @@ impl SkillSession {
                 "Failed to list documents for skill '{name}': {diagnostic}"
             );
         }
-        Ok(Answer { text: data.to_string(), deltas: Vec::new(), data: Some(data) })
+        // The same JSON, with nothing in it that could pass for markup.
+        let text = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
+        Ok(Answer { text, deltas: Vec::new(), data: Some(data) })
     }
 
     /// Chooses which documents of a loaded skill are in context with it.
@@ -87,6 +94,13 @@ impl SkillSession {
     }
 
     pub(crate) fn finish_selection(&self, name: &str, chosen: Chosen) -> Result<Answer, SkillError> {
+        // A rule may have come since they were read, or another skill of the name.
+        let entry = self.visible_to_model(name)?;
+        if self.state().get(name).is_some_and(|loaded| loaded.location != chosen.location)
+            || entry.skill.location != chosen.location
+        {
+            return Err(SkillError::Replaced { name: name.to_owned(), dialect: self.options().dialect });
+        }
         let text = self.selection_text(name, &chosen);
         let deltas = vec![chosen.delta];
         let kept = LoadedText { documents: chosen.texts, ..LoadedText::default() };
@@ -105,12 +119,22 @@ impl SkillSession {
         let entry = self.visible_to_model(name)?;
         let state = self.state();
         let Some(loaded) = state.get(name) else { return Err(self.not_loaded(name)) };
-        if entry.skill.location != loaded.location {
-            let dialect = self.options().dialect;
-            return Err(SkillError::Replaced { name: name.to_owned(), dialect });
-        }
+        self.check_loaded(loaded, &entry)?;
         let before = if mode == SelectMode::Add { state.documents(name) } else { &[] };
         self.chosen(&entry, mode, choice, before).await
+    }
+
+    /// Whether what the catalog has is what was loaded, and was read when it was.
+    fn check_loaded(&self, loaded: &LoadedSkill, entry: &SkillEntry) -> Result<(), SkillError> {
+        let (name, dialect) = (loaded.name.clone(), self.options().dialect);
+        if entry.skill.location != loaded.location {
+            return Err(SkillError::Replaced { name, dialect });
+        }
+        // Another implementation's state has only the name: nobody here has seen the text.
+        if loaded.nonce.is_empty() {
+            return Err(SkillError::LoadFirst { name, dialect });
+        }
+        Ok(())
     }
 
     fn not_loaded(&self, name: &str) -> SkillError {
@@ -132,10 +156,12 @@ impl SkillSession {
             SelectMode::Clear => Vec::new(),
             SelectMode::Add | SelectMode::Replace => self.wanted(entry, choice).await?,
         };
+        let most = self.options().budgets.max_document_bytes;
         let (mut texts, mut notes, mut paths) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (mut selected, mut left_out) = (Vec::new(), Vec::new());
         let stays = |document: &&SelectedDocument| !wanted.contains(&document.path);
-        let mut bytes: usize = before.iter().filter(stays).map(|document| document.bytes).sum();
+        let mut bytes =
+            before.iter().filter(stays).fold(0_usize, |sum, found| sum.saturating_add(found.bytes));
         for path in wanted {
             let read = match self.files().document(entry, &path).await {
                 Ok(read) => read,
@@ -146,7 +172,7 @@ impl SkillSession {
                 }
                 Err(error) => return Err(SkillError::Document { name: name.to_owned(), error }),
             };
-            if bytes + read.text.len() > MAX_CHOSEN_BYTES {
+            if bytes.saturating_add(read.text.len()) > most {
                 left_out.push(path);
                 continue;
             }
@@ -162,15 +188,15 @@ impl SkillSession {
         }
         if !left_out.is_empty() {
             if !all {
-                return Err(SkillError::TooManyDocuments { name: name.to_owned(), left_out });
+                return Err(SkillError::TooManyDocuments { name: name.to_owned(), most, left_out });
             }
             notes.push(format!(
-                "Left out, because a skill may have {MAX_CHOSEN_BYTES} bytes of documents in context: {}.",
+                "Left out, because a skill may have {most} bytes of documents in context: {}.",
                 or_none(&left_out)
             ));
         }
         let delta = SkillDelta::Selected { name: name.to_owned(), mode, all, documents: selected };
-        Ok(Chosen { delta, texts, notes, paths })
+        Ok(Chosen { delta, texts, location: entry.skill.location.clone(), notes, paths })
     }
 
     /// What state keeps of a document in its frame.

@@ -4,11 +4,12 @@ use prowess_catalog::{DocumentError, ReadError, code_text};
 use prowess_permission::Refusal;
 
 use crate::dialect::Dialect;
-use crate::documents::MAX_CHOSEN_BYTES;
 use crate::load::Over;
 
 /// How many names an answer lists before it only counts the rest.
 pub(crate) const MAX_NAMES: usize = 100;
+/// How many names that a model made up are repeated to it.
+const MAX_ASKED: usize = 10;
 /// How much of what a model made up is repeated to it.
 const MAX_ECHO: usize = 200;
 
@@ -88,7 +89,7 @@ pub enum SkillError {
         line: String,
     },
     /// Its document cannot be read.
-    #[error(transparent)]
+    #[error("{}", safe(&.0.to_string()))]
     Read(#[from] ReadError),
     /// With its arguments and paths put in, the text is longer than a document may be.
     #[error(
@@ -112,8 +113,8 @@ pub enum SkillError {
     },
     /// Permission is needed for it, and is asked for when it is loaded.
     #[error(
-        "Permission is needed for skill '{0}' before any of it is told. Use `{1}(\"{0}\")` first.",
-        safe(name), dialect.words().load
+        "Permission is needed for skill '{0}' before any of it is told. Use `{1}(\"{2}\")` first.",
+        safe(name), dialect.words().load, argument(name)
     )]
     LoadFirst {
         /// Which.
@@ -124,8 +125,8 @@ pub enum SkillError {
     /// Another skill has its name now.
     #[error(
         "Another skill is called '{0}' now, and the one that is loaded has no documents any more. \
-         Use `{1}(\"{0}\")` and `{2}(\"{0}\")` to work with the new one.",
-        safe(name), dialect.words().unload, dialect.words().load
+         Use `{1}(\"{3}\")` and `{2}(\"{3}\")` to work with the new one.",
+        safe(name), dialect.words().unload, dialect.words().load, argument(name)
     )]
     Replaced {
         /// Which.
@@ -137,7 +138,7 @@ pub enum SkillError {
     #[error(
         "Skill '{}' has no document {}. Its documents: {}.",
         safe(name),
-        asked.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>().join(", "),
+        asked.iter().take(MAX_ASKED).map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>().join(", "),
         or_none(available)
     )]
     NoSuchDocument {
@@ -150,7 +151,7 @@ pub enum SkillError {
     },
     /// More text of documents than one skill may have in context.
     #[error(
-        "Skill '{}' may have {MAX_CHOSEN_BYTES} bytes of documents in context, which leaves no room for: {}. \
+        "Skill '{}' may have {most} bytes of documents in context, which leaves no room for: {}. \
          Select fewer, or clear the selection first.",
         safe(name),
         or_none(left_out)
@@ -158,6 +159,8 @@ pub enum SkillError {
     TooManyDocuments {
         /// Whose documents.
         name: String,
+        /// How many bytes it may have.
+        most: usize,
         /// Those that have no room.
         left_out: Vec<String>,
     },
@@ -201,7 +204,12 @@ pub(crate) fn safe(text: &str) -> String {
     code_text(text)
 }
 
-/// The same, and short: for what a model made up.
+/// A name as it may stand between double quotes in a call that a model is told to make.
+pub(crate) fn argument(name: &str) -> String {
+    safe(name).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Text of strangers, and short: for what a model made up.
 pub(crate) fn shown(text: &str) -> String {
     let line = safe(text);
     match line.char_indices().nth(MAX_ECHO) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{SkillEntry, SkillText};
+use prowess_catalog::{SkillEntry, SkillText, one_line};
 use prowess_permission::{Decision, Kind, Request};
 use serde_json::json;
 
@@ -24,7 +24,7 @@ impl SkillSession {
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
         // An answer to a question without a digest is not to be remembered.
         let plain = Request::new(Kind::SKILL, name)
-            .titled(format!("load skill '{name}' from {}", entry.skill.location))
+            .titled(format!("load the skill in {}: '{name}'", one_line(entry.skill.location.directory())))
             .always([]);
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             self.permissions().request(plain).await.map_err(refused)?;

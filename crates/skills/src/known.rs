@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use globset::{GlobBuilder, GlobMatcher};
-use prowess_catalog::{Catalog, CatalogView, SkillEntry};
+use globset::{GlobBuilder, GlobSet};
+use prowess_catalog::{Catalog, CatalogView, SkillEntry, one_line};
 use prowess_permission::{Kind, Permissions, Policy};
 
 use crate::delta::SkillDelta;
@@ -23,7 +23,7 @@ pub(crate) struct Known {
     policy: Policy,
     /// Whether some skills are listed only once a file of theirs is in play.
     has_paths: bool,
-    patterns: OnceLock<Vec<(String, Vec<GlobMatcher>)>>,
+    patterns: OnceLock<Vec<(String, Vec<GlobSet>)>>,
 }
 
 /// Whose a file is, for tools that read files.
@@ -59,7 +59,7 @@ impl Known {
     }
 
     /// The patterns of every skill that has some.
-    fn patterns(&self) -> &[(String, Vec<GlobMatcher>)] {
+    fn patterns(&self) -> &[(String, Vec<GlobSet>)] {
         self.patterns.get_or_init(|| {
             let mut room = MAX_ALL_PATTERNS;
             let entries = self.view.entries().iter().filter(|entry| !entry.skill.extensions.paths.is_empty());
@@ -100,9 +100,11 @@ impl SkillSession {
     /// path is one where the skills live, without `.` and `..` in it.
     pub fn owner_of(&self, path: &str) -> Owner {
         let known = self.known();
+        let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let path: Vec<String> = parts(path);
         let owns = |entry: &&Arc<SkillEntry>| {
-            let below = path.strip_prefix(entry.skill.location.directory());
-            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+            let directory: Vec<String> = parts(entry.skill.location.directory());
+            path.starts_with(&directory)
         };
         let catalog = known.view.catalog();
         let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
@@ -141,7 +143,7 @@ fn is_offered(entry: &SkillEntry, state: &SkillState) -> bool {
 }
 
 /// What `pattern` matches. One without a slash is about names in any directory.
-fn matcher(skill: &str, pattern: &str) -> Option<GlobMatcher> {
+fn matcher(skill: &str, pattern: &str) -> Option<GlobSet> {
     let pattern = pattern.trim_start_matches("./");
     if pattern.chars().count() > MAX_PATTERN_CHARS {
         tracing::warn!(
@@ -151,12 +153,17 @@ fn matcher(skill: &str, pattern: &str) -> Option<GlobMatcher> {
         return None;
     }
     let anywhere = if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") };
-    match GlobBuilder::new(&anywhere).literal_separator(true).build() {
-        Ok(glob) => Some(glob.compile_matcher()),
+    // A set can say that it cannot be compiled; a single matcher would panic.
+    let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
+    let compiled = glob.and_then(|glob| GlobSet::builder().add(glob).build());
+    match compiled {
+        Ok(matcher) => Some(matcher),
         Err(error) => {
+            let (pattern, error) = (one_line(pattern), error.to_string());
+            let error = one_line(&error);
             tracing::warn!(
                 skill,
-                pattern,
+                %pattern,
                 %error,
                 "Skill '{skill}' has a pattern in `paths` that is none, and is passed over"
             );

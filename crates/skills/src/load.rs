@@ -123,12 +123,9 @@ impl SkillSession {
     ) -> Result<Fresh, SkillError> {
         let dialect = self.options().dialect;
         let framed = render::instructions(entry, text, arguments, dialect, self.secret())?;
-        Ok(Fresh {
-            skill: self.loaded_skill(text, arguments, &framed),
-            resources,
-            heading: render::heading(entry, dialect),
-            instructions: Arc::new(framed),
-        })
+        let heading = render::heading(entry, dialect);
+        let skill = self.loaded_skill(text, arguments, &framed, &heading, &resources);
+        Ok(Fresh { skill, resources, heading, instructions: Arc::new(framed) })
     }
 
     /// The document, unless the gate has read it, and its resources, unless they are known.
@@ -239,6 +236,11 @@ impl SkillSession {
                     dialect,
                 }
             }
+            Conflict::TooManyDocuments => {
+                let left_out = deltas.iter().flat_map(documents_of).collect();
+                let most = self.options().budgets.max_document_bytes;
+                SkillError::TooManyDocuments { name, most, left_out }
+            }
             Conflict::NotLoaded | Conflict::AlreadyLoaded | Conflict::Outdated => {
                 SkillError::NotLoaded { name, loaded: state.names().map(str::to_owned).collect() }
             }
@@ -250,12 +252,16 @@ impl SkillSession {
         text: &SkillText,
         arguments: Option<&str>,
         framed: &FramedText,
+        heading: &str,
+        resources: &[ResourceMetadata],
     ) -> LoadedSkill {
+        let count = |text: &str| self.options().tokens.count(text);
+        let summary = render::resource_summary(resources);
         LoadedSkill {
             name: text.skill.name.to_string(),
             location: text.skill.location.clone(),
             digest: text.digest,
-            tokens: self.options().tokens.count(&framed.text),
+            tokens: count(heading) + count(&framed.text) + count(&summary),
             nonce: framed.nonce.clone(),
             lifetime: self.options().lifetime,
             allowed_tools: text.skill.allowed_tools.clone(),
@@ -354,6 +360,13 @@ pub enum Over {
 fn already_loaded(name: &str) -> Answer {
     let text = format!("Skill '{}' is already loaded. Its instructions are already active.", safe(name));
     Answer { text, ..Answer::default() }
+}
+
+fn documents_of(delta: &SkillDelta) -> Vec<String> {
+    match delta {
+        SkillDelta::Selected { documents, .. } => documents.iter().map(|found| found.path.clone()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn tokens_of(delta: &SkillDelta) -> usize {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prowess_catalog::{ManualSkills, SectionTemplate, estimate_tokens};
 
 use crate::dialect::Dialect;
+use crate::documents::MAX_CHOSEN_BYTES;
 use crate::tools::{AllowedTools, ToolNames};
 
 /// How many skills may be loaded at once, unless the host says otherwise.
@@ -19,18 +20,20 @@ pub struct Budgets {
     pub max_loaded_skills: usize,
     /// The most tokens of instructions and documents together; no limit when `None`.
     pub max_loaded_tokens: Option<usize>,
+    /// The most bytes of documents that one skill has in context.
+    pub max_document_bytes: usize,
 }
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self { max_loaded_skills: DEFAULT_MAX_LOADED_SKILLS, max_loaded_tokens: None }
+        Self::new(DEFAULT_MAX_LOADED_SKILLS, None)
     }
 }
 
 impl Budgets {
     /// A budget of `max_loaded_skills`, and of tokens if there is a limit.
     pub fn new(max_loaded_skills: usize, max_loaded_tokens: Option<usize>) -> Self {
-        Self { max_loaded_skills, max_loaded_tokens }
+        Self { max_loaded_skills, max_loaded_tokens, max_document_bytes: MAX_CHOSEN_BYTES }
     }
 }
 

@@ -7,7 +7,7 @@ use prowess_catalog::{Activation, CatalogView, OverviewOptions, Rendered, Resour
 use crate::context::LoadedSection;
 use crate::delta::ResourceMetadata;
 use crate::dialect::ToolSpec;
-use crate::error::safe;
+use crate::error::{argument, safe};
 use crate::event::{Stale, Staleness};
 use crate::known::Known;
 use crate::options::Guidance;
@@ -100,21 +100,21 @@ impl SkillSession {
     }
 
     fn stale_notice(&self, stale: &Stale) -> String {
-        let name = safe(&stale.name);
+        let (name, quoted) = (safe(&stale.name), argument(&stale.name));
         let words = self.options().dialect.words();
         let (load, unload) = (words.load, words.unload);
         match stale.why {
             Staleness::Gone => format!(
-                "The loaded skill '{name}' is no longer available. Use `{unload}(\"{name}\")` when you are done \
-                 with it."
+                "The loaded skill '{name}' is no longer available. Use `{unload}(\"{quoted}\")` when you are \
+                 done with it."
             ),
             Staleness::Replaced => format!(
-                "Another skill is called '{name}' now. Use `{unload}(\"{name}\")` and `{load}(\"{name}\")` to \
-                 work with that one."
+                "Another skill is called '{name}' now. Use `{unload}(\"{quoted}\")` and \
+                 `{load}(\"{quoted}\")` to work with that one."
             ),
             Staleness::Changed => format!(
-                "The loaded skill '{name}' has been changed since. Use `{unload}(\"{name}\")` and \
-                 `{load}(\"{name}\")` to read it again."
+                "The loaded skill '{name}' has been changed since. Use `{unload}(\"{quoted}\")` and \
+                 `{load}(\"{quoted}\")` to read it again."
             ),
         }
     }

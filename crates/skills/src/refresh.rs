@@ -30,8 +30,13 @@ impl SkillSession {
             let mut shared = self.lock();
             let shared = &mut *shared;
             let older = std::mem::replace(&mut shared.known, newer);
-            let diff = older.view.catalog().diff(catalog);
+            let mut diff = older.view.catalog().diff(catalog);
             shared.forget(&diff);
+            // What is denied is not told about, coming or going.
+            let is_known = |known: &Known, name: &String| known.view.get(name).is_some();
+            diff.added.retain(|name| is_known(&shared.known, name));
+            diff.changed.retain(|name| is_known(&shared.known, name));
+            diff.removed.retain(|name| is_known(&older, name));
             let refreshed = Refreshed { stale: shared.stale(), diff };
             if !refreshed.diff.is_empty() {
                 let Refreshed { diff, stale } = refreshed.clone();

@@ -157,16 +157,17 @@ impl TryFrom<Document> for SavedState {
             None => None,
         };
         let mut loaded: Vec<LoadedSkill> = Vec::new();
+        let mut seen = BTreeSet::new();
         for name in names {
             // What is no name of a skill was never loaded.
             let is_name = SkillName::parse(name).is_ok_and(|parsed| parsed.as_str() == name);
-            if !is_name || loaded.iter().any(|skill| skill.name == *name) {
+            if !is_name || !seen.insert(name) {
                 continue;
             }
             let details = document.skill_details.get(name).filter(|details| details.name == *name);
             loaded.push(details.cloned().unwrap_or_else(|| without_details(name, &document)));
         }
-        let is_loaded = |name: &String| loaded.iter().any(|skill| skill.name == *name);
+        let is_loaded = |name: &String| seen.contains(name);
         let (resources, eager) = document.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
         let documents = document.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
         let state = SkillState::from_parts(loaded, resources, documents, document.skills_offered);

@@ -110,7 +110,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Goes on where a session was saved.
+    /// Goes on where a session was saved. If more was loaded than the budget of skills allows now, what was
+    /// loaded first is unloaded. A state is trusted as the session that saved it was: keep it where strangers
+    /// cannot write.
     pub fn restore(mut self, saved: SavedState) -> Self {
         self.saved = Some(saved);
         self
@@ -119,7 +121,8 @@ impl SessionBuilder {
     /// The session. With eager discovery it looks for the resources of all skills first.
     pub async fn start(self) -> SkillSession {
         let Self { catalog, options, files, permissions, secret, saved } = self;
-        let (state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
+        let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
+        state.keep_last(options.budgets.max_loaded_skills);
         let shared = Shared {
             known: Arc::new(Known::new(&catalog, &permissions)),
             state: Arc::new(state),
@@ -175,12 +178,10 @@ impl SkillSession {
         let known = self.known();
         let metadata = SkillMetadata::of_view(&known.view);
         let shared = self.lock();
-        SavedState {
-            metadata,
-            state: SkillState::clone(&shared.state),
-            secret: Some(self.0.secret.clone()),
-            eager: BTreeMap::clone(&shared.resources),
-        }
+        let mut eager = BTreeMap::clone(&shared.resources);
+        eager.retain(|name, _| known.view.get(name).is_some());
+        let state = SkillState::clone(&shared.state);
+        SavedState { metadata, state, secret: Some(self.0.secret.clone()), eager }
     }
 
     /// Every change from now on.

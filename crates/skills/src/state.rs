@@ -17,6 +17,15 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Whether it may take the place of `before`. What has no more bytes than before always may.
+    fn fits(&self, before: &Self, budgets: &Budgets) -> Result<(), Conflict> {
+        let bytes = |selection: &Self| {
+            selection.documents.iter().fold(0_usize, |sum, document| sum.saturating_add(document.bytes))
+        };
+        let is_over = bytes(self) > budgets.max_document_bytes && bytes(self) > bytes(before);
+        if is_over { Err(Conflict::TooManyDocuments) } else { Ok(()) }
+    }
+
     /// The tokens of all of them.
     pub fn tokens(&self) -> usize {
         self.documents.iter().fold(0, |sum, document| sum.saturating_add(document.tokens))
@@ -51,6 +60,8 @@ pub enum Conflict {
     LimitReached,
     /// The text does not fit into the budget.
     OverBudget,
+    /// One skill would have more bytes of documents in context than it may.
+    TooManyDocuments,
     /// What it is about has changed meanwhile, or has happened already.
     Outdated,
 }
@@ -149,6 +160,7 @@ impl SkillState {
                 self.get(name).ok_or(Conflict::NotLoaded)?;
                 let before = self.documents.get(name).cloned().unwrap_or_default();
                 let after = selected(&before, *mode, *all, documents);
+                after.fits(&before, budgets)?;
                 self.fits(after.tokens(), before.tokens(), budgets)?;
                 self.put_selection(name, after);
             }
@@ -160,7 +172,9 @@ impl SkillState {
                     Some(document) => {
                         let freed = selection.documents[at].tokens;
                         self.fits(document.tokens, freed, budgets)?;
+                        let before = selection.clone();
                         selection.documents[at] = document.clone();
+                        selection.fits(&before, budgets)?;
                     }
                     None => {
                         selection.documents.remove(at);
@@ -184,7 +198,8 @@ impl SkillState {
     ///
     /// The first one that does not follow from those before it.
     pub fn replay<'a>(&mut self, deltas: impl IntoIterator<Item = &'a SkillDelta>) -> Result<(), Conflict> {
-        let boundless = Budgets::new(usize::MAX, None);
+        let mut boundless = Budgets::new(usize::MAX, None);
+        boundless.max_document_bytes = usize::MAX;
         deltas.into_iter().try_for_each(|delta| self.apply(delta, &boundless))
     }
 
@@ -210,6 +225,15 @@ impl SkillState {
         match budgets.max_loaded_tokens {
             Some(most) if tokens > freed && used.saturating_add(tokens) > most => Err(Conflict::OverBudget),
             _ => Ok(()),
+        }
+    }
+
+    /// Unloads what was loaded first, until no more than `most` skills are loaded.
+    pub(crate) fn keep_last(&mut self, most: usize) {
+        let excess = self.loaded.len().saturating_sub(most);
+        for skill in self.loaded.drain(..excess) {
+            self.resources.remove(&skill.name);
+            self.documents.remove(&skill.name);
         }
     }
 

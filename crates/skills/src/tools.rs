@@ -166,14 +166,30 @@ fn covers(listed: &str, names: &ToolNames, call: ToolCall<'_>) -> bool {
     let stands_for = |tool: &str| {
         name == tool || names.aliases.get(name).is_some_and(|tools| tools.iter().any(|known| known == tool))
     };
-    stands_for(call.name) && scope.is_none_or(|scope| covers_argument(scope, call.argument))
+    let is_shell = name == SHELL
+        || names.aliases.get(SHELL).is_some_and(|shells| shells.iter().any(|shell| shell == name));
+    let shape = if is_shell { Argument::Command } else { Argument::Path };
+    stands_for(call.name) && scope.is_none_or(|scope| covers_argument(scope, call.argument, shape))
 }
 
-/// Whether a scope covers an argument: `git:*` is `git` and all its commands, anything else a pattern.
+/// The name that skills use for a shell, whose aliases are shells too.
+const SHELL: &str = "Bash";
+/// The longest scope that is compared.
+const MAX_SCOPE: usize = 256;
+
+/// What a tool's argument is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Argument {
+    Command,
+    Path,
+}
+
+/// Whether a scope covers an argument: for a shell `git:*` is `git` and all its commands, anything else is a
+/// pattern.
 ///
-/// A wildcard never covers text that could start a second command, and one in a path neither a second
-/// word nor a way up; what is spelled out in full is covered as it is.
-fn covers_argument(scope: &str, argument: Option<&str>) -> bool {
+/// A wildcard never covers text that could start a second command; one in a path covers no way up, and in a
+/// command with a path no second word either. What is spelled out in full is covered as it is.
+fn covers_argument(scope: &str, argument: Option<&str>, shape: Argument) -> bool {
     if scope == "*" {
         return true;
     }
@@ -181,18 +197,22 @@ fn covers_argument(scope: &str, argument: Option<&str>) -> bool {
     if scope == argument {
         return true;
     }
-    if has_operators(argument) {
+    if has_operators(argument) || scope.chars().count() > MAX_SCOPE {
         return false;
     }
-    if scope.contains('/') && !scope.ends_with(":*") {
+    let prefix = scope.strip_suffix(":*").filter(|_| shape == Argument::Command);
+    let climbs = argument.split(['/', '\\', ' ']).any(|part| part == "..");
+    if shape == Argument::Path && climbs {
+        return false;
+    }
+    if shape == Argument::Command && scope.contains('/') && prefix.is_none() {
         let words = |text: &str| text.split_whitespace().count();
-        let climbs = argument.split(['/', ' ']).any(|part| part == "..");
-        // Quotes and the like could hide either.
-        if climbs || words(argument) != words(scope) || argument.contains(['\'', '"', '\\', '$', '~']) {
+        // Quotes, patterns and the like could hide either.
+        if climbs || words(argument) != words(scope) || argument.contains(HIDING) {
             return false;
         }
     }
-    match scope.strip_suffix(":*") {
+    match prefix {
         Some(prefix) => {
             let rest = argument.strip_prefix(prefix.trim_end());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
@@ -200,6 +220,9 @@ fn covers_argument(scope: &str, argument: Option<&str>) -> bool {
         None => Pattern::parse(scope).is_ok_and(|pattern| pattern.matches(argument)),
     }
 }
+
+/// What a shell makes other words of.
+const HIDING: [char; 14] = ['\'', '"', '\\', '$', '~', '{', '}', '[', ']', '*', '?', '(', ')', '!'];
 
 /// Whether a shell could read more than one simple command, or a redirection, out of `text`.
 fn has_operators(text: &str) -> bool {
@@ -235,8 +258,8 @@ mod tests {
             ("git status", "git status -s", false),
             ("git status *", "git status -s", true),
             ("npm run test:*", "npm run test --all", true),
-            ("src/*", "src/main.rs", true),
-            ("src/*", "src/../../etc/passwd", false),
+            ("./src/*", "./src/main.rs", true),
+            ("cat src/*", "cat src/{.,}./{.,}./etc/passwd", false),
             ("*", "anything; at all", true),
             ("", "anything", false),
             ("cat src/*", "cat src/a", true),
@@ -253,6 +276,25 @@ mod tests {
         }
         assert!(!covered("Bash(git:*)", "bash", None), "without an argument a scope covers nothing");
         assert!(!covered("Bash(git:*", "bash", Some("git")), "an open parenthesis is no scope");
+    }
+
+    #[test]
+    fn paths_do_not_climb() {
+        for (scope, argument, covers) in [
+            ("src/*", "src/main.rs", true),
+            ("src/*", "src/../../etc/passwd", false),
+            ("*.md", "notes/today.md", true),
+            ("*.md", "../../../etc/x.md", false),
+            ("src*", "src/../../etc/passwd", false),
+            ("docs/:*", "docs/ ../../etc/shadow", false),
+            ("notes:*", "notes /../../etc/passwd", false),
+        ] {
+            assert_eq!(
+                covered(&format!("Write({scope})"), "write_file", Some(argument)),
+                covers,
+                "{scope} {argument}"
+            );
+        }
     }
 
     #[test]

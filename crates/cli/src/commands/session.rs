@@ -1,6 +1,6 @@
 //! `prowess session`
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::{ManualSkills, Surroundings};
-use prowess_permission::{Broker, FileApprovals, Layer, PermissionConfig, Permissions, Policy};
+use prowess_permission::{
+    Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
+};
 use prowess_skills::{
     AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, Placement,
     SessionOptions, SkillSession, UnloadedText,
@@ -155,8 +157,10 @@ impl Behaviour {
 fn policy(files: &Files) -> Result<Policy> {
     let Some(path) = &files.permissions else { return Ok(Policy::new()) };
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("the permissions {name} cannot be read"))?;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_CONFIG_BYTES as u64 + 1).read_to_string(&mut text))
+        .with_context(|| format!("the permissions {name} cannot be read"))?;
     let mut config = PermissionConfig::parse(&text, &name).map_err(|error| anyhow!("{error}"))?;
     for warning in &config.warnings {
         writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;

@@ -1,6 +1,7 @@
 //! The file that a session goes on from.
 
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -23,6 +24,9 @@ impl StateFile {
         let shown = self.0.display();
         // Looked at before it is opened, because opening a FIFO waits for somebody to write to it.
         match std::fs::metadata(&self.0) {
+            Ok(found) if found.is_file() && found.permissions().mode() & 0o022 != 0 => bail!(
+                "{shown} is not used: others may write it, and with it say what is loaded; chmod go-w it"
+            ),
             Ok(found) if found.is_file() => {}
             Ok(_) => bail!("{shown} is not a file; name another one with --state"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
