@@ -1,20 +1,27 @@
 //! Stages skills, runs their commands isolated, collects what they made, and keeps artifacts.
 
 mod blocking;
+mod collect;
 mod command;
 mod digest;
 mod dir;
 mod error;
 pub mod executor;
 mod limits;
+mod mime;
 mod path;
 mod stage;
 mod workspace;
 
+pub use collect::{
+    CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
+    MAX_VISITED, normalize_glob,
+};
 pub use command::{Captured, Command, Exit, Finished, Level, Network, Sandbox};
 pub use error::WorkspaceError;
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
+pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use stage::{MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill};
 pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
