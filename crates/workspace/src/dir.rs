@@ -297,7 +297,11 @@ impl Dir {
                     break;
                 }
             }
-            gone(fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR))?;
+            match fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR) {
+                // Somebody put something into it meanwhile.
+                Err(Errno::NOTEMPTY) => pending.push(name),
+                removed => gone(removed)?,
+            }
         }
         Ok(())
     }

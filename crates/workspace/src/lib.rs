@@ -1,5 +1,6 @@
 //! Stages skills, runs their commands isolated, collects what they made, and keeps artifacts.
 
+mod artifact;
 mod blocking;
 mod collect;
 mod command;
@@ -13,6 +14,13 @@ mod path;
 mod stage;
 mod workspace;
 
+#[cfg(feature = "object")]
+pub use artifact::{ObjectBlobs, ObjectIndex};
+pub use artifact::{
+    ArtifactError, ArtifactFile, ArtifactIndex, ArtifactName, ArtifactNameProblem, ArtifactRecord,
+    ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact, MAX_ARTIFACT_BYTES,
+    MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex,
+};
 pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
