@@ -8,9 +8,12 @@ mod digest;
 mod dir;
 mod error;
 pub mod executor;
+mod input;
 mod limits;
 mod mime;
 mod path;
+mod report;
+mod request;
 mod stage;
 mod workspace;
 
@@ -28,8 +31,11 @@ pub use collect::{
 pub use command::{Captured, Command, Exit, Finished, Level, Network, Sandbox};
 pub use error::WorkspaceError;
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
+pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
 pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
+pub use report::RunReport;
+pub use request::{InputMode, RunInput, RunOutputs, RunRequest};
 pub use stage::{MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill};
 pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
