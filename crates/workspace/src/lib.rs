@@ -8,12 +8,15 @@ mod digest;
 mod dir;
 mod error;
 pub mod executor;
+#[cfg(feature = "testing")]
+mod fake;
 mod input;
 mod limits;
 mod mime;
 mod path;
 mod report;
 mod request;
+mod runner;
 mod stage;
 mod workspace;
 
@@ -37,5 +40,13 @@ pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
 pub use request::{InputMode, RunInput, RunOutputs, RunRequest};
+pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill};
 pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
+
+/// What tests of this crate's users need: suites for their own implementations, and a fake executor.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::artifact::testing::artifact_store_suite;
+    pub use crate::fake::FakeExecutor;
+}

@@ -7,6 +7,8 @@ mod memory;
 mod name;
 #[cfg(feature = "object")]
 mod object;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 
 use std::fmt::Debug;
 use std::path::Path;
