@@ -86,12 +86,7 @@ fn directory_flags() -> OFlags {
 impl Dir {
     /// The directory at `path`, links followed: for places that the user named.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(fs::openat(
-            CWD,
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?))
+        Ok(Self(fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
     /// Wraps a descriptor that is known to be a directory's.

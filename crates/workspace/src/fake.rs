@@ -232,7 +232,9 @@ impl Shell {
                 ('$', quote) if quote != Some('\'') => {
                     let braced = characters.next_if_eq(&'{').is_some();
                     let mut name = String::new();
-                    while let Some(next) = characters.next_if(|next| next.is_ascii_alphanumeric() || *next == '_') {
+                    while let Some(next) =
+                        characters.next_if(|next| next.is_ascii_alphanumeric() || *next == '_')
+                    {
                         name.push(next);
                     }
                     if braced {

@@ -20,13 +20,13 @@ mod runner;
 mod stage;
 mod workspace;
 
-#[cfg(feature = "object")]
-pub use artifact::{ObjectBlobs, ObjectIndex};
 pub use artifact::{
     ArtifactError, ArtifactFile, ArtifactIndex, ArtifactName, ArtifactNameProblem, ArtifactRecord,
     ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact, MAX_ARTIFACT_BYTES,
     MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex,
 };
+#[cfg(feature = "object")]
+pub use artifact::{ObjectBlobs, ObjectIndex};
 pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
@@ -41,7 +41,9 @@ pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
 pub use request::{InputMode, RunInput, RunOutputs, RunRequest};
 pub use runner::{RunContext, RunError, Runner, SkillSources};
-pub use stage::{MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill};
+pub use stage::{
+    MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,
+};
 pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
 
 /// What tests of this crate's users need: suites for their own implementations, and a fake executor.

@@ -115,9 +115,8 @@ fn kind_of_text(name: &str, text: &str) -> Mime {
         }
     }
     let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    let by_name = extension.and_then(|extension| {
-        TEXTS.iter().find(|(known, _)| *known == extension).map(|(_, mime)| *mime)
-    });
+    let by_name = extension
+        .and_then(|extension| TEXTS.iter().find(|(known, _)| *known == extension).map(|(_, mime)| *mime));
     let beginning = text.trim_start_matches('\u{feff}').trim_start();
     let beginning: String =
         beginning.bytes().take(SNIFFED).map(|byte| char::from(byte.to_ascii_lowercase())).collect();

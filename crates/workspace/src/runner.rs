@@ -14,12 +14,12 @@ use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, col
 use crate::command::{Command, Network};
 use crate::error::WorkspaceError;
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
-use crate::input::{HostGate, HostPaths, InputSource, StagedInputs};
+use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, shown};
 use crate::report::RunReport;
 use crate::request::{RunOutputs, RunRequest};
-use crate::stage::{StageSource, StagedSkill};
+use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::workspace::{Workspace, Workspaces};
 
 /// Why there is no report of a run. Nothing ran.
@@ -135,16 +135,18 @@ impl Runner {
         context: RunContext<'_>,
     ) -> Result<RunReport, RunError> {
         let unknown = || RunError::UnknownSkill(shown(request.skill.as_ref()));
+        // Nobody is asked for a skill whose name could be a path.
+        check_name(&request.skill).map_err(|_| unknown())?;
         let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
         let executor = self.executor.as_ref().ok_or(ExecuteError::NotConfigured)?;
         let mut warnings = Vec::new();
         let wanted = Wanted::parse(&request, &mut warnings)?;
+        input::check(&request.inputs)?;
 
         let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
         let workspace = blocking(move || workspaces.for_session(&session)).await;
-        let workspace = workspace.map_err(|error| {
-            ExecuteError::System { action: "opening the workspace".to_owned(), error }
-        })??;
+        let workspace = workspace
+            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??;
         let skill = workspace.stage(&request.skill, &source).await?;
         let _others = self.stage_others(&workspace, &request, &context).await?;
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
@@ -245,7 +247,10 @@ impl Runner {
 impl Wanted {
     fn parse(request: &RunRequest, warnings: &mut Vec<String>) -> Result<Self, RunError> {
         let outputs = request.outputs.as_ref();
-        let prefixes = [request.artifact_prefix.as_deref(), outputs.and_then(|outputs| outputs.name_template.as_deref())];
+        let prefixes = [
+            request.artifact_prefix.as_deref(),
+            outputs.and_then(|outputs| outputs.name_template.as_deref()),
+        ];
         for prefix in prefixes.into_iter().flatten() {
             ArtifactName::with_prefix(prefix, "x")?;
         }
@@ -280,7 +285,10 @@ fn command(
     if let Some(seconds) = request.timeout.filter(|seconds| *seconds > 0) {
         let asked = Duration::from_secs(seconds);
         if asked > MAX_TIMEOUT {
-            warnings.push(format!("the timeout was lowered to {} seconds, the most there is", MAX_TIMEOUT.as_secs()));
+            warnings.push(format!(
+                "the timeout was lowered to {} seconds, the most there is",
+                MAX_TIMEOUT.as_secs()
+            ));
         }
         command.limits.timeout = asked.min(MAX_TIMEOUT);
     }

@@ -153,8 +153,8 @@ impl ArtifactIndex for ObjectIndex {
         let mut version = self.numbers(name).await?.last().map_or(0, |last| last + 1);
         for _ in 0..MAX_ATTEMPTS {
             record.version = version;
-            let bytes =
-                serde_json::to_vec(&record).map_err(|error| ArtifactError::store("writing a record", error))?;
+            let bytes = serde_json::to_vec(&record)
+                .map_err(|error| ArtifactError::store("writing a record", error))?;
             match self.store.put_opts(&self.path(name, version), bytes.into(), creating()).await {
                 Ok(_) => return Ok(version),
                 Err(Error::AlreadyExists { .. }) => {

@@ -240,9 +240,14 @@ mod tests {
     #[test]
     fn only_directories_that_can_match_are_entered() {
         let flat = globs(&["out/*.txt", "work/a/b.txt"]);
-        for (path, expected) in
-            [("out", true), ("out/a", false), ("work", true), ("work/a", true), ("work/b", false), ("skills", false)]
-        {
+        for (path, expected) in [
+            ("out", true),
+            ("out/a", false),
+            ("work", true),
+            ("work/a", true),
+            ("work/b", false),
+            ("skills", false),
+        ] {
             assert_eq!(flat.may_be_below(OsStr::new(path)), expected, "{path}");
         }
         assert!(globs(&["**/a"]).may_be_below(OsStr::new("skills/x/y")));

@@ -97,7 +97,12 @@ pub(super) fn copy(
 }
 
 /// Puts bytes at `to`.
-pub(super) fn write(workspace: &Workspace, bytes: &[u8], to: &InnerPath, left: &mut Left) -> Result<(), Failure> {
+pub(super) fn write(
+    workspace: &Workspace,
+    bytes: &[u8],
+    to: &InnerPath,
+    left: &mut Left,
+) -> Result<(), Failure> {
     let (parent, name) = place(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     take(left, bytes.len() as u64)?;
@@ -128,7 +133,8 @@ pub(super) fn placeholder(workspace: &Workspace, to: &InnerPath, is_directory: b
             parent.make_dir(name, 0o755, workspace.owner())?;
         } else {
             let (temporary, target) = parent.temporary_file()?;
-            let made = finish(&target, 0o644, workspace.owner()).and_then(|()| parent.rename(&temporary, name));
+            let made =
+                finish(&target, 0o644, workspace.owner()).and_then(|()| parent.rename(&temporary, name));
             made.inspect_err(|_| parent.discard(&temporary))?;
         }
         return Ok(());

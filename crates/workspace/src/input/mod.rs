@@ -94,6 +94,11 @@ impl Input {
     }
 }
 
+/// Checks inputs without looking at any file.
+pub(crate) fn check(inputs: &[RunInput]) -> Result<(), WorkspaceError> {
+    inputs.iter().try_for_each(|input| Input::parse(input).map(drop))
+}
+
 impl Workspace {
     /// Brings inputs into the workspace, one after the other.
     ///

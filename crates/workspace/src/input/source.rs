@@ -9,7 +9,10 @@ use crate::stage::check_name;
 /// Where an input comes from, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InputSource {
-    Artifact { name: ArtifactName, version: Option<u64> },
+    Artifact {
+        name: ArtifactName,
+        version: Option<u64>,
+    },
     Host(PathBuf),
     /// A path in the workspace; those of skills begin with `skills/`.
     Workspace(InnerPath),
@@ -94,10 +97,8 @@ mod tests {
 
     #[test]
     fn sources_are_read() {
-        let artifact = |name: &str, version| InputSource::Artifact {
-            name: ArtifactName::parse(name).unwrap(),
-            version,
-        };
+        let artifact =
+            |name: &str, version| InputSource::Artifact { name: ArtifactName::parse(name).unwrap(), version };
         let inside = |path: &str| InputSource::Workspace(InnerPath::parse(path).unwrap());
         for (from, expected) in [
             ("artifact://a/b.txt", artifact("a/b.txt", None)),

@@ -125,7 +125,12 @@ impl Walk<'_> {
         (self.now - changed > UNSETTLED_NANOSECONDS).then(|| {
             format!(
                 "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
-                stat.st_dev, stat.st_ino, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec
+                stat.st_dev,
+                stat.st_ino,
+                stat.st_mtime,
+                stat.st_mtime_nsec,
+                stat.st_ctime,
+                stat.st_ctime_nsec
             )
         })
     }

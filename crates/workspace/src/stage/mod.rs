@@ -340,10 +340,10 @@ fn identity(stat: &rustix::fs::Stat) -> (u64, u64) {
 pub(crate) fn check_name(name: &str) -> Result<(), WorkspaceError> {
     const MAX_CHARACTERS: usize = 64;
     const MAX_BYTES: usize = 240;
-    let is_plain =
-        |character: char| character.is_alphanumeric() || matches!(character, '-' | '_' | '.');
+    let is_plain = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_' | '.');
     // Marks belong to the letters of many scripts.
-    let is_mark = |character: char| !character.is_ascii() && !character.is_whitespace() && !character.is_control();
+    let is_mark =
+        |character: char| !character.is_ascii() && !character.is_whitespace() && !character.is_control();
     let fits = name.chars().count() <= MAX_CHARACTERS && name.len() <= MAX_BYTES;
     if fits
         && !name.is_empty()

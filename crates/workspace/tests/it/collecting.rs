@@ -77,7 +77,10 @@ fn limits_bite_and_say_so() {
     let (files, warnings) = collect_within(&workspace, &["out/*"], limits(9, 100, 50));
     let cut: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.truncated)).collect();
     assert_eq!(cut, [("out/0", false), ("out/1", false), ("out/2", true)]);
-    assert_eq!(warnings[1], "collecting stopped: the files that match have more than 50 bytes; the rest was left out");
+    assert_eq!(
+        warnings[1],
+        "collecting stopped: the files that match have more than 50 bytes; the rest was left out"
+    );
 
     // Exactly at the limits nothing is cut and nothing is said.
     let (files, warnings) = collect_within(&workspace, &["out/*"], limits(5, 20, 100));

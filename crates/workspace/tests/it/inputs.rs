@@ -127,12 +127,13 @@ async fn a_copy_takes_the_place_of_a_file_or_a_link_and_not_of_what_it_leads_to(
     put(&workspace, "work/inputs/a", "old");
     std::os::unix::fs::symlink(&outside, workspace.path().join("work/inputs/b")).unwrap();
     put(&workspace, "out/a", "new");
-    let inputs = [
-        RunInput::copy("workspace://out/a"),
-        input("workspace://out/a", "work/inputs/b", InputMode::Copy),
-    ];
+    let inputs =
+        [RunInput::copy("workspace://out/a"), input("workspace://out/a", "work/inputs/b", InputMode::Copy)];
     stage(&workspace, &inputs).await.unwrap();
-    assert_eq!((read(&workspace, "work/inputs/a"), read(&workspace, "work/inputs/b")), ("new".into(), "new".into()));
+    assert_eq!(
+        (read(&workspace, "work/inputs/a"), read(&workspace, "work/inputs/b")),
+        ("new".into(), "new".into())
+    );
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "outside");
 }
 
@@ -174,7 +175,8 @@ async fn inputs_are_bounded() {
     let workspace = place.workspace();
     let huge = place.file("huge", "");
     std::fs::File::options().write(true).open(&huge).unwrap().set_len(1 << 40).unwrap();
-    let refused = stage(&workspace, &[RunInput::copy(format!("host://{}", huge.display()))]).await.unwrap_err();
+    let refused =
+        stage(&workspace, &[RunInput::copy(format!("host://{}", huge.display()))]).await.unwrap_err();
     assert!(refused.to_string().contains("more than 268435456 bytes"), "{refused}");
     let many = vec![RunInput::copy("workspace://out/a"); 101];
     let refused = stage(&workspace, &many).await.unwrap_err();

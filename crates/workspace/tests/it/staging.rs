@@ -24,7 +24,10 @@ async fn a_skill_is_copied_read_only_with_links_to_the_workspace() {
     set_mode(place.path("skills/demo/scripts/run.sh"), 0o755);
     let workspace = place.workspace();
     let staged = workspace.stage("demo", &source).await.unwrap();
-    assert_eq!((staged.directory.as_str(), staged.copied, staged.warnings.as_slice()), ("skills/demo", 3, &[][..]));
+    assert_eq!(
+        (staged.directory.as_str(), staged.copied, staged.warnings.as_slice()),
+        ("skills/demo", 3, &[][..])
+    );
     let at = workspace.path().join("skills/demo");
     assert_eq!(
         tree(&at),

@@ -155,7 +155,10 @@ fn a_plain_user_can_stage_replace_and_clean_up() {
         place.file("skills/demo/scripts/deep/a.sh", "two!");
         block_on(workspace.stage("demo", &source)).unwrap();
         assert_eq!(std::fs::read_to_string(staged.join("scripts/deep/a.sh")).unwrap(), "two!");
-        assert_eq!(tree(&workspace.path().join("skills")).iter().filter(|path| path.starts_with('.')).count(), 0);
+        assert_eq!(
+            tree(&workspace.path().join("skills")).iter().filter(|path| path.starts_with('.')).count(),
+            0
+        );
         drop(workspace);
         let cleaned = place.workspaces.cleanup(Duration::ZERO).unwrap();
         assert_eq!((cleaned.removed, cleaned.warnings), (1, vec![]));
