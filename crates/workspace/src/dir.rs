@@ -213,11 +213,26 @@ impl Dir {
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
-    /// Writes a new file whole, and puts it in the place of whatever file has that name.
+    /// Writes a new file whole, and puts it in the place of whatever file has that name. Who reads it
+    /// meanwhile, and a crash of this process, find the old or the new one.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()> {
+        let (temporary, mut file) = self.temporary_file()?;
+        let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
+        let renamed = written.and_then(|()| self.rename(&temporary, name));
+        renamed.inspect_err(|_| self.discard(&temporary))
+    }
+
+    /// Does what [`Self::replace`] does, and a crash of the whole machine is none the worse.
+    pub(crate) fn replace_durably(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        mode: u32,
+        owner: Owner,
+    ) -> io::Result<()> {
         let temporary = self.temporary(bytes, mode, owner)?;
         fs::renameat(&self.0, &temporary, &self.0, name).inspect_err(|_| self.discard(&temporary))?;
-        Ok(())
+        Ok(fs::fsync(&self.0)?)
     }
 
     /// Writes a complete file under a name of its own, durably.
@@ -231,9 +246,7 @@ impl Dir {
     /// An empty file under a name of its own.
     pub(crate) fn temporary_file(&self) -> io::Result<(String, File)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        unused(|name| {
-            fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(|file| File::from(file))
-        })
+        unused(|name| fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(File::from))
     }
 
     /// An empty directory under a name of its own.
@@ -445,7 +458,7 @@ mod tests {
         let closed = place.path().join("tree/closed");
         std::fs::create_dir_all(closed.join("inner")).unwrap();
         std::fs::write(closed.join("inner/file"), "").unwrap();
-        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
         dir.remove_tree(OsStr::new("tree")).unwrap();
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
         assert!(outside.path().join("kept").exists());

@@ -18,8 +18,8 @@ pub struct RunRequest {
     /// The directory to run in, relative to the skill's own; the skill's own by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Environment variables for the command, beside WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR
-    /// and SKILL_NAME, which are always there.
+    /// Environment variables for the command, beside `WORKSPACE_DIR`, `SKILLS_DIR`, `WORK_DIR`,
+    /// `OUTPUT_DIR`, `RUN_DIR` and `SKILL_NAME`, which are always there.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// What the command reads from its standard input; nothing by default.

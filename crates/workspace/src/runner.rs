@@ -150,9 +150,11 @@ impl Runner {
         let skill = workspace.stage(&request.skill, &source).await?;
         let _others = self.stage_others(&workspace, &request, &context).await?;
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
-        warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
+        // Dropped after what runs, should nobody wait for the answer any more.
+        let inputs = Linked { inputs, workspace: workspace.clone() };
+        warnings.extend(skill.warnings.iter().chain(&inputs.inputs.warnings).cloned());
 
-        let command = command(&workspace, &skill, &inputs, &request, &context, &mut warnings);
+        let command = command(&workspace, &skill, &inputs.inputs, &request, &context, &mut warnings);
         let ran = match command {
             Ok(command) => {
                 let span = tracing::info_span!("workspace.run", skill = %skill.name);
@@ -161,7 +163,7 @@ impl Runner {
             Err(error) => Err(error.into()),
         };
         // The tree is gone: what stood for the host's files can go, and files can be looked at.
-        inputs.clear(&workspace);
+        drop(inputs);
         let mut report = RunReport::of(ran?, warnings);
         self.collect(&workspace, &request, wanted, &mut report).await;
         Ok(report)
@@ -259,6 +261,18 @@ impl Wanted {
             outputs: Globs::parse(outputs.map_or(&[], |outputs| &outputs.globs))?,
             limits: outputs.map(RunOutputs::limits).unwrap_or_default().bounded(warnings),
         })
+    }
+}
+
+/// Inputs, and the places in the workspace that stand for the host's files, which go with it.
+struct Linked {
+    inputs: StagedInputs,
+    workspace: Workspace,
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.inputs.clear(&self.workspace);
     }
 }
 

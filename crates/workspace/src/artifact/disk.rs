@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -37,10 +37,10 @@ pub struct DiskIndex {
     root: Arc<Dir>,
 }
 
-fn open(path: PathBuf) -> Result<Arc<Dir>, ArtifactError> {
+fn open(path: &Path) -> Result<Arc<Dir>, ArtifactError> {
     let opened = (|| {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        Dir::open(&path)
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Dir::open(path)
     })();
     let failed = |error| ArtifactError::store(format!("opening the artifacts at {}", path.display()), error);
     opened.map(Arc::new).map_err(failed)
@@ -53,7 +53,7 @@ impl DiskBlobs {
     ///
     /// It cannot be made or opened.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, ArtifactError> {
-        Ok(Self { root: open(root.as_ref().to_owned())? })
+        Ok(Self { root: open(root.as_ref())? })
     }
 }
 
@@ -64,7 +64,7 @@ impl DiskIndex {
     ///
     /// It cannot be made or opened.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, ArtifactError> {
-        Ok(Self { root: open(root.as_ref().to_owned())? })
+        Ok(Self { root: open(root.as_ref())? })
     }
 
     async fn with<T: Send + 'static>(
@@ -89,8 +89,7 @@ impl BlobStore for DiskBlobs {
             std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
             let blob = hex(&random);
             let directory = root.make_dir(&blob[..2], 0o700, None)?;
-            directory.replace(&blob, &bytes, 0o600, None)?;
-            rustix::fs::fsync(&directory)?;
+            directory.replace_durably(&blob, &bytes, 0o600, None)?;
             Ok(blob)
         });
         put.await.flatten().map_err(|error| ArtifactError::store("writing an artifact's bytes", error))

@@ -66,7 +66,7 @@ impl Input {
         let refused = |reason| WorkspaceError::Input { from: from.clone(), reason };
         let source = InputSource::parse(&input.from).map_err(refused)?;
         let given = input.to.as_deref().filter(|to| !to.is_empty());
-        let to = given.map(expand).unwrap_or("work/inputs/".into());
+        let to = given.map_or("work/inputs/".into(), expand);
         // As `cp` has it: a place that ends in a slash is a directory to put it into.
         let to = if to.ends_with('/') { format!("{to}{}", source.base()) } else { to.into_owned() };
         let to = InnerPath::parse(&to)

@@ -60,7 +60,7 @@ impl Walk<'_> {
                     None => self.skip(inner.as_str(), "it went away"),
                 },
                 FileType::Directory => match directory.dir(&name) {
-                    Ok(below) => self.enter(&below, inner, above)?,
+                    Ok(below) => self.enter(&below, &inner, above)?,
                     Err(error) => self.skip(inner.as_str(), &format!("it cannot be opened: {error}")),
                 },
                 FileType::Symlink => self.link(inner, above)?,
@@ -80,7 +80,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, below: &Dir, path: InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    fn enter(&mut self, below: &Dir, path: &InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
         let stat = below.stat()?;
         if above.iter().any(|one| is_same(one, &stat)) {
             self.skip(path.as_str(), "it is a link to a directory that it lies in");
@@ -101,7 +101,7 @@ impl Walk<'_> {
         match self.root.file_through_links(path.as_str()) {
             Ok((_, stat)) => self.file(path, &stat),
             Err(crate::dir::NoFile::Directory) => match self.root.dir_through_links(path.as_str()) {
-                Ok(below) => self.enter(&below, path, above),
+                Ok(below) => self.enter(&below, &path, above),
                 Err(error) => {
                     self.skip(path.as_str(), &format!("the link cannot be followed: {error}"));
                     Ok(())

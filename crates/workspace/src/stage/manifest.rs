@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ const MAX_BYTES: u64 = 32 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     version: u64,
+    /// When the machine was started. The copies are not forced to the disk, so what was staged before a
+    /// crash of the machine is staged again.
+    boot: String,
     /// The device and inode of the staged directory: whether it is still the one described here.
     pub(super) directory: (u64, u64),
     pub(super) files: BTreeMap<String, Staged>,
@@ -59,7 +63,7 @@ impl Manifest {
         files: BTreeMap<String, Staged>,
         listing: &SkillListing,
     ) -> Self {
-        Self { version: VERSION, directory, files, directories: directories(listing) }
+        Self { version: VERSION, boot: boot(), directory, files, directories: directories(listing) }
     }
 
     /// The manifest of the skill `name`; `None` when there is none that can be used.
@@ -67,7 +71,8 @@ impl Manifest {
         let (file, _) = manifests.file(file_name(name)).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok().filter(|manifest: &Self| manifest.version == VERSION)
+        let manifest: Self = serde_json::from_slice(&bytes).ok()?;
+        (manifest.version == VERSION && manifest.boot == boot()).then_some(manifest)
     }
 
     pub(super) fn write(&self, manifests: &Dir, name: &str) -> io::Result<()> {
@@ -96,6 +101,13 @@ fn directories(listing: &SkillListing) -> Vec<String> {
         listing.directories.iter().map(|path| path.as_str().to_owned()).collect();
     directories.sort_unstable();
     directories
+}
+
+/// What tells one start of the machine from another; empty where it cannot be told.
+fn boot() -> String {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default())
+        .clone()
 }
 
 fn file_name(skill: &str) -> String {

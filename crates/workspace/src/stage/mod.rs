@@ -271,7 +271,7 @@ fn fill(
             symlinkat(target, directory, name).map_err(io::Error::from)?;
         }
     }
-    close(directory, 0)?;
+    close(directory)?;
     Ok(staged)
 }
 
@@ -285,10 +285,10 @@ fn write_new(parent: &Dir, name: &str, bytes: &[u8], mode: u32) -> io::Result<()
 }
 
 /// Takes the right to write from a directory and those below.
-fn close(directory: &Dir, depth: usize) -> io::Result<()> {
+fn close(directory: &Dir) -> io::Result<()> {
     for (name, kind) in directory.entries(usize::MAX)?.0 {
         if kind == FileType::Directory {
-            close(&directory.dir(&name)?, depth + 1)?;
+            close(&directory.dir(&name)?)?;
         }
     }
     directory.hand_over(0o555, None)

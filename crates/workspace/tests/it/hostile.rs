@@ -349,7 +349,7 @@ fn case_38_brace_bombs_are_capped() {
         "{a,b,c,d,e,f,g,h}".repeat(50),
         format!("{}a{}", "{".repeat(500), "}".repeat(500)),
         "{".repeat(1000),
-        format!("{{{}}}", "a,".repeat(MAX_GLOB_ALTERNATIVES as usize)),
+        format!("{{{}}}", "a,".repeat(usize::try_from(MAX_GLOB_ALTERNATIVES).unwrap())),
         "{a,{b,{c,{d,{e,{f,{g,{h,{i,{j}}}}}}}}}}".to_owned(),
     ] {
         let refused = normalize_glob(&bomb).unwrap_err();
