@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +16,7 @@ use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
 /// Commands are separated by `;`, `&&` or a line break; words may be quoted, `$NAME` and `${NAME}` are
 /// replaced, and output may go to a file by `>` or `>>`. There are `echo`, `cat`, `cp`, `rm`, `mkdir -p`,
 /// `ln -s`, `touch`, `pwd`, `true`, `false`, `exit` and `sleep`, which takes no time but counts as if it did.
+/// Each run has a directory of its own in `runs/`, which stays if something was put into it.
 /// `skills/` and linked inputs cannot be written to, as in a real sandbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FakeExecutor;
@@ -22,8 +24,16 @@ pub struct FakeExecutor;
 #[async_trait]
 impl Executor for FakeExecutor {
     async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
-        let mut shell = Shell::new(command);
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let _span = tracing::info_span!("workspace.run").entered();
+        let run = format!("fake-{}", COUNTER.fetch_add(1, Ordering::Relaxed));
+        let own = command.workspace.join("runs").join(&run);
+        let failed = |error| ExecuteError::System { action: "making the run's directory".to_owned(), error };
+        std::fs::create_dir(&own).map_err(failed)?;
+        let mut shell = Shell::new(command, &run);
         let exit = shell.run();
+        // Refused by the system unless it is empty, and that is as it should be.
+        let _ = std::fs::remove_dir(own);
         output.piece(Stream::Stdout, &shell.stdout);
         output.piece(Stream::Stderr, &shell.stderr);
         Ok(Finished {
@@ -69,14 +79,13 @@ enum Step {
 }
 
 impl Shell {
-    fn new(command: Command) -> Self {
+    fn new(command: Command, run: &str) -> Self {
         let mut variables = command.environment.clone();
         let workspace = command.workspace.display().to_string();
-        for (name, directory) in
-            [("SKILLS_DIR", "skills"), ("WORK_DIR", "work"), ("OUTPUT_DIR", "out"), ("RUN_DIR", "runs")]
-        {
+        for (name, directory) in [("SKILLS_DIR", "skills"), ("WORK_DIR", "work"), ("OUTPUT_DIR", "out")] {
             variables.insert(name.to_owned(), format!("{workspace}/{directory}"));
         }
+        variables.insert("RUN_DIR".to_owned(), format!("{workspace}/runs/{run}"));
         variables.insert("WORKSPACE_DIR".to_owned(), workspace);
         Self { command, variables, stdout: Vec::new(), stderr: Vec::new(), slept: Duration::ZERO }
     }

@@ -91,22 +91,33 @@ impl fmt::Display for InnerPath {
     }
 }
 
+/// The directory of the directories of runs.
+const RUNS: &str = "runs";
+
 /// Where the workspace's variables lead, relative to it.
 const VARIABLES: [(&str, &str); 5] = [
     ("WORKSPACE_DIR", ""),
     ("SKILLS_DIR", "skills"),
     ("WORK_DIR", "work"),
     ("OUTPUT_DIR", "out"),
-    ("RUN_DIR", "runs"),
+    ("RUN_DIR", RUNS),
 ];
 
 /// `text` with a variable of the workspace at its beginning replaced by the directory's path in the
 /// workspace: `$OUTPUT_DIR/a` and `${OUTPUT_DIR}/a` are `out/a`.
 ///
+/// `$RUN_DIR` is the directory of all runs until it is known which run is meant.
+///
 /// As in a shell a name ends where its letters end: `$OUTPUT_DIRX` is another variable, and stays.
 pub(crate) fn expand(text: &str) -> Cow<'_, str> {
+    expand_in(text, RUNS)
+}
+
+/// The same, for a run whose own directory is known.
+pub(crate) fn expand_in<'a>(text: &'a str, run: &str) -> Cow<'a, str> {
     let Some(rest) = text.strip_prefix('$') else { return Cow::Borrowed(text) };
     for (name, directory) in VARIABLES {
+        let directory = if directory == RUNS { run } else { directory };
         let braced = rest.strip_prefix('{').and_then(|rest| rest.strip_prefix(name)?.strip_prefix('}'));
         let plain = || rest.strip_prefix(name).filter(|rest| !rest.starts_with(is_word));
         let Some(rest) = braced.or_else(plain) else { continue };

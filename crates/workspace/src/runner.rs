@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tracing::Instrument as _;
 
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
-use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, collect};
+use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, MAX_VISITED, collect};
 use crate::command::{Command, Network};
 use crate::error::WorkspaceError;
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
 use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
-use crate::path::{InnerPath, expand, shown};
+use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
 use crate::request::{RunOutputs, RunRequest};
 use crate::stage::{StageSource, StagedSkill, check_name};
@@ -154,17 +153,16 @@ impl Runner {
         let inputs = Linked { inputs, workspace: workspace.clone() };
         warnings.extend(skill.warnings.iter().chain(&inputs.inputs.warnings).cloned());
 
+        let runs = runs(&workspace);
         let command = command(&workspace, &skill, &inputs.inputs, &request, &context, &mut warnings);
         let ran = match command {
-            Ok(command) => {
-                let span = tracing::info_span!("workspace.run", skill = %skill.name);
-                executor.run(command, context.output).instrument(span).await.map_err(RunError::from)
-            }
+            Ok(command) => executor.run(command, context.output).await.map_err(RunError::from),
             Err(error) => Err(error.into()),
         };
         // The tree is gone: what stood for the host's files can go, and files can be looked at.
         drop(inputs);
         let mut report = RunReport::of(ran?, warnings);
+        let wanted = wanted.of_run(&request, &workspace, &runs);
         self.collect(&workspace, &request, wanted, &mut report).await;
         Ok(report)
     }
@@ -262,6 +260,39 @@ impl Wanted {
             limits: outputs.map(RunOutputs::limits).unwrap_or_default().bounded(warnings),
         })
     }
+
+    /// The same with the run's own directory for `$RUN_DIR`: the executor made one beside those `before`.
+    fn of_run(self, request: &RunRequest, workspace: &Workspace, before: &BTreeSet<String>) -> Self {
+        let globs = request.outputs.as_ref().map_or(&[][..], |outputs| &outputs.globs);
+        let is_run = |glob: &String| expand_in(glob, "") != expand_in(glob, "run");
+        if !globs.iter().chain(&request.output_files).any(is_run) {
+            return self;
+        }
+        // None is left when nothing was put into it. Then nothing is to be found, under a name of nobody.
+        let own: Vec<String> = runs(workspace).difference(before).cloned().collect();
+        let own = if own.is_empty() { vec![".none".to_owned()] } else { own };
+        let bind = |globs: &[String], known: Globs| {
+            let each = |glob: &String| {
+                let own = if is_run(glob) { own.as_slice() } else { &own[..1] };
+                let bound = own.iter().map(|run| expand_in(glob, &format!("runs/{}", globset::escape(run))));
+                bound.map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
+            };
+            // What was a glob is one still.
+            Globs::parse(&globs.iter().flat_map(each).collect::<Vec<_>>()).unwrap_or(known)
+        };
+        Self {
+            output_files: bind(&request.output_files, self.output_files),
+            outputs: bind(globs, self.outputs),
+            limits: self.limits,
+        }
+    }
+}
+
+/// The directories of runs that are there.
+fn runs(workspace: &Workspace) -> BTreeSet<String> {
+    let listed = workspace.dir().dir("runs").map_err(Into::into).and_then(|runs| runs.entries(MAX_VISITED));
+    let entries = listed.map(|(entries, _)| entries).unwrap_or_default();
+    entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
 /// Inputs, and the places in the workspace that stand for the host's files, which go with it.

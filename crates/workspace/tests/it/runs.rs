@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use prowess_workspace::{MAX_TIMEOUT, RunContext, RunOutputs, RunReport, RunRequest, Runner};
+use prowess_workspace::{
+    Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunInput,
+    RunOutputs, RunReport, RunRequest, Runner, Sandbox,
+};
 use serde_json::json;
 
-use crate::place::{Place, names};
+use crate::place::{Place, names, tree};
 
 fn with_demo() -> Place {
     let place = Place::new();
@@ -206,6 +209,54 @@ async fn without_a_store_saving_is_a_warning() {
     let report = runner.run("test", asked, RunContext::new(&skills)).await.unwrap();
     assert_eq!(report.warnings, ["artifacts are not configured: nothing was saved"]);
     assert_eq!(contents(&report), [("out/a", Some("text\n"))]);
+}
+
+#[tokio::test]
+async fn the_runs_own_directory_is_that_of_this_run() {
+    let place = with_demo();
+    let run = async |command: &str| {
+        let mut asked = request(command);
+        asked.output_files = vec!["$RUN_DIR/*".to_owned(), "${RUN_DIR}/deep/*".to_owned()];
+        place.run(asked).await.unwrap()
+    };
+    let first = run("echo first > $RUN_DIR/log").await;
+    assert_eq!(first.output_files[0].content.as_deref(), Some("first\n"));
+    let second = run("mkdir -p $RUN_DIR/deep && echo second > $RUN_DIR/deep/log").await;
+    assert_eq!((second.output_files.len(), second.output_files[0].content.as_deref()), (1, Some("second\n")));
+    assert_eq!(run("true").await.output_files, []);
+    let mut all = request("true");
+    all.output_files = vec!["runs/**".to_owned()];
+    assert_eq!(place.run(all).await.unwrap().output_files.len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_stays_of_a_linked_input_when_nobody_waits_for_the_run() {
+    #[derive(Debug)]
+    struct Endless;
+
+    #[async_trait::async_trait]
+    impl Executor for Endless {
+        async fn run(&self, command: Command, _: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+            assert!(command.workspace.join("work/inputs/file").is_file());
+            std::future::pending().await
+        }
+        async fn probe(&self) -> Result<Sandbox, ExecuteError> {
+            Err(ExecuteError::NotConfigured)
+        }
+    }
+
+    let place = with_demo();
+    let file = place.file("host/file", "text");
+    let runner = Runner { executor: Some(std::sync::Arc::new(Endless)), ..place.runner() };
+    let mut asked = request("true");
+    asked.inputs =
+        vec![RunInput { mode: InputMode::Link, ..RunInput::copy(format!("host://{}", file.display())) }];
+    let (skills, all) = (|name: &str| place.source(name), |_: &std::path::Path| true);
+    let mut context = RunContext::new(&skills);
+    context.host = &all;
+    let running = runner.run("test", asked, context);
+    tokio::time::timeout(std::time::Duration::from_millis(500), running).await.unwrap_err();
+    assert_eq!(tree(&place.workspace().path().join("work")), ["inputs"]);
 }
 
 #[tokio::test]
