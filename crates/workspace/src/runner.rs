@@ -206,9 +206,6 @@ impl Runner {
         };
         let omitted = request.save_as_artifacts && request.omit_inline_content;
         let inline = request.outputs.as_ref().is_some_and(|outputs| outputs.inline);
-        describe(&plain, !omitted, report);
-        describe(&declared, inline, report);
-
         let mut saved = BTreeSet::new();
         if request.save_as_artifacts {
             let prefix = request.artifact_prefix.as_deref().unwrap_or_default();
@@ -218,6 +215,8 @@ impl Runner {
             let prefix = name_template.as_deref().unwrap_or_default();
             self.save(&declared.files, prefix, &mut saved, report).await;
         }
+        describe(plain, !omitted, report);
+        describe(declared, inline, report);
     }
 
     async fn save(
@@ -368,17 +367,17 @@ fn directory(
 }
 
 /// Adds what was collected to the report, each file once.
-fn describe(collection: &Collection, inline: bool, report: &mut RunReport) {
-    for file in &collection.files {
+fn describe(collection: Collection, inline: bool, report: &mut RunReport) {
+    for file in collection.files {
         match report.output_files.iter_mut().find(|known| known.name == file.name) {
             Some(known) if known.content.is_none() && inline => *known = file.describe(true),
             Some(_) => {}
             None => report.output_files.push(file.describe(inline)),
         }
     }
-    for warning in &collection.warnings {
-        if !report.warnings.contains(warning) {
-            report.warnings.push(warning.clone());
+    for warning in collection.warnings {
+        if !report.warnings.contains(&warning) {
+            report.warnings.push(warning);
         }
     }
 }

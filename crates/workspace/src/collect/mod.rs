@@ -90,13 +90,13 @@ pub(crate) struct Collected {
 
 impl Collected {
     /// The file as an answer has it, with its text when that is wanted.
-    pub(crate) fn describe(&self, inline: bool) -> CollectedFile {
+    pub(crate) fn describe(self, inline: bool) -> CollectedFile {
         let _span = tracing::debug_span!("workspace.inline", inline).entered();
-        let text = || text_of(&self.bytes, self.truncated).map(ToOwned::to_owned);
+        let content = (inline && self.mime.is_text).then(|| into_text(self.bytes, self.truncated)).flatten();
         CollectedFile {
-            name: self.name.clone(),
-            content: if inline && self.mime.is_text { text() } else { None },
-            mime_type: self.mime.name.clone().into_owned(),
+            name: self.name,
+            content,
+            mime_type: self.mime.name.into_owned(),
             size_bytes: self.size,
             truncated: self.truncated,
         }
@@ -129,7 +129,7 @@ impl Workspace {
         let limits = limits.bounded(&mut warnings);
         let collection = collect(self.dir(), &Globs::parse(globs)?, limits);
         warnings.extend(collection.warnings);
-        Ok((collection.files.iter().map(|file| file.describe(true)).collect(), warnings))
+        Ok((collection.files.into_iter().map(|file| file.describe(true)).collect(), warnings))
     }
 }
 
@@ -311,6 +311,16 @@ fn read_capped(file: File, size: u64, cap: u64) -> io::Result<(Vec<u8>, bool)> {
     limited.read_to_end(&mut bytes)?;
     let more = bytes.len() as u64 == cap && limited.into_inner().read(&mut [0])? > 0;
     Ok((bytes, more))
+}
+
+/// The text that the bytes are, without copying them when nobody else has them.
+fn into_text(bytes: Bytes, truncated: bool) -> Option<String> {
+    let mut bytes = Vec::from(bytes);
+    if truncated {
+        let whole = text_of(&bytes, truncated)?.len();
+        bytes.truncate(whole);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 fn join(directory: &OsStr, name: &OsStr) -> OsString {
