@@ -436,6 +436,15 @@ mod tests {
             assert!(dir.beneath(OsStr::new(path), flags, Links::Beneath).is_err(), "{path}");
             assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
         }
+        // Links that stay inside are followed only where they may be.
+        symlink("real", inside.path().join("within")).unwrap();
+        symlink("real/file", inside.path().join("file")).unwrap();
+        for path in ["within/file", "file"] {
+            assert!(matches!(dir.file(path), Err(NoFile::Link)), "{path}");
+            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
+            assert!(dir.file_through_links(path).is_ok(), "{path}");
+        }
+        assert!(dir.dir("within").is_err() && dir.dir_through_links("within").is_ok());
         assert!(dir.file("real/file").is_ok());
         assert!(dir.stepwise(OsStr::new("real/file"), flags).is_ok());
     }

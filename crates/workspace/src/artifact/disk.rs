@@ -203,20 +203,22 @@ fn open_entry(root: &Dir, key: &str) -> io::Result<Option<Dir>> {
 
 /// Creates the file of the next version; `None` when others are always faster.
 fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u64>> {
-    let mut directory = root.make_dir(key, 0o700, None)?;
+    for _ in 0..MAX_ATTEMPTS {
+        match add_now(root, key, &mut record) {
+            // Deleted meanwhile, with its directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            added => return added,
+        }
+    }
+    Ok(None)
+}
+
+fn add_now(root: &Dir, key: &str, record: &mut ArtifactRecord) -> io::Result<Option<u64>> {
+    let directory = root.make_dir(key, 0o700, None)?;
     let mut version = numbers(&directory)?.last().map_or(0, |last| last + 1);
     for _ in 0..MAX_ATTEMPTS {
         record.version = version;
-        let temporary = match directory.temporary(&serde_json::to_vec(&record)?, 0o600, None) {
-            Ok(temporary) => temporary,
-            // Deleted meanwhile, with its directory.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                directory = root.make_dir(key, 0o700, None)?;
-                version = numbers(&directory)?.last().map_or(0, |last| last + 1);
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let temporary = directory.temporary(&serde_json::to_vec(&record)?, 0o600, None)?;
         let named = linkat(&directory, &*temporary, &directory, file_name(version), AtFlags::empty());
         directory.discard(&temporary);
         match named {
@@ -225,10 +227,6 @@ fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u
                 rustix::fs::fsync(&directory)?;
                 rustix::fs::fsync(root)?;
                 return Ok(Some(version));
-            }
-            Err(Errno::NOENT) => {
-                directory = root.make_dir(key, 0o700, None)?;
-                version = numbers(&directory)?.last().map_or(0, |last| last + 1);
             }
             Err(Errno::EXIST) => version += 1,
             Err(error) => return Err(error.into()),
@@ -243,7 +241,12 @@ fn file_name(version: u64) -> String {
 
 /// The versions in a directory, in order.
 fn numbers(directory: &Dir) -> io::Result<Vec<u64>> {
-    let (entries, _) = directory.entries(usize::MAX)?;
+    let entries = match directory.entries(usize::MAX) {
+        Ok((entries, _)) => entries,
+        // The directory was deleted after it was opened.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
     let number = |name: &OsStr| name.to_str()?.strip_suffix(RECORD)?.parse().ok();
     Ok(entries.iter().filter_map(|(name, _)| number(name)).collect())
 }

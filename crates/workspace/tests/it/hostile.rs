@@ -230,6 +230,10 @@ fn case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere() {
     put(&workspace, "out/d/e/file", "public");
     std::fs::create_dir(place.path("links")).unwrap();
     symlink(place.path("secret"), workspace.path().join("out/l")).unwrap();
+    // One that leads elsewhere in the workspace is no better.
+    put(&workspace, "work/private/file", "SECRET");
+    put(&workspace, "out/h/i/file", "public");
+    symlink("../../work/private", workspace.path().join("out/j")).unwrap();
     // The file itself is swapped too.
     put(&workspace, "out/f", "public");
     symlink(place.path("secret/file"), workspace.path().join("out/g")).unwrap();
@@ -239,7 +243,7 @@ fn case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere() {
         scope.spawn(|| {
             let at = |name: &str| workspace.path().join(name);
             while !stop.load(Ordering::Relaxed) {
-                for (one, other) in [("out/d/e", "out/l"), ("out/f", "out/g")] {
+                for (one, other) in [("out/d/e", "out/l"), ("out/f", "out/g"), ("out/h/i", "out/j")] {
                     renameat_with(CWD, at(one), CWD, at(other), RenameFlags::EXCHANGE).unwrap();
                 }
             }

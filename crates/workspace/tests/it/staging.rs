@@ -88,6 +88,20 @@ async fn every_change_is_seen() {
 }
 
 #[tokio::test]
+async fn a_change_too_quick_for_the_clock_is_seen() {
+    let place = Place::new();
+    let source = place.skill("demo", &[("a", "0000")]);
+    let workspace = place.workspace();
+    // In place and of the same size: only its times could tell, and they tick slower than this.
+    for round in 0..200 {
+        let text = format!("{round:04}");
+        place.file("skills/demo/a", &text);
+        workspace.stage("demo", &source).await.unwrap();
+        assert_eq!(read(workspace.path().join("skills/demo/a")), text);
+    }
+}
+
+#[tokio::test]
 async fn what_was_tampered_with_as_a_whole_is_staged_anew() {
     let place = Place::new();
     let source = place.skill("demo", &[("a", "one")]);

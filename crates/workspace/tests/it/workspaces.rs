@@ -171,16 +171,15 @@ fn opening_and_cleaning_at_the_same_time_harm_nobody() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for round in 0..50 {
+                for _ in 0..200 {
                     let workspace = place.workspaces.for_session("contended").unwrap();
-                    put(&workspace, "out/file", round.to_string());
-                    let read = std::fs::read_to_string(workspace.path().join("out/file")).unwrap();
-                    assert!(!read.is_empty() || workspace.path().join("out/file").exists());
+                    // Whoever has it finds it whole: nobody removes it now.
+                    assert!(workspace.path().join("work/inputs").is_dir());
                 }
             });
         }
         scope.spawn(|| {
-            for _ in 0..100 {
+            for _ in 0..400 {
                 let cleaned = place.workspaces.cleanup(Duration::ZERO).unwrap();
                 assert_eq!(cleaned.warnings, Vec::<String>::new());
             }
