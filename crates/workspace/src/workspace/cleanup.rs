@@ -59,6 +59,8 @@ impl Workspaces {
                 Ok(Outcome::Removed) => cleaned.removed += 1,
                 Ok(Outcome::InUse) => cleaned.in_use += 1,
                 Ok(Outcome::Young) => {}
+                // Another cleanup is at it too, and was faster.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => cleaned.warnings.push(format!("`{text}` cannot be removed: {error}")),
             }
         }

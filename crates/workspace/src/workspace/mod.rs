@@ -33,7 +33,7 @@ const RUNNING: &str = "running.lock";
 /// The manifests of staged skills.
 const MANIFESTS: &str = "manifests";
 /// How often a workspace that is removed while it is opened is made anew.
-const MAX_ATTEMPTS: u32 = 16;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// The workspaces below one directory of the local disk.
 ///
@@ -58,7 +58,9 @@ pub struct Workspaces {
 impl Workspaces {
     /// The workspaces below `root`, which is made if it is missing.
     ///
-    /// For the superuser what commands write belongs to [`NOBODY`], because that is whom they run as.
+    /// For the superuser what commands write belongs to [`NOBODY`], because that is whom they run as. A
+    /// directory that is made here lets that user pass; those above it have to
+    /// ([`Workspaces::closed_to_commands`]).
     ///
     /// # Errors
     ///
@@ -81,6 +83,28 @@ impl Workspaces {
         Ok(Self { root: Arc::new(root), path, owner })
     }
 
+    /// The first directory on the way to the workspaces that keeps out the user whom commands run as, if
+    /// there is one: nothing can run there. Only the superuser's commands run as another.
+    pub fn closed_to_commands(&self) -> Option<PathBuf> {
+        use std::os::unix::fs::MetadataExt as _;
+        let (user, group) = self.owner?;
+        let may_pass = |path: &Path| {
+            std::fs::metadata(path).is_ok_and(|found| {
+                let passes = if found.uid() == user.as_raw() {
+                    0o100
+                } else if found.gid() == group.as_raw() {
+                    0o010
+                } else {
+                    0o001
+                };
+                found.mode() & passes != 0
+            })
+        };
+        let mut above: Vec<&Path> = self.path.ancestors().collect();
+        above.reverse();
+        above.into_iter().find(|path| !may_pass(path)).map(Path::to_owned)
+    }
+
     /// The workspace of a session, made if there is none.
     ///
     /// Any text is a session's identity; it is never used as a path. What a crash left half made is
@@ -95,8 +119,14 @@ impl Workspaces {
         let path = self.path.join(&name);
         let failed = |error| WorkspaceError::io("opening the workspace", &path, error);
         for _ in 0..MAX_ATTEMPTS {
-            let home = self.root.make_dir(&name, 0o700, None).map_err(failed)?;
-            let in_use = lock_file(&home, IN_USE).map_err(failed)?;
+            let opened = self.root.make_dir(&name, 0o700, None);
+            let opened = opened.and_then(|home| Ok((lock_file(&home, IN_USE)?, home)));
+            let (in_use, home) = match opened {
+                Ok(opened) => opened,
+                // Removed between its making and its opening.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
             in_use.lock_shared().map_err(failed)?;
             let found = self.root.entry(&name).map_err(failed)?;
             if !found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found))) {

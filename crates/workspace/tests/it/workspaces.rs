@@ -1,11 +1,12 @@
 //! One workspace per session, made whole and removed whole.
 
 use std::os::unix::fs::symlink;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use prowess_workspace::{Workspace, WorkspaceError, Workspaces};
 
-use crate::place::{Place, block_on, mode, put, tree, without_rights};
+use crate::place::{Place, block_on, mode, put, set_mode, tree, without_rights};
 
 fn home(workspace: &Workspace) -> std::path::PathBuf {
     workspace.path().parent().unwrap().to_owned()
@@ -48,6 +49,27 @@ fn only_its_users_can_enter() {
     let workspace = place.workspace();
     for path in [place.path("workspaces"), home(&workspace), workspace.path().to_owned()] {
         assert_eq!(mode(&path) & 0o027, 0, "{}", path.display());
+    }
+}
+
+#[test]
+fn it_is_told_when_commands_cannot_get_there() {
+    let place = Place::new();
+    if rustix::process::geteuid().is_root() {
+        set_mode(place.path(""), 0o700);
+        assert_eq!(place.workspaces.closed_to_commands(), Some(place.path("")));
+        set_mode(place.path(""), 0o711);
+    }
+    assert_eq!(place.workspaces.closed_to_commands(), None);
+    if rustix::process::geteuid().is_root() {
+        let workspace = place.workspace();
+        let (skills, out) = (workspace.path().join("skills"), workspace.path().join("out"));
+        without_rights(|| {
+            assert!(std::fs::read_dir(skills).is_ok(), "they can read skills");
+            assert!(std::fs::write(out.join("a"), "text").is_ok(), "and write what they make");
+            assert!(std::fs::write(workspace.path().join("a"), "text").is_err(), "and nothing else");
+            assert!(std::fs::read_dir(place.path("workspaces")).is_err(), "and see no other session");
+        });
     }
 }
 
@@ -168,23 +190,36 @@ fn a_plain_user_can_stage_replace_and_clean_up() {
 #[test]
 fn opening_and_cleaning_at_the_same_time_harm_nobody() {
     let place = Place::new();
+    let (done, removed) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..2 {
             scope.spawn(|| {
-                for _ in 0..200 {
-                    let workspace = place.workspaces.for_session("contended").unwrap();
-                    // Whoever has it finds it whole: nobody removes it now.
-                    assert!(workspace.path().join("work/inputs").is_dir());
+                while !done.load(Ordering::Relaxed) {
+                    let cleaned = place.workspaces.cleanup(Duration::ZERO).unwrap();
+                    assert_eq!(cleaned.warnings, Vec::<String>::new());
+                    removed.fetch_add(cleaned.removed, Ordering::Relaxed);
                 }
             });
         }
-        scope.spawn(|| {
-            for _ in 0..400 {
-                let cleaned = place.workspaces.cleanup(Duration::ZERO).unwrap();
-                assert_eq!(cleaned.warnings, Vec::<String>::new());
+        let opening = scope.spawn(|| {
+            // At least so often, and until the race was won by both sides.
+            let until = Instant::now() + Duration::from_secs(10);
+            let mut rounds = 0;
+            while rounds < 500 || (removed.load(Ordering::Relaxed) < 20 && Instant::now() < until) {
+                let workspace = place.workspaces.for_session("contended").unwrap();
+                // Whoever has it finds it whole: nobody removes it now.
+                assert!(workspace.path().join("work/inputs").is_dir());
+                drop(workspace);
+                std::thread::yield_now();
+                rounds += 1;
             }
         });
+        let opened = opening.join();
+        // Before anything else: the others wait for it, also when this one failed.
+        done.store(true, Ordering::Relaxed);
+        opened.unwrap();
     });
+    assert!(removed.into_inner() >= 20, "the race was run");
     place.workspaces.cleanup(Duration::ZERO).unwrap();
     assert_eq!(tree(&place.path("workspaces")), Vec::<String>::new());
 }
