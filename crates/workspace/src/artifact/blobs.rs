@@ -1,0 +1,33 @@
+//! Where the bytes of artifacts are.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::ArtifactError;
+
+/// Keeps bytes under names that it chooses.
+#[async_trait]
+pub trait BlobStore: Send + Sync + Debug {
+    /// Keeps `bytes` under a new name, and says which. They are there whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is kept.
+    async fn put(&self, bytes: Bytes) -> Result<String, ArtifactError>;
+
+    /// What is kept under `blob`, of which no more than `size` bytes are read; `None` when there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    async fn get(&self, blob: &str, size: u64) -> Result<Option<Bytes>, ArtifactError>;
+
+    /// Removes what is kept under `blob`, if anything is.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    async fn remove(&self, blob: &str) -> Result<(), ArtifactError>;
+}

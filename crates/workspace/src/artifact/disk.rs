@@ -1,0 +1,276 @@
+//! Artifacts on the local disk.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::fs::{AtFlags, linkat};
+use rustix::io::Errno;
+
+use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
+use crate::blocking::blocking;
+use crate::digest::{digest, hex};
+use crate::dir::{Dir, NoFile, OWN_PREFIX};
+
+/// The most that is read of a record.
+const MAX_RECORD: u64 = 16 * 1024;
+/// How often a version is tried for while others take it.
+const MAX_ATTEMPTS: u32 = 10_000;
+const RECORD: &str = ".json";
+
+/// Bytes in files of one directory.
+#[derive(Clone, Debug)]
+pub struct DiskBlobs {
+    root: Arc<Dir>,
+}
+
+/// An index in files: one directory per name, one file per version.
+///
+/// A version is given by creating its file, which the system lets one caller do. So savers take no lock, in
+/// one process or in many, and there is none that a crash could leave behind.
+#[derive(Clone, Debug)]
+pub struct DiskIndex {
+    root: Arc<Dir>,
+}
+
+fn open(path: &Path) -> Result<Arc<Dir>, ArtifactError> {
+    let opened = (|| {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Dir::open(path)
+    })();
+    let failed = |error| ArtifactError::store(format!("opening the artifacts at {}", path.display()), error);
+    opened.map(Arc::new).map_err(failed)
+}
+
+impl DiskBlobs {
+    /// The bytes below `root`, which is made if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made or opened.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, ArtifactError> {
+        Ok(Self { root: open(root.as_ref())? })
+    }
+}
+
+impl DiskIndex {
+    /// The index below `root`, which is made if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made or opened.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, ArtifactError> {
+        Ok(Self { root: open(root.as_ref())? })
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        action: &'static str,
+        name: &ArtifactName,
+        work: impl FnOnce(&Dir, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, ArtifactError> {
+        let (root, key) = (Arc::clone(&self.root), digest(name.as_str().as_bytes()));
+        let done = blocking(move || work(&root, &key)).await.flatten();
+        done.map_err(|error| ArtifactError::store(format!("{action} the artifact `{name}`"), error))
+    }
+}
+
+#[async_trait]
+impl BlobStore for DiskBlobs {
+    async fn put(&self, bytes: Bytes) -> Result<String, ArtifactError> {
+        let root = Arc::clone(&self.root);
+        let put = blocking(move || -> io::Result<String> {
+            // Chosen at random: two processes on two machines that share the disk never meet.
+            let mut random = [0; 16];
+            std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+            let blob = hex(&random);
+            let directory = root.make_dir(&blob[..2], 0o700, None)?;
+            directory.replace_durably(&blob, &bytes, 0o600, None)?;
+            Ok(blob)
+        });
+        put.await.flatten().map_err(|error| ArtifactError::store("writing an artifact's bytes", error))
+    }
+
+    async fn get(&self, blob: &str, size: u64) -> Result<Option<Bytes>, ArtifactError> {
+        let Some(path) = path_of(blob) else { return Ok(None) };
+        let root = Arc::clone(&self.root);
+        let get = blocking(move || match root.file(path) {
+            Ok((file, _)) => {
+                let mut bytes = Vec::new();
+                file.take(size).read_to_end(&mut bytes)?;
+                Ok(Some(Bytes::from(bytes)))
+            }
+            Err(NoFile::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        });
+        get.await.flatten().map_err(|error| ArtifactError::store("reading an artifact's bytes", error))
+    }
+
+    async fn remove(&self, blob: &str) -> Result<(), ArtifactError> {
+        let Some(path) = path_of(blob) else { return Ok(()) };
+        let root = Arc::clone(&self.root);
+        let remove = blocking(move || match rustix::fs::unlinkat(&*root, path, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(io::Error::from(error)),
+        });
+        remove.await.flatten().map_err(|error| ArtifactError::store("removing an artifact's bytes", error))
+    }
+}
+
+/// Where a blob is; `None` for what no blob is called.
+fn path_of(blob: &str) -> Option<String> {
+    let is_name = blob.len() == 32 && blob.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name.then(|| format!("{}/{blob}", &blob[..2]))
+}
+
+#[async_trait]
+impl ArtifactIndex for DiskIndex {
+    async fn add(&self, name: &ArtifactName, record: ArtifactRecord) -> Result<u64, ArtifactError> {
+        let added = self.with("saving", name, move |root, key| add(root, key, record)).await?;
+        added.ok_or_else(|| ArtifactError::Busy { name: name.to_string() })
+    }
+
+    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        self.with("looking up", name, move |root, key| match open_entry(root, key)? {
+            Some(directory) => read(&directory, version),
+            None => Ok(None),
+        })
+        .await
+    }
+
+    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        self.with("looking up", name, |root, key| match open_entry(root, key)? {
+            Some(directory) => latest(&directory),
+            None => Ok(None),
+        })
+        .await
+    }
+
+    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        self.with("looking up", name, |root, key| match open_entry(root, key)? {
+            Some(directory) => read_all(&directory),
+            None => Ok(Vec::new()),
+        })
+        .await
+    }
+
+    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let root = Arc::clone(&self.root);
+        let list = blocking(move || {
+            let mut records = Vec::new();
+            for (name, _) in root.entries(usize::MAX)?.0 {
+                if name.to_string_lossy().starts_with(OWN_PREFIX) {
+                    continue;
+                }
+                if let Some(directory) = open_entry(&root, &name.to_string_lossy())? {
+                    records.extend(latest(&directory)?);
+                }
+            }
+            Ok(records)
+        });
+        list.await.flatten().map_err(|error: io::Error| ArtifactError::store("listing artifacts", error))
+    }
+
+    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        self.with("deleting", name, |root, key| {
+            let Some(directory) = open_entry(root, key)? else { return Ok(Vec::new()) };
+            // In one step: a save that comes later begins a directory of its own.
+            let (gone, _) = root.temporary_dir()?;
+            match rustix::fs::renameat(root, key, root, &gone) {
+                Ok(()) => {}
+                Err(Errno::NOENT) => return Ok(Vec::new()),
+                Err(error) => return Err(error.into()),
+            }
+            let records = read_all(&directory)?;
+            root.remove_tree(OsStr::new(&gone))?;
+            Ok(records)
+        })
+        .await
+    }
+}
+
+fn open_entry(root: &Dir, key: &str) -> io::Result<Option<Dir>> {
+    match root.dir(key) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates the file of the next version; `None` when others are always faster.
+fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u64>> {
+    for _ in 0..MAX_ATTEMPTS {
+        match add_now(root, key, &mut record) {
+            // Deleted meanwhile, with its directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            added => return added,
+        }
+    }
+    Ok(None)
+}
+
+fn add_now(root: &Dir, key: &str, record: &mut ArtifactRecord) -> io::Result<Option<u64>> {
+    let directory = root.make_dir(key, 0o700, None)?;
+    let mut version = numbers(&directory)?.last().map_or(0, |last| last + 1);
+    for _ in 0..MAX_ATTEMPTS {
+        record.version = version;
+        let temporary = directory.temporary(&serde_json::to_vec(&record)?, 0o600, None)?;
+        let named = linkat(&directory, &*temporary, &directory, file_name(version), AtFlags::empty());
+        directory.discard(&temporary);
+        match named {
+            // Should the artifact be deleted at this moment, it was saved first and then deleted.
+            Ok(()) => {
+                rustix::fs::fsync(&directory)?;
+                rustix::fs::fsync(root)?;
+                return Ok(Some(version));
+            }
+            Err(Errno::EXIST) => version += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn file_name(version: u64) -> String {
+    format!("{version:020}{RECORD}")
+}
+
+/// The versions in a directory, in order.
+fn numbers(directory: &Dir) -> io::Result<Vec<u64>> {
+    let entries = match directory.entries(usize::MAX) {
+        Ok((entries, _)) => entries,
+        // The directory was deleted after it was opened.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let number = |name: &OsStr| name.to_str()?.strip_suffix(RECORD)?.parse().ok();
+    Ok(entries.iter().filter_map(|(name, _)| number(name)).collect())
+}
+
+fn latest(directory: &Dir) -> io::Result<Option<ArtifactRecord>> {
+    match numbers(directory)?.last() {
+        Some(version) => read(directory, *version),
+        None => Ok(None),
+    }
+}
+
+fn read_all(directory: &Dir) -> io::Result<Vec<ArtifactRecord>> {
+    let records = numbers(directory)?.into_iter().map(|version| read(directory, version));
+    records.filter_map(Result::transpose).collect()
+}
+
+fn read(directory: &Dir, version: u64) -> io::Result<Option<ArtifactRecord>> {
+    match directory.file(file_name(version)) {
+        Ok((file, _)) => {
+            let mut bytes = Vec::new();
+            file.take(MAX_RECORD).read_to_end(&mut bytes)?;
+            Ok(Some(serde_json::from_slice(&bytes)?))
+        }
+        Err(NoFile::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Which artifacts there are.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{ArtifactError, ArtifactName};
+
+/// What is known of a version of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactRecord {
+    /// The artifact's name.
+    pub name: String,
+    /// The version.
+    pub version: u64,
+    /// What it is.
+    pub mime_type: String,
+    /// How many bytes it has.
+    pub size: u64,
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub digest: String,
+    /// Where its bytes are, as the [`BlobStore`](super::BlobStore) named them.
+    pub blob: String,
+}
+
+/// Knows which artifacts there are, and gives versions.
+#[async_trait]
+pub trait ArtifactIndex: Send + Sync + Debug {
+    /// Adds `record` under the next version of `name`, whatever version it has, and says which that is.
+    ///
+    /// The first is 0. No two callers get the same, and one that was given is never given again while the
+    /// artifact is there.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn add(&self, name: &ArtifactName, record: ArtifactRecord) -> Result<u64, ArtifactError>;
+
+    /// One version.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError>;
+
+    /// The latest version.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError>;
+
+    /// Every version of `name`, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+
+    /// The latest version of every artifact, in any order.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+
+    /// Forgets every version of `name`, and says what they were.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+}

@@ -1,0 +1,76 @@
+//! Artifacts in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
+
+/// Bytes in memory.
+#[derive(Debug, Default)]
+pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
+
+/// An index in memory.
+#[derive(Debug, Default)]
+pub struct MemoryIndex(Mutex<BTreeMap<ArtifactName, Vec<ArtifactRecord>>>);
+
+/// Nothing is done under these locks that could stop half way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl BlobStore for MemoryBlobs {
+    async fn put(&self, bytes: Bytes) -> Result<String, ArtifactError> {
+        let mut inner = lock(&self.0);
+        inner.0 += 1;
+        let blob = inner.0.to_string();
+        inner.1.insert(blob.clone(), bytes);
+        Ok(blob)
+    }
+
+    async fn get(&self, blob: &str, size: u64) -> Result<Option<Bytes>, ArtifactError> {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        Ok(lock(&self.0).1.get(blob).map(|bytes| bytes.slice(..bytes.len().min(size))))
+    }
+
+    async fn remove(&self, blob: &str) -> Result<(), ArtifactError> {
+        lock(&self.0).1.remove(blob);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ArtifactIndex for MemoryIndex {
+    async fn add(&self, name: &ArtifactName, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
+        let mut inner = lock(&self.0);
+        let versions = inner.entry(name.clone()).or_default();
+        record.version = versions.last().map_or(0, |last| last.version + 1);
+        let version = record.version;
+        versions.push(record);
+        Ok(version)
+    }
+
+    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        let inner = lock(&self.0);
+        Ok(inner.get(name).and_then(|all| all.iter().find(|record| record.version == version)).cloned())
+    }
+
+    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        Ok(lock(&self.0).get(name).and_then(|all| all.last()).cloned())
+    }
+
+    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        Ok(lock(&self.0).get(name).cloned().unwrap_or_default())
+    }
+
+    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        Ok(lock(&self.0).values().filter_map(|all| all.last()).cloned().collect())
+    }
+
+    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        Ok(lock(&self.0).remove(name).unwrap_or_default())
+    }
+}

@@ -1,0 +1,290 @@
+//! Artifacts: files that outlive the run that made them, each save a version of its own.
+
+mod blobs;
+mod disk;
+mod index;
+mod memory;
+mod name;
+#[cfg(feature = "object")]
+mod object;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+pub use blobs::BlobStore;
+pub use disk::{DiskBlobs, DiskIndex};
+pub use index::{ArtifactIndex, ArtifactRecord};
+pub use memory::{MemoryBlobs, MemoryIndex};
+pub use name::{ArtifactName, ArtifactNameProblem, MAX_ARTIFACT_NAME};
+#[cfg(feature = "object")]
+pub use object::{ObjectBlobs, ObjectIndex};
+
+/// The largest artifact, in bytes.
+pub const MAX_ARTIFACT_BYTES: u64 = 256 << 20;
+
+/// Why an artifact could not be saved, loaded or deleted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArtifactError {
+    /// There is no such artifact, or not in that version.
+    #[error("there is no artifact `{name}`{}", version.map(|version| format!(" in version {version}")).unwrap_or_default())]
+    NotFound {
+        /// Its name.
+        name: String,
+        /// The version, if one was asked for.
+        version: Option<u64>,
+    },
+    /// It has more than [`MAX_ARTIFACT_BYTES`].
+    #[error("the artifact `{name}` has {size} bytes, more than {MAX_ARTIFACT_BYTES}")]
+    TooLarge {
+        /// Its name.
+        name: String,
+        /// Its size.
+        size: u64,
+    },
+    /// Others save under the same name so often that no version could be had.
+    #[error("the artifact `{name}` is saved by too many at once; try again")]
+    Busy {
+        /// Its name.
+        name: String,
+    },
+    /// What is stored is not what was saved.
+    #[error("the artifact `{name}` is damaged in version {version}: {problem}")]
+    Damaged {
+        /// Its name.
+        name: String,
+        /// The version.
+        version: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The store did not do its part.
+    #[error("{action}: {error}")]
+    Store {
+        /// What was to be done.
+        action: String,
+        /// What the store said.
+        #[source]
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl ArtifactError {
+    /// A failure of what lies below.
+    pub fn store(
+        action: impl Into<String>,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Store { action: action.into(), error: error.into() }
+    }
+}
+
+/// An artifact that was saved, as answers name it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ArtifactFile {
+    /// Its name.
+    pub name: String,
+    /// Its version, from 0.
+    pub version: u64,
+}
+
+/// A version of an artifact, read whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadedArtifact {
+    /// Its version.
+    pub version: u64,
+    /// What it is.
+    pub mime_type: String,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// Keeps artifacts.
+///
+/// Versions of a name are numbered from 0 in the order of their saves; each save has one, no two share one,
+/// whoever saves at the same time, and none is ever changed. A version that is listed can be loaded whole.
+#[async_trait]
+pub trait ArtifactStore: Send + Sync + Debug {
+    /// Saves a new version, and says which.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was saved.
+    async fn save(&self, name: &ArtifactName, bytes: Bytes, mime_type: &str) -> Result<u64, ArtifactError>;
+
+    /// Reads a version; the latest when none is given.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::NotFound`], or the store did not do its part.
+    async fn load(&self, name: &ArtifactName, version: Option<u64>) -> Result<LoadedArtifact, ArtifactError>;
+
+    /// The latest version of every artifact, by name.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part.
+    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+
+    /// Every version of a name, oldest first; none when there is no such artifact.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part.
+    async fn versions(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError>;
+
+    /// Deletes every version of a name. A later save begins again at 0.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::NotFound`], or the store did not do its part.
+    async fn delete(&self, name: &ArtifactName) -> Result<(), ArtifactError>;
+}
+
+/// Artifacts whose bytes are in one place and whose index is in another.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts};
+///
+/// let artifacts = Artifacts::in_memory();
+/// let name = ArtifactName::parse("reports/june.txt")?;
+/// assert_eq!(artifacts.save(&name, "one".into(), "text/plain").await?, 0);
+/// assert_eq!(artifacts.save(&name, "two".into(), "text/plain").await?, 1);
+/// assert_eq!(artifacts.load(&name, Some(0)).await?.bytes, "one");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Artifacts {
+    blobs: Arc<dyn BlobStore>,
+    index: Arc<dyn ArtifactIndex>,
+}
+
+impl Artifacts {
+    /// Artifacts in these two places.
+    pub fn new(blobs: Arc<dyn BlobStore>, index: Arc<dyn ArtifactIndex>) -> Self {
+        Self { blobs, index }
+    }
+
+    /// Artifacts below a directory of the local disk, which is made if it is missing. Several processes may
+    /// use it at the same time.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made or opened.
+    pub fn on_disk(root: impl AsRef<Path>) -> Result<Self, ArtifactError> {
+        let root = root.as_ref();
+        let blobs = DiskBlobs::open(root.join("blobs"))?;
+        Ok(Self::new(Arc::new(blobs), Arc::new(DiskIndex::open(root.join("index"))?)))
+    }
+
+    /// Artifacts that are gone with this value.
+    pub fn in_memory() -> Self {
+        Self::new(Arc::new(MemoryBlobs::default()), Arc::new(MemoryIndex::default()))
+    }
+
+    /// Artifacts in an object store below `prefix`, which must support conditional creation.
+    #[cfg(feature = "object")]
+    pub fn in_object_store(store: Arc<dyn object_store::ObjectStore>, prefix: &str) -> Self {
+        let blobs = ObjectBlobs::new(Arc::clone(&store), prefix);
+        Self::new(Arc::new(blobs), Arc::new(ObjectIndex::new(store, prefix)))
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for Artifacts {
+    async fn save(&self, name: &ArtifactName, bytes: Bytes, mime_type: &str) -> Result<u64, ArtifactError> {
+        let size = bytes.len() as u64;
+        if size > MAX_ARTIFACT_BYTES {
+            return Err(ArtifactError::TooLarge { name: name.to_string(), size });
+        }
+        let digest = crate::digest::digest(&bytes);
+        // First the bytes, then the record: a crash between leaves bytes that nobody names, and never a
+        // version without its bytes.
+        let blob = self.blobs.put(bytes).await?;
+        let record = ArtifactRecord {
+            name: name.to_string(),
+            version: 0,
+            mime_type: mime_type.to_owned(),
+            size,
+            digest,
+            blob: blob.clone(),
+        };
+        let added = self.index.add(name, record).await;
+        if added.is_err() {
+            // The record may be there all the same if the answer was lost: only then are the bytes needed.
+            let is_known = match self.index.versions(name).await {
+                Ok(records) => records.iter().any(|record| record.blob == blob),
+                Err(_) => true,
+            };
+            if !is_known {
+                self.blobs.remove(&blob).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "bytes of a failed save are left behind");
+                });
+            }
+        }
+        added
+    }
+
+    async fn load(&self, name: &ArtifactName, version: Option<u64>) -> Result<LoadedArtifact, ArtifactError> {
+        let found = match version {
+            Some(version) => self.index.get(name, version).await?,
+            None => self.index.latest(name).await?,
+        };
+        let Some(record) = found else {
+            return Err(ArtifactError::NotFound { name: name.to_string(), version });
+        };
+        let version = record.version;
+        let damaged = |problem: &str| ArtifactError::Damaged {
+            name: name.to_string(),
+            version,
+            problem: problem.to_owned(),
+        };
+        let bytes = match self.blobs.get(&record.blob, record.size).await? {
+            Some(bytes) => bytes,
+            // Deleted between the look at the index and this.
+            None if self.index.get(name, version).await?.is_none() => {
+                return Err(ArtifactError::NotFound { name: name.to_string(), version: Some(version) });
+            }
+            None => return Err(damaged("its bytes are missing")),
+        };
+        if crate::digest::digest(&bytes) != record.digest {
+            return Err(damaged("its bytes are not those that were saved"));
+        }
+        Ok(LoadedArtifact { version, mime_type: record.mime_type, bytes })
+    }
+
+    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let mut records = self.index.list().await?;
+        records.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(records)
+    }
+
+    async fn versions(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError> {
+        Ok(self.index.versions(name).await?.iter().map(|record| record.version).collect())
+    }
+
+    async fn delete(&self, name: &ArtifactName) -> Result<(), ArtifactError> {
+        let removed = self.index.remove(name).await?;
+        if removed.is_empty() {
+            return Err(ArtifactError::NotFound { name: name.to_string(), version: None });
+        }
+        for record in removed {
+            // Without its record it is gone for everybody; bytes that stay only take room.
+            if let Err(error) = self.blobs.remove(&record.blob).await {
+                tracing::warn!(%error, name = %name, "bytes of a deleted artifact are left behind");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The names of artifacts.
+
+use std::fmt;
+
+/// The longest name of an artifact, in bytes.
+pub const MAX_ARTIFACT_NAME: usize = 255;
+
+/// An artifact's name: one that could be a relative path, such as `reports/june.txt`.
+///
+/// It is never used as a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArtifactName(String);
+
+/// Why a name is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` cannot be the name of an artifact: {problem}")]
+pub struct ArtifactNameProblem {
+    /// The name, safe to show.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+impl ArtifactName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// It is empty, absolute, longer than [`MAX_ARTIFACT_NAME`] bytes, or has a control character, an empty
+    /// name between slashes, a `.` or a `..`.
+    pub fn parse(name: &str) -> Result<Self, ArtifactNameProblem> {
+        let problem = if name.is_empty() {
+            "it is empty"
+        } else if name.len() > MAX_ARTIFACT_NAME {
+            "it is longer than 255 bytes"
+        } else if name.starts_with('/') {
+            "it is absolute"
+        } else if name.chars().any(char::is_control) {
+            "it has a control character"
+        } else if name.split(['/', '\\']).any(|part| part == "..") {
+            "it has a `..`"
+        } else if name.split('/').any(|part| matches!(part, "" | ".")) {
+            "it has an empty part between slashes, or a `.`"
+        } else {
+            return Ok(Self(name.to_owned()));
+        };
+        let shown = crate::path::shown(name.as_ref());
+        Err(ArtifactNameProblem { name: shown.chars().take(MAX_ARTIFACT_NAME).collect(), problem })
+    }
+
+    /// The name of a file under a prefix such as `pref/`, which is put before it as it is.
+    ///
+    /// # Errors
+    ///
+    /// The two together are no name, or the prefix leads upwards.
+    pub fn with_prefix(prefix: &str, name: &str) -> Result<Self, ArtifactNameProblem> {
+        Self::parse(&format!("{prefix}{name}"))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its last part.
+    pub(crate) fn base(&self) -> &str {
+        self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, base)| base)
+    }
+}
+
+impl fmt::Display for ArtifactName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_relative() {
+        for name in ["a", "a/b.txt", "a b", "..a", "a..", "報告.txt", "a@2"] {
+            assert!(ArtifactName::parse(name).is_ok(), "{name}");
+        }
+        for name in ["", "/a", "..", "a/../b", "../a", "a//b", "a/", "./a", "a\nb", "a\0", "a\\..\\b"] {
+            assert!(ArtifactName::parse(name).is_err(), "{name:?}");
+        }
+        assert!(ArtifactName::parse(&"a".repeat(256)).is_err());
+        assert_eq!(ArtifactName::with_prefix("pref/", "out/a").unwrap().as_str(), "pref/out/a");
+        assert!(ArtifactName::with_prefix("../../", "a").is_err());
+        assert!(ArtifactName::with_prefix("/", "a").is_err());
+    }
+}

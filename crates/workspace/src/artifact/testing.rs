@@ -1,0 +1,152 @@
+//! The suite that every [`ArtifactStore`] passes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{ArtifactError, ArtifactName, ArtifactStore, MAX_ARTIFACT_NAME};
+
+/// How many handles save at the same time, and how often each.
+const HANDLES: usize = 8;
+const EACH: usize = 50;
+
+/// Checks that a store keeps its promises, and panics where it does not.
+///
+/// Each call of `open` gives a new handle to the same store, which is empty at first. Run it on a runtime
+/// with several threads, so that saving at the same time is just that.
+///
+/// # Panics
+///
+/// When a promise is broken.
+pub async fn artifact_store_suite(open: impl Fn() -> Arc<dyn ArtifactStore>) {
+    gives_back_what_was_saved(&open).await;
+    tells_names_apart(&open).await;
+    forgets_what_was_deleted(&open).await;
+    saves_and_deletes_do_not_harm_each_other(&open).await;
+    gives_each_save_a_version_of_its_own(&open).await;
+}
+
+fn name(text: &str) -> ArtifactName {
+    ArtifactName::parse(text).expect("the suite's names are names")
+}
+
+fn is_missing<T>(answer: &Result<T, ArtifactError>) -> bool {
+    matches!(answer, Err(ArtifactError::NotFound { .. }))
+}
+
+async fn gives_back_what_was_saved(open: &impl Fn() -> Arc<dyn ArtifactStore>) {
+    let store = open();
+    let kept = name("kept/any bytes.bin");
+    assert_eq!(store.list().await.expect("listing works"), [], "a store begins empty");
+    assert!(is_missing(&store.load(&kept, None).await), "nothing is there");
+    assert_eq!(store.versions(&kept).await.expect("it can be asked"), [0; 0]);
+    let every: Bytes = (0..=255u8).cycle().take(100_000).collect();
+    for (version, bytes) in [Bytes::new(), every.clone(), Bytes::from_static(b"\0")].into_iter().enumerate() {
+        let saved = store.save(&kept, bytes, "application/x-any").await.expect("saving works");
+        assert_eq!(saved, version as u64, "versions count from 0");
+    }
+    let again = open();
+    let load = async |version| again.load(&kept, version).await.expect("it is there");
+    assert_eq!(load(Some(0)).await.bytes, Bytes::new(), "nothing can be saved");
+    assert_eq!(load(Some(1)).await.bytes, every, "an older version stays as it was");
+    let latest = load(None).await;
+    assert_eq!((latest.version, latest.bytes.as_ref()), (2, &b"\0"[..]), "the latest by default");
+    assert_eq!(latest.mime_type, "application/x-any");
+    assert!(is_missing(&again.load(&kept, Some(3)).await), "no version is made up");
+    assert_eq!(again.versions(&kept).await.expect("it can be asked"), [0, 1, 2]);
+    let listed = again.list().await.expect("listing works");
+    let listed: Vec<_> = listed.iter().map(|one| (one.name.as_str(), one.version, one.size)).collect();
+    assert_eq!(listed, [("kept/any bytes.bin", 2, 1)], "each name once, with its latest version");
+}
+
+async fn tells_names_apart(open: &impl Fn() -> Arc<dyn ArtifactStore>) {
+    let store = open();
+    let longest = "é".repeat(MAX_ARTIFACT_NAME / 2);
+    let names = ["a", "A", "a/b", "a.json", "a%2Fb", "a b", "a@0", "b:c", "..a", longest.as_str()];
+    for text in names {
+        let version = store.save(&name(text), Bytes::from(text.to_owned()), "text/plain").await;
+        assert_eq!(version.expect("saving works"), 0, "{text} is a name of its own");
+    }
+    for text in names {
+        let loaded = store.load(&name(text), None).await.expect("it is there");
+        assert_eq!(loaded.bytes, text.as_bytes(), "{text}");
+    }
+    let listed = store.list().await.expect("listing works");
+    let listed: Vec<&str> = listed.iter().map(|one| one.name.as_str()).collect();
+    assert!(names.iter().all(|name| listed.contains(name)), "{listed:?}");
+    assert!(listed.is_sorted(), "names are in order");
+}
+
+async fn forgets_what_was_deleted(open: &impl Fn() -> Arc<dyn ArtifactStore>) {
+    let (store, gone, stays) = (open(), name("gone"), name("gone/stays"));
+    assert!(is_missing(&store.delete(&gone).await), "what is not there cannot be deleted");
+    for _ in 0..3 {
+        store.save(&gone, "text".into(), "text/plain").await.expect("saving works");
+        store.save(&stays, "text".into(), "text/plain").await.expect("saving works");
+    }
+    store.delete(&gone).await.expect("deleting works");
+    let again = open();
+    assert!(is_missing(&again.load(&gone, None).await) && is_missing(&again.load(&gone, Some(0)).await));
+    assert_eq!(again.versions(&gone).await.expect("it can be asked"), [0; 0]);
+    assert!(again.list().await.expect("listing works").iter().all(|one| one.name != "gone"));
+    assert_eq!(again.versions(&stays).await.expect("it can be asked"), [0, 1, 2]);
+    assert_eq!(again.save(&gone, "new".into(), "text/plain").await.expect("saving works"), 0);
+    assert_eq!(again.load(&gone, None).await.expect("it is there").bytes, "new");
+}
+
+async fn saves_and_deletes_do_not_harm_each_other(open: &impl Fn() -> Arc<dyn ArtifactStore>) {
+    let saving: Vec<_> = (0..HANDLES)
+        .map(|handle| {
+            let (store, shared) = (open(), name("restless"));
+            tokio::spawn(async move {
+                for _ in 0..EACH / 5 {
+                    if handle == 0 {
+                        let deleted = store.delete(&shared).await;
+                        assert!(deleted.is_ok() || is_missing(&deleted), "{deleted:?}");
+                    } else {
+                        store.save(&shared, "text".into(), "text/plain").await.expect("saving works");
+                        let loaded = store.load(&shared, None).await;
+                        assert!(loaded.is_ok() || is_missing(&loaded), "{loaded:?}");
+                    }
+                }
+            })
+        })
+        .collect();
+    for saved in saving {
+        saved.await.expect("no handle fails");
+    }
+}
+
+async fn gives_each_save_a_version_of_its_own(open: &impl Fn() -> Arc<dyn ArtifactStore>) {
+    let shared = name("shared");
+    let saving: Vec<_> = (0..HANDLES)
+        .map(|handle| {
+            let (store, shared) = (open(), shared.clone());
+            tokio::spawn(async move {
+                let mut given = Vec::new();
+                for number in 0..EACH {
+                    let text = format!("{handle}/{number}");
+                    let bytes = Bytes::from(text.clone());
+                    given.push((store.save(&shared, bytes, "text/plain").await.expect("saving works"), text));
+                }
+                assert!(given.is_sorted_by_key(|(version, _)| *version), "one's own are in order");
+                given
+            })
+        })
+        .collect();
+    let mut given = BTreeMap::new();
+    for saved in saving {
+        for (version, text) in saved.await.expect("no handle fails") {
+            assert!(given.insert(version, text).is_none(), "version {version} was given twice");
+        }
+    }
+    let all: Vec<u64> = (0..(HANDLES * EACH) as u64).collect();
+    assert!(given.keys().eq(&all), "every version is given, from 0 on");
+    let store = open();
+    assert_eq!(store.versions(&shared).await.expect("it can be asked"), all);
+    for (version, text) in given {
+        let loaded = store.load(&shared, Some(version)).await.expect("it is there");
+        assert_eq!((loaded.version, loaded.bytes.as_ref()), (version, text.as_bytes()), "content intact");
+    }
+}

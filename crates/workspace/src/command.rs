@@ -1,0 +1,148 @@
+//! A command to run, and what became of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::limits::Limits;
+
+/// A command in a workspace, as an executor gets it: everything has been checked and staged.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Command {
+    /// The workspace's directory on the host. It is all that the command may write.
+    pub workspace: PathBuf,
+    /// The command line, for `bash -lc` or the shell that the skill names.
+    pub line: String,
+    /// The shell: an absolute path in the sandbox.
+    pub shell: String,
+    /// The directory to run in, relative to the workspace.
+    pub directory: String,
+    /// Variables for the command, beside those of the workspace (`WORKSPACE_DIR`, `SKILLS_DIR`, …), which
+    /// the executor sets because it knows where the workspace is on the inside.
+    pub environment: BTreeMap<String, String>,
+    /// What it reads from standard input; closed when `None`.
+    pub stdin: Option<Bytes>,
+    /// Host directories or files that are there read-only, with their places inside the workspace:
+    /// linked inputs.
+    pub read_only: Vec<(PathBuf, String)>,
+    /// How much it may use.
+    pub limits: Limits,
+    /// What it may reach.
+    pub network: Network,
+}
+
+impl Command {
+    /// A `bash -lc` of `line` in `directory` of a workspace, with default limits and no network.
+    pub fn new(workspace: impl Into<PathBuf>, directory: impl Into<String>, line: impl Into<String>) -> Self {
+        Self {
+            workspace: workspace.into(),
+            line: line.into(),
+            shell: "/bin/bash".to_owned(),
+            directory: directory.into(),
+            environment: BTreeMap::new(),
+            stdin: None,
+            read_only: Vec::new(),
+            limits: Limits::default(),
+            network: Network::default(),
+        }
+    }
+}
+
+/// What a command may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Network {
+    /// Nothing.
+    #[default]
+    None,
+    /// Hosts that match one of these rules, through a proxy: `example.com` or `*.example.com`, with an
+    /// optional `:port`.
+    Hosts(Vec<String>),
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finished {
+    /// How it ended.
+    pub exit: Exit,
+    /// What it wrote to standard output.
+    pub stdout: Captured,
+    /// What it wrote to standard error.
+    pub stderr: Captured,
+    /// How long it ran.
+    pub duration: Duration,
+    /// What held it.
+    pub sandbox: Sandbox,
+    /// What else a person should know: a limit that bit, a part that was missing.
+    pub warnings: Vec<String>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Killed: its time was over.
+    TimedOut,
+    /// Killed: it used more memory than it may.
+    OutOfMemory,
+    /// Killed: it wrote more than it may.
+    TooMuchOutput,
+    /// Killed: the workspace is full.
+    WorkspaceFull,
+    /// Killed: nobody waits for it any more.
+    Cancelled,
+}
+
+/// What was kept of an output stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Its beginning; all of it when nothing was left out.
+    pub head: Vec<u8>,
+    /// Its end, when something was left out between.
+    pub tail: Vec<u8>,
+    /// How many bytes were written.
+    pub total: u64,
+}
+
+impl Captured {
+    /// How many bytes were left out.
+    pub fn left_out(&self) -> u64 {
+        self.total.saturating_sub((self.head.len() + self.tail.len()) as u64)
+    }
+}
+
+/// What held a command, from strongest to weakest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Level {
+    /// A container of its own.
+    Container,
+    /// bubblewrap with all namespaces and a seccomp filter.
+    Bwrap,
+    /// The same without a `/proc` of its own.
+    BwrapNoproc,
+    /// Landlock and a seccomp filter.
+    Landlock,
+    /// Nothing but limits.
+    None,
+}
+
+/// What held a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sandbox {
+    /// How strong it is.
+    pub level: Level,
+    /// What could not be had, and why: `memory is limited by address space: no cgroup can be made`.
+    pub missing: Vec<String>,
+}

@@ -1,0 +1,475 @@
+//! A directory that is open, and everything beneath it.
+//!
+//! Nothing here resolves a path twice, and no link is followed on the way: what a command left behind can
+//! make an operation fail; it cannot lead it elsewhere.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::io::Errno;
+
+/// What files of this crate's own begin with while they are not what they will be.
+pub(crate) const OWN_PREFIX: &str = ".prowess-";
+
+/// How many names are tried for a temporary file; those left behind by a process of the same number are
+/// in the way.
+const MAX_NAMES: u32 = 64;
+
+/// Whose files are made: those of this process, or of the user that commands run as.
+pub(crate) type Owner = Option<(Uid, Gid)>;
+
+/// Why a file was not opened.
+#[derive(Debug)]
+pub(crate) enum NoFile {
+    /// It, or a directory on the way to it, is a link.
+    Link,
+    /// It is a directory.
+    Directory,
+    /// It is a FIFO, a socket or a device.
+    Special(&'static str),
+    /// The system says why.
+    Io(io::Error),
+}
+
+impl NoFile {
+    /// What it is, for a sentence that begins with its name.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Link => "is a link, or lies behind one".to_owned(),
+            Self::Directory => "is a directory".to_owned(),
+            Self::Special(kind) => format!("is a {kind}"),
+            Self::Io(error) => format!("cannot be opened: {error}"),
+        }
+    }
+}
+
+impl From<NoFile> for io::Error {
+    fn from(refused: NoFile) -> Self {
+        match refused {
+            NoFile::Io(error) => error,
+            other => Self::other(format!("it {}", other.reason())),
+        }
+    }
+}
+
+/// What a file that is neither a regular one nor a directory is called.
+pub(crate) fn special(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Fifo => "FIFO",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "device",
+        FileType::Symlink => "link",
+        _ => "special file",
+    }
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Dir(OwnedFd);
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn directory_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+impl Dir {
+    /// The directory at `path`, links followed: for places that the user named.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// Wraps a descriptor that is known to be a directory's.
+    pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// The directory at `relative`, reached without a link; this one when it is empty.
+    pub(crate) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
+        let relative = relative.as_ref();
+        if relative.is_empty() {
+            return Ok(Self(fs::openat(&self.0, ".", directory_flags(), Mode::empty())?));
+        }
+        Ok(Self(self.beneath(relative, directory_flags(), Links::Refused)?))
+    }
+
+    /// The regular file at `relative`, reached without a link, for reading. It never waits.
+    pub(crate) fn file(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
+        self.regular(relative.as_ref(), Links::Refused)
+    }
+
+    /// The regular file at `relative`, through links that stay beneath this directory.
+    pub(crate) fn file_through_links(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
+        self.regular(relative.as_ref(), Links::Beneath)
+    }
+
+    /// The directory at `relative`, through links that stay beneath this one.
+    pub(crate) fn dir_through_links(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(self.beneath(relative.as_ref(), flags, Links::Beneath)?))
+    }
+
+    fn regular(&self, relative: &OsStr, links: Links) -> Result<(File, Stat), NoFile> {
+        // Without O_NONBLOCK a FIFO would wait for its writer.
+        let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        if links == Links::Refused {
+            flags |= OFlags::NOFOLLOW;
+        }
+        let opened = self.beneath(relative, flags, links).map_err(|error| match error {
+            Errno::LOOP | Errno::XDEV => NoFile::Link,
+            // Sockets, and devices with nothing behind them, cannot be opened.
+            Errno::NXIO | Errno::NODEV => NoFile::Special("socket or device"),
+            error => NoFile::Io(error.into()),
+        })?;
+        let stat = fs::fstat(&opened).map_err(|error| NoFile::Io(error.into()))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((File::from(opened), stat)),
+            FileType::Directory => Err(NoFile::Directory),
+            other => Err(NoFile::Special(special(other))),
+        }
+    }
+
+    /// The entry `name` of this directory itself, and not what it leads to if it is a link.
+    pub(crate) fn entry(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
+        match fs::statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What this directory is.
+    pub(crate) fn stat(&self) -> io::Result<Stat> {
+        Ok(fs::fstat(&self.0)?)
+    }
+
+    /// At most `max` of the directory's entries, by name; and whether there are more.
+    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<(OsString, FileType)>, bool)> {
+        let own = self.dir("")?;
+        let mut found = Vec::new();
+        let mut more = false;
+        let mut buffer = Vec::with_capacity(32 * 1024);
+        let mut entries = fs::RawDir::new(&own.0, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            if found.len() == max {
+                more = true;
+                break;
+            }
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown {
+                kind = fs::statat(&own.0, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
+            }
+            found.push((OsString::from_vec(name.to_vec()), kind));
+        }
+        found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        Ok((found, more))
+    }
+
+    /// Makes the directory `name` unless it is there; an error if something else is.
+    pub(crate) fn make_dir(&self, name: impl AsRef<OsStr>, mode: u32, owner: Owner) -> io::Result<Self> {
+        let name = name.as_ref();
+        let made = match fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let directory = self.dir(name)?;
+        if made {
+            directory.hand_over(mode, owner)?;
+        }
+        Ok(directory)
+    }
+
+    /// Makes every directory of the path `relative` that is missing.
+    pub(crate) fn make_dirs(&self, relative: &str, mode: u32, owner: Owner) -> io::Result<Self> {
+        let mut directory = self.dir("")?;
+        for name in relative.split('/').filter(|name| !name.is_empty()) {
+            directory = directory.make_dir(name, mode, owner)?;
+        }
+        Ok(directory)
+    }
+
+    /// Gives this directory its mode and its owner.
+    pub(crate) fn hand_over(&self, mode: u32, owner: Owner) -> io::Result<()> {
+        if let Some((user, group)) = owner {
+            fs::fchown(&self.0, Some(user), Some(group))?;
+        }
+        Ok(fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Writes a new file whole, and puts it in the place of whatever file has that name. Who reads it
+    /// meanwhile, and a crash of this process, find the old or the new one.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()> {
+        let (temporary, mut file) = self.temporary_file()?;
+        let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
+        let renamed = written.and_then(|()| self.rename(&temporary, name));
+        renamed.inspect_err(|_| self.discard(&temporary))
+    }
+
+    /// Does what [`Self::replace`] does, and a crash of the whole machine is none the worse.
+    pub(crate) fn replace_durably(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        mode: u32,
+        owner: Owner,
+    ) -> io::Result<()> {
+        let temporary = self.temporary(bytes, mode, owner)?;
+        fs::renameat(&self.0, &temporary, &self.0, name).inspect_err(|_| self.discard(&temporary))?;
+        Ok(fs::fsync(&self.0)?)
+    }
+
+    /// Writes a complete file under a name of its own, durably.
+    pub(crate) fn temporary(&self, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<String> {
+        let (name, mut file) = self.temporary_file()?;
+        let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
+        written.and_then(|()| file.sync_all()).inspect_err(|_| self.discard(&name))?;
+        Ok(name)
+    }
+
+    /// An empty file under a name of its own.
+    pub(crate) fn temporary_file(&self) -> io::Result<(String, File)> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        unused(|name| fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(File::from))
+    }
+
+    /// An empty directory under a name of its own.
+    pub(crate) fn temporary_dir(&self) -> io::Result<(String, Self)> {
+        let (name, ()) = unused(|name| fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)))?;
+        let directory = self.dir(&name)?;
+        Ok((name, directory))
+    }
+
+    /// A link under a name of its own.
+    pub(crate) fn temporary_link(&self, target: &str) -> io::Result<String> {
+        Ok(unused(|name| fs::symlinkat(target, &self.0, name))?.0)
+    }
+
+    /// Renames an entry of this directory, in the place of a file of that name if there is one.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Removes a file; one that is not there is removed already.
+    pub(crate) fn discard(&self, name: &str) {
+        // Nothing is left to do about a failure; the name says whose it is.
+        let _ = fs::unlinkat(&self.0, name, AtFlags::empty());
+    }
+
+    /// Removes the directory `name` with all that it holds. Links are removed, not followed.
+    ///
+    /// Directories are moved up beside `name` before they are emptied, so that a tree of any depth takes
+    /// two descriptors.
+    pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
+        const BATCH: usize = 4096;
+        let mut pending = vec![name.to_owned()];
+        while let Some(name) = pending.pop() {
+            self.make_accessible(&name);
+            let directory = match self.dir(&name) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT) => continue,
+                Err(Errno::NOTDIR | Errno::LOOP) => {
+                    gone(fs::unlinkat(&self.0, &name, AtFlags::empty()))?;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            loop {
+                let (entries, more) = directory.entries(BATCH)?;
+                for (entry, kind) in entries {
+                    if kind != FileType::Directory {
+                        gone(fs::unlinkat(&directory.0, &entry, AtFlags::empty()))?;
+                    } else if fs::unlinkat(&directory.0, &entry, AtFlags::REMOVEDIR).is_err() {
+                        directory.make_accessible(&entry);
+                        let (up, ()) = unused(|up| fs::renameat(&directory.0, &entry, &self.0, up))?;
+                        pending.push(up.into());
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+            match fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR) {
+                // Somebody put something into it meanwhile.
+                Err(Errno::NOTEMPTY) => pending.push(name),
+                removed => gone(removed)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the owner into a directory that its mode keeps out, so that it can be removed.
+    fn make_accessible(&self, name: &OsStr) {
+        use std::os::fd::AsRawFd as _;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(found) = fs::openat(&self.0, name, flags, Mode::empty()) else { return };
+        let closed = fs::fstat(&found).is_ok_and(|stat| stat.st_mode & 0o700 != 0o700);
+        if closed {
+            // The descriptor is named, and not the entry, which might be a link by now.
+            let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+            let _ = fs::chmod(path, Mode::from_raw_mode(0o700));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn beneath(&self, relative: &OsStr, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
+        use rustix::fs::ResolveFlags;
+        use std::sync::atomic::AtomicBool;
+        static STEPWISE: AtomicBool = AtomicBool::new(false);
+
+        if STEPWISE.load(Ordering::Relaxed) {
+            return self.stepwise(relative, flags);
+        }
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if links == Links::Refused {
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
+        for _ in 0..8 {
+            match fs::openat2(&self.0, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                Err(Errno::NOSYS) => {
+                    STEPWISE.store(true, Ordering::Relaxed);
+                    return self.stepwise(relative, flags);
+                }
+                result => return result,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn beneath(&self, relative: &OsStr, flags: OFlags, _: Links) -> Result<OwnedFd, Errno> {
+        self.stepwise(relative, flags)
+    }
+
+    /// Where the kernel has no `openat2`: one component at a time, and no link is ever followed.
+    fn stepwise(&self, relative: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut names: Vec<&[u8]> =
+            relative.as_bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+        if relative.as_bytes().starts_with(b"/") || names.contains(&&b".."[..]) {
+            return Err(Errno::XDEV);
+        }
+        let last = names.pop().ok_or(Errno::NOENT)?;
+        let mut at: Option<OwnedFd> = None;
+        for name in names {
+            let from = at.as_ref().map_or(self.0.as_fd(), AsFd::as_fd);
+            at = Some(fs::openat(from, name, directory_flags(), Mode::empty())?);
+        }
+        let from = at.as_ref().map_or(self.0.as_fd(), AsFd::as_fd);
+        fs::openat(from, last, flags | OFlags::NOFOLLOW, Mode::empty())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Refused,
+    Beneath,
+}
+
+/// What is not there any more is removed, be it by somebody else.
+fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a file that was just written its mode and its owner.
+pub(crate) fn finish(file: &File, mode: u32, owner: Owner) -> io::Result<()> {
+    if let Some((user, group)) = owner {
+        fs::fchown(file, Some(user), Some(group))?;
+    }
+    // After the owner: a change of owner takes bits away.
+    Ok(fs::fchmod(file, Mode::from_raw_mode(mode))?)
+}
+
+/// Does `make` with a name that nothing has.
+fn unused<T>(make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(String, T)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    for _ in 0..MAX_NAMES {
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{OWN_PREFIX}{:x}-{count:x}", std::process::id());
+        match make(&name) {
+            Ok(made) => return Ok((name, made)),
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn both_ways_of_opening_refuse_the_same() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("file"), "secret").unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        std::fs::create_dir(inside.path().join("real")).unwrap();
+        std::fs::write(inside.path().join("real/file"), "text").unwrap();
+        symlink(outside.path(), inside.path().join("directory")).unwrap();
+        symlink(outside.path().join("file"), inside.path().join("link")).unwrap();
+        let dir = Dir::open(inside.path()).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        for path in ["directory/file", "link", "../x", "real/../../x", "/etc/passwd", "gone", ""] {
+            assert!(dir.beneath(OsStr::new(path), flags, Links::Refused).is_err(), "{path}");
+            assert!(dir.beneath(OsStr::new(path), flags, Links::Beneath).is_err(), "{path}");
+            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
+        }
+        // Links that stay inside are followed only where they may be.
+        symlink("real", inside.path().join("within")).unwrap();
+        symlink("real/file", inside.path().join("file")).unwrap();
+        for path in ["within/file", "file"] {
+            assert!(matches!(dir.file(path), Err(NoFile::Link)), "{path}");
+            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
+            assert!(dir.file_through_links(path).is_ok(), "{path}");
+        }
+        assert!(dir.dir("within").is_err() && dir.dir_through_links("within").is_ok());
+        assert!(dir.file("real/file").is_ok());
+        assert!(dir.stepwise(OsStr::new("real/file"), flags).is_ok());
+    }
+
+    #[test]
+    fn trees_of_any_depth_are_removed_and_links_are_not_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("kept"), "text").unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let dir = Dir::open(place.path()).unwrap();
+        let mut below = dir.make_dir("tree", 0o755, None).unwrap();
+        fs::symlinkat(outside.path(), &below, "link").unwrap();
+        for depth in 0..3000 {
+            below = below.make_dir("d", 0o755, None).unwrap();
+            if depth % 1000 == 0 {
+                below.replace("file", b"text", 0o444, None).unwrap();
+                fs::symlinkat("/", &below, "root").unwrap();
+            }
+        }
+        let closed = place.path().join("tree/closed");
+        std::fs::create_dir_all(closed.join("inner")).unwrap();
+        std::fs::write(closed.join("inner/file"), "").unwrap();
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
+        dir.remove_tree(OsStr::new("tree")).unwrap();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        assert!(outside.path().join("kept").exists());
+    }
+}

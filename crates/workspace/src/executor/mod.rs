@@ -1,0 +1,82 @@
+//! Where commands run: one trait, one suite.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::command::{Command, Finished, Sandbox};
+
+/// Runs commands isolated.
+///
+/// The whole process tree is gone when [`Executor::run`] returns, and when its future is dropped.
+#[async_trait]
+pub trait Executor: Send + Sync + Debug {
+    /// Runs a command to its end, or to the first limit that bites.
+    ///
+    /// A command that ran and failed is a [`Finished`] with its exit. Output is handed to `output` while it
+    /// is written, before the caps.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started, and nothing of it has run.
+    async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError>;
+
+    /// What would hold a command here.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can run here, and why.
+    async fn probe(&self) -> Result<Sandbox, ExecuteError>;
+}
+
+/// Which stream a piece of output belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Sees output while it is written.
+pub trait OutputSink: Send + Sync {
+    /// A piece of output. It must not block.
+    fn piece(&self, stream: Stream, bytes: &[u8]);
+}
+
+/// Sees nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSink;
+
+impl OutputSink for NoSink {
+    fn piece(&self, _: Stream, _: &[u8]) {}
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecuteError {
+    /// No executor was given to whoever was to run something.
+    #[error("executor is not configured: give the session one, or run with the local executor")]
+    NotConfigured,
+    /// Isolation as strong as the user wants cannot be had.
+    #[error("{what}. {remedy}")]
+    NoSandbox {
+        /// What is missing.
+        what: String,
+        /// What to install or to configure.
+        remedy: String,
+    },
+    /// The request asks for what no command gets.
+    #[error("{0}")]
+    Refused(String),
+    /// The system did not do its part.
+    #[error("{action}: {error}")]
+    System {
+        /// What was to be done, and to what.
+        action: String,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+}

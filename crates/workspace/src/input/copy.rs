@@ -1,0 +1,221 @@
+//! Putting an input in its place.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+
+use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use super::host::Opened;
+use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
+use crate::dir::{Dir, Owner, finish, special};
+use crate::path::{InnerPath, shown};
+use crate::workspace::Workspace;
+
+/// The deepest directory of an input.
+const MAX_DEPTH: usize = 32;
+
+/// What is left of the limits on one request's inputs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) files: usize,
+    pub(super) bytes: u64,
+}
+
+/// Why an input was not put in its place.
+pub(super) enum Failure {
+    Refused(String),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// The directory that an input goes into, made if it is missing, and its name there.
+pub(super) fn place<'a>(workspace: &Workspace, to: &'a InnerPath) -> Result<(Dir, &'a str), Failure> {
+    let (parent, name) = to.split();
+    let directory = workspace.dir().make_dirs(parent, 0o755, workspace.owner()).map_err(|error| {
+        match Errno::from_io_error(&error) {
+            Some(Errno::LOOP | Errno::NOTDIR) => {
+                Failure::Refused(format!("on the way to `{to}` is a link, or a file"))
+            }
+            _ => Failure::Io(error),
+        }
+    })?;
+    Ok((directory, name))
+}
+
+fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), Failure> {
+    match found {
+        Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+            Err(Failure::Refused(format!("`{to}` is a directory already; give another `to`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies a file or a directory to `to`. A file takes the place of another; nothing takes a directory's.
+pub(super) fn copy(
+    workspace: &Workspace,
+    source: Opened,
+    to: &InnerPath,
+    left: &mut Left,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let (parent, name) = place(workspace, to)?;
+    let owner = workspace.owner();
+    let found = parent.entry(name)?;
+    refuse_directory(&found, to)?;
+    match source {
+        Opened::File(file, stat) => {
+            let (temporary, target) = parent.temporary_file()?;
+            let copied = copy_file(file, &stat, target, owner, left)
+                .and_then(|()| Ok(parent.rename(&temporary, name)?));
+            copied.inspect_err(|_| parent.discard(&temporary))
+        }
+        Opened::Directory(source) => {
+            if found.is_some() {
+                return Err(Failure::Refused(format!("`{to}` is there already; give another `to`")));
+            }
+            let (temporary, target) = parent.temporary_dir()?;
+            let mut copying = Copying { owner, left, warnings };
+            let copied = copying.directory(&source, &target, to.as_str(), 0).and_then(|()| {
+                Ok(renameat_with(&parent, &temporary, &parent, name, RenameFlags::NOREPLACE)?)
+            });
+            copied.inspect_err(|_| drop(parent.remove_tree(temporary.as_ref())))
+        }
+    }
+}
+
+/// Puts bytes at `to`.
+pub(super) fn write(
+    workspace: &Workspace,
+    bytes: &[u8],
+    to: &InnerPath,
+    left: &mut Left,
+) -> Result<(), Failure> {
+    let (parent, name) = place(workspace, to)?;
+    refuse_directory(&parent.entry(name)?, to)?;
+    take(left, bytes.len() as u64)?;
+    let (temporary, mut target) = parent.temporary_file()?;
+    let written = target
+        .write_all(bytes)
+        .and_then(|()| finish(&target, 0o644, workspace.owner()))
+        .and_then(|()| parent.rename(&temporary, name));
+    Ok(written.inspect_err(|_| parent.discard(&temporary))?)
+}
+
+/// Makes a link at `to` that leads to `source`, both in the workspace.
+pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) -> Result<(), Failure> {
+    let (parent, name) = place(workspace, to)?;
+    refuse_directory(&parent.entry(name)?, to)?;
+    let up = "../".repeat(to.as_str().matches('/').count());
+    let temporary = parent.temporary_link(&format!("{up}{source}"))?;
+    Ok(parent.rename(&temporary, name).inspect_err(|_| parent.discard(&temporary))?)
+}
+
+/// Makes an empty file or directory at `to`, for something to be bound over it. One that is there already
+/// will do.
+pub(super) fn placeholder(workspace: &Workspace, to: &InnerPath, is_directory: bool) -> Result<(), Failure> {
+    let (parent, name) = place(workspace, to)?;
+    let taken = || Failure::Refused(format!("`{to}` is there already; give another `to`"));
+    let Some(found) = parent.entry(name)? else {
+        if is_directory {
+            parent.make_dir(name, 0o755, workspace.owner())?;
+        } else {
+            let (temporary, target) = parent.temporary_file()?;
+            let made =
+                finish(&target, 0o644, workspace.owner()).and_then(|()| parent.rename(&temporary, name));
+            made.inspect_err(|_| parent.discard(&temporary))?;
+        }
+        return Ok(());
+    };
+    let is_empty = match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => !is_directory && found.st_size == 0,
+        FileType::Directory => is_directory && parent.dir(name)?.entries(1)?.0.is_empty(),
+        _ => false,
+    };
+    if is_empty { Ok(()) } else { Err(taken()) }
+}
+
+/// Removes what [`placeholder`] made, unless something was put there.
+pub(super) fn remove_placeholder(workspace: &Workspace, to: &InnerPath) {
+    let (parent, name) = to.split();
+    let Ok(parent) = workspace.dir().dir(parent) else { return };
+    let Ok(Some(found)) = parent.entry(name) else { return };
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile if found.st_size == 0 => parent.discard(name),
+        // Refused by the system unless it is empty, and that is as it should be.
+        FileType::Directory => drop(unlinkat(&parent, name, AtFlags::REMOVEDIR)),
+        _ => {}
+    }
+}
+
+struct Copying<'a> {
+    owner: Owner,
+    left: &'a mut Left,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Copying<'_> {
+    fn directory(&mut self, source: &Dir, target: &Dir, path: &str, depth: usize) -> Result<(), Failure> {
+        if depth > MAX_DEPTH {
+            return Err(Failure::Refused(format!("it is more than {MAX_DEPTH} directories deep")));
+        }
+        let (entries, _) = source.entries(self.left.files.saturating_add(1))?;
+        for (name, kind) in entries {
+            let path = format!("{path}/{}", shown(&name));
+            match kind {
+                FileType::RegularFile => {
+                    let (file, stat) = source.file(&name).map_err(|refused| Failure::Io(refused.into()))?;
+                    let (temporary, new) = target.temporary_file()?;
+                    copy_file(file, &stat, new, self.owner, self.left)?;
+                    rustix::fs::renameat(target, &*temporary, target, &name)?;
+                }
+                FileType::Directory => {
+                    take(self.left, 0)?;
+                    let below = target.make_dir(&name, 0o755, self.owner)?;
+                    self.directory(&source.dir(&name)?, &below, &path, depth + 1)?;
+                }
+                other => self.warnings.push(format!("`{path}` is a {}; left out", special(other))),
+            }
+        }
+        target.hand_over(0o755, self.owner)?;
+        Ok(())
+    }
+}
+
+/// Counts a file of so many bytes.
+fn take(left: &mut Left, bytes: u64) -> Result<(), Failure> {
+    let files = left.files.checked_sub(1);
+    left.files = files
+        .ok_or_else(|| Failure::Refused(format!("the inputs have more than {MAX_INPUT_FILES} files")))?;
+    let bytes = left.bytes.checked_sub(bytes);
+    left.bytes = bytes
+        .ok_or_else(|| Failure::Refused(format!("the inputs have more than {MAX_INPUT_BYTES} bytes")))?;
+    Ok(())
+}
+
+fn copy_file(
+    source: File,
+    stat: &Stat,
+    mut target: File,
+    owner: Owner,
+    left: &mut Left,
+) -> Result<(), Failure> {
+    // A size that is too large is refused before a byte of it is copied; one that grows, when it has.
+    take(&mut left.clone(), u64::try_from(stat.st_size).unwrap_or(0))?;
+    let copied = io::copy(&mut source.take(left.bytes.saturating_add(1)), &mut target)?;
+    take(left, copied)?;
+    let mode = if stat.st_mode & 0o111 == 0 { 0o644 } else { 0o755 };
+    Ok(finish(&target, mode, owner)?)
+}

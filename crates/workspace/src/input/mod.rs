@@ -1,0 +1,258 @@
+//! Bringing files into a workspace before a run.
+
+mod copy;
+mod host;
+mod source;
+
+use std::path::PathBuf;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use tracing::Instrument as _;
+
+use crate::artifact::ArtifactStore;
+use crate::blocking::blocking;
+use crate::dir::{NoFile, special};
+use crate::error::WorkspaceError;
+use crate::path::{InnerPath, expand, shown};
+use crate::request::{InputMode, RunInput};
+use crate::workspace::Workspace;
+use copy::{Failure, Left};
+use host::{HostFile, Opened};
+
+pub use host::{HostGate, HostPaths};
+pub(crate) use source::InputSource;
+
+/// The most inputs of one request.
+pub const MAX_INPUTS: usize = 100;
+/// The most files that the inputs of one request may have.
+pub const MAX_INPUT_FILES: usize = 10_000;
+/// The most bytes that the inputs of one request may have.
+pub const MAX_INPUT_BYTES: u64 = 256 << 20;
+
+/// The inputs of a run.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StagedInputs {
+    /// What the host has, and where in the workspace it is to be there, read-only:
+    /// [`Command::read_only`](crate::Command::read_only).
+    pub read_only: Vec<(PathBuf, String)>,
+    /// What was left out or done otherwise.
+    pub warnings: Vec<String>,
+    placeholders: Vec<InnerPath>,
+}
+
+impl StagedInputs {
+    /// Removes what only stood for the host's files, once nothing runs any more.
+    pub fn clear(&self, workspace: &Workspace) {
+        for to in self.placeholders.iter().rev() {
+            copy::remove_placeholder(workspace, to);
+        }
+    }
+}
+
+/// An input whose every part is checked.
+#[derive(Clone, Debug)]
+struct Input {
+    from: String,
+    source: InputSource,
+    to: InnerPath,
+    mode: InputMode,
+}
+
+impl Input {
+    fn parse(input: &RunInput) -> Result<Self, WorkspaceError> {
+        let from = shown(input.from.as_ref());
+        let refused = |reason| WorkspaceError::Input { from: from.clone(), reason };
+        let source = InputSource::parse(&input.from).map_err(refused)?;
+        let given = input.to.as_deref().filter(|to| !to.is_empty());
+        let to = given.map_or("work/inputs/".into(), expand);
+        // As `cp` has it: a place that ends in a slash is a directory to put it into.
+        let to = if to.ends_with('/') { format!("{to}{}", source.base()) } else { to.into_owned() };
+        let to = InnerPath::parse(&to)
+            .map_err(|problem| refused(format!("`to` cannot be `{}`: {problem}", shown(to.as_ref()))))?;
+        if to.top() == "skills" {
+            return Err(refused(format!("`to` cannot be `{to}`: skills are read-only; use `work/…`")));
+        }
+        if let InputSource::Workspace(path) = &source
+            && (to == *path || to.as_str().starts_with(&format!("{path}/")))
+        {
+            return Err(refused(format!("`{to}` lies in it")));
+        }
+        Ok(Self { from, source, to, mode: input.mode })
+    }
+
+    fn refused(&self, reason: impl Into<String>) -> WorkspaceError {
+        WorkspaceError::Input { from: self.from.clone(), reason: reason.into() }
+    }
+
+    fn failed(&self, failure: Failure) -> WorkspaceError {
+        match failure {
+            Failure::Refused(reason) => self.refused(reason),
+            Failure::Io(error) => self.refused(format!("`{}` cannot be written: {error}", self.to)),
+        }
+    }
+}
+
+/// Checks inputs without looking at any file.
+pub(crate) fn check(inputs: &[RunInput]) -> Result<(), WorkspaceError> {
+    inputs.iter().try_for_each(|input| Input::parse(input).map(drop))
+}
+
+impl Workspace {
+    /// Brings inputs into the workspace, one after the other.
+    ///
+    /// All of them are checked before the first is touched. Nothing is written through a link, over a
+    /// directory or below `skills/`, and a refusal deletes nothing. Files of the host come in only when `gate`
+    /// allows them; linked, they are no link in the workspace but entries of [`StagedInputs::read_only`].
+    /// Copies lose every mode bit but the executable one.
+    ///
+    /// # Errors
+    ///
+    /// The first input that is refused, and why. Those before it are there.
+    pub async fn stage_inputs(
+        &self,
+        inputs: &[RunInput],
+        artifacts: Option<&dyn ArtifactStore>,
+        gate: &dyn HostGate,
+    ) -> Result<StagedInputs, WorkspaceError> {
+        let span = tracing::info_span!("workspace.stage.inputs", inputs = inputs.len());
+        async {
+            if let Some(first) = inputs.get(MAX_INPUTS) {
+                let reason = format!("there are more than {MAX_INPUTS} inputs");
+                return Err(WorkspaceError::Input { from: shown(first.from.as_ref()), reason });
+            }
+            let inputs: Vec<Input> = inputs.iter().map(Input::parse).collect::<Result<_, _>>()?;
+            let mut staged = StagedInputs::default();
+            let mut left = Left { files: MAX_INPUT_FILES, bytes: MAX_INPUT_BYTES };
+            for input in inputs {
+                let outcome = match &input.source {
+                    InputSource::Artifact { .. } => {
+                        self.stage_artifact(input, artifacts, &mut staged, &mut left).await
+                    }
+                    InputSource::Host(_) => self.stage_host(input, gate, &mut staged, &mut left).await,
+                    InputSource::Workspace(_) => self.stage_own(input, &mut staged, &mut left).await,
+                };
+                if outcome.is_err() {
+                    staged.clear(self);
+                }
+                outcome?;
+            }
+            Ok(staged)
+        }
+        .instrument(span)
+        .await
+    }
+
+    async fn stage_artifact(
+        &self,
+        input: Input,
+        artifacts: Option<&dyn ArtifactStore>,
+        staged: &mut StagedInputs,
+        left: &mut Left,
+    ) -> Result<(), WorkspaceError> {
+        let InputSource::Artifact { name, version } = &input.source else { return Ok(()) };
+        let store = artifacts.ok_or_else(|| input.refused("artifacts are not configured"))?;
+        let loaded = store.load(name, *version).await.map_err(|error| input.refused(error.to_string()))?;
+        if input.mode == InputMode::Link {
+            staged.warnings.push(format!("`{}` was copied: an artifact cannot be linked", input.from));
+        }
+        let (workspace, mut own) = (self.clone(), *left);
+        let (input, written) = blocking(move || {
+            let written = copy::write(&workspace, &loaded.bytes, &input.to, &mut own).map(|()| own);
+            (input, written)
+        })
+        .await
+        .map_err(|error| WorkspaceError::io("staging inputs in", self.path(), error))?;
+        *left = written.map_err(|failure| input.failed(failure))?;
+        Ok(())
+    }
+
+    async fn stage_host(
+        &self,
+        input: Input,
+        gate: &dyn HostGate,
+        staged: &mut StagedInputs,
+        left: &mut Left,
+    ) -> Result<(), WorkspaceError> {
+        let InputSource::Host(path) = input.source.clone() else { return Ok(()) };
+        let denied = |path: &std::path::Path| {
+            let reason = format!("reading {} of the host is not allowed", shown(path.as_os_str()));
+            input.refused(reason)
+        };
+        if !gate.allow_host(&path).await {
+            return Err(denied(&path));
+        }
+        let wanted = path.clone();
+        let found = blocking(move || HostFile::find(&wanted)).await.flatten();
+        let found = found.map_err(|error| input.refused(format!("it cannot be opened: {error}")))?;
+        if found.path != path && !gate.allow_host(&found.path).await {
+            return Err(denied(&found.path));
+        }
+        let kind = found.kind();
+        if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+            return Err(input.refused(format!("it is a {}", special(kind))));
+        }
+        let (workspace, mut own) = (self.clone(), *left);
+        let (input, done) = blocking(move || {
+            let mut warnings = Vec::new();
+            let done = match input.mode {
+                InputMode::Link => copy::placeholder(&workspace, &input.to, found.is_directory())
+                    .map(|()| Some(found.path.clone())),
+                InputMode::Copy => found
+                    .open()
+                    .map_err(|error| Failure::Refused(format!("it cannot be opened: {error}")))
+                    .and_then(|source| copy::copy(&workspace, source, &input.to, &mut own, &mut warnings))
+                    .map(|()| None),
+            };
+            (input, done.map(|bound| (bound, own, warnings)))
+        })
+        .await
+        .map_err(|error| WorkspaceError::io("staging inputs in", self.path(), error))?;
+        let (bound, after, warnings) = done.map_err(|failure| input.failed(failure))?;
+        *left = after;
+        staged.warnings.extend(warnings);
+        if let Some(bound) = bound {
+            staged.read_only.push((bound, input.to.to_string()));
+            staged.placeholders.push(input.to);
+        }
+        Ok(())
+    }
+
+    async fn stage_own(
+        &self,
+        input: Input,
+        staged: &mut StagedInputs,
+        left: &mut Left,
+    ) -> Result<(), WorkspaceError> {
+        let (workspace, mut own) = (self.clone(), *left);
+        let (input, done) = blocking(move || {
+            let mut warnings = Vec::new();
+            let InputSource::Workspace(path) = &input.source else { return (input, Ok((own, warnings))) };
+            let done = open_own(&workspace, path).and_then(|source| match input.mode {
+                InputMode::Copy => copy::copy(&workspace, source, &input.to, &mut own, &mut warnings),
+                InputMode::Link => copy::link(&workspace, path, &input.to),
+            });
+            (input, done.map(|()| (own, warnings)))
+        })
+        .await
+        .map_err(|error| WorkspaceError::io("staging inputs in", self.path(), error))?;
+        let (after, warnings) = done.map_err(|failure| input.failed(failure))?;
+        *left = after;
+        staged.warnings.extend(warnings);
+        Ok(())
+    }
+}
+
+/// Opens what is at `path` in the workspace, reached without a link.
+fn open_own(workspace: &Workspace, path: &InnerPath) -> Result<Opened, Failure> {
+    match workspace.dir().file(path.as_str()) {
+        Ok((file, stat)) => Ok(Opened::File(file, stat)),
+        Err(NoFile::Directory) => match workspace.dir().dir(path.as_str()) {
+            Ok(directory) => Ok(Opened::Directory(directory)),
+            Err(Errno::LOOP) => Err(Failure::Refused("it lies behind a link".to_owned())),
+            Err(error) => Err(Failure::Refused(format!("it cannot be opened: {error}"))),
+        },
+        Err(refused) => Err(Failure::Refused(format!("it {}", refused.reason()))),
+    }
+}

@@ -1,0 +1,133 @@
+//! Where an input comes from.
+
+use std::path::{Component, PathBuf};
+
+use crate::artifact::ArtifactName;
+use crate::path::{InnerPath, expand};
+use crate::stage::check_name;
+
+/// Where an input comes from, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InputSource {
+    Artifact {
+        name: ArtifactName,
+        version: Option<u64>,
+    },
+    Host(PathBuf),
+    /// A path in the workspace; those of skills begin with `skills/`.
+    Workspace(InnerPath),
+}
+
+impl InputSource {
+    /// What `from` says, or why it is refused.
+    pub(crate) fn parse(from: &str) -> Result<Self, String> {
+        let Some((scheme, rest)) = from.split_once("://") else {
+            return Err(format!("it has no scheme; {SCHEMES}"));
+        };
+        match scheme {
+            "artifact" => artifact(rest),
+            "host" => host(rest),
+            "workspace" => {
+                let path = InnerPath::parse(&expand(rest)).map_err(|problem| problem.to_string())?;
+                Ok(Self::Workspace(path))
+            }
+            "skill" => {
+                let (name, path) = rest.split_once('/').ok_or("it names no file of the skill")?;
+                check_name(name).map_err(|error| error.to_string())?;
+                let path = InnerPath::parse(path).map_err(|problem| problem.to_string())?;
+                let whole = InnerPath::parse(&format!("skills/{name}/{path}"));
+                Ok(Self::Workspace(whole.map_err(|problem| problem.to_string())?))
+            }
+            _ => Err(format!("`{scheme}://` is no scheme of inputs; {SCHEMES}")),
+        }
+    }
+
+    /// The skill that `from` names, if it is a skill's file.
+    pub(crate) fn skill(from: &str) -> Option<&str> {
+        from.strip_prefix("skill://")?.split_once('/').map(|(name, _)| name)
+    }
+
+    /// The last name of it, for its default place.
+    pub(crate) fn base(&self) -> String {
+        match self {
+            Self::Artifact { name, .. } => name.base().to_owned(),
+            Self::Host(path) => {
+                path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+            }
+            Self::Workspace(path) => path.split().1.to_owned(),
+        }
+    }
+}
+
+const SCHEMES: &str = "use `artifact://name[@version]`, `host://abs/path`, `workspace://rel/path` or \
+                       `skill://name/rel/path`";
+
+fn artifact(rest: &str) -> Result<InputSource, String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, version) = match rest.rsplit_once('@') {
+        Some((name, version)) if is_number(version) => {
+            (name, Some(version.parse().map_err(|_| "there is no such version")?))
+        }
+        _ => (rest, None),
+    };
+    let name = ArtifactName::parse(name).map_err(|problem| problem.to_string())?;
+    Ok(InputSource::Artifact { name, version })
+}
+
+fn host(rest: &str) -> Result<InputSource, String> {
+    if rest.chars().any(char::is_control) {
+        return Err("it has a control character".to_owned());
+    }
+    // `host:///abs/path` and `host://abs/path` are the same.
+    let path: PathBuf = PathBuf::from("/").join(rest.trim_start_matches('/'));
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err("it has a `..`".to_owned());
+    }
+    // As its components are: no doubled slashes, no `.`.
+    let path: PathBuf = path.components().collect();
+    match path.file_name() {
+        Some(_) => Ok(InputSource::Host(path)),
+        None => Err("it names no file".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_read() {
+        let artifact =
+            |name: &str, version| InputSource::Artifact { name: ArtifactName::parse(name).unwrap(), version };
+        let inside = |path: &str| InputSource::Workspace(InnerPath::parse(path).unwrap());
+        for (from, expected) in [
+            ("artifact://a/b.txt", artifact("a/b.txt", None)),
+            ("artifact://a@12", artifact("a", Some(12))),
+            ("artifact://a@b", artifact("a@b", None)),
+            ("host:///data/./x//y", InputSource::Host("/data/x/y".into())),
+            ("host://data/x", InputSource::Host("/data/x".into())),
+            ("workspace://out/a", inside("out/a")),
+            ("workspace://$OUTPUT_DIR/a", inside("out/a")),
+            ("skill://other/scripts/a.py", inside("skills/other/scripts/a.py")),
+        ] {
+            assert_eq!(InputSource::parse(from).unwrap(), expected, "{from}");
+        }
+        for from in [
+            "a",
+            "http://x/y",
+            "artifact://",
+            "artifact://../a",
+            "artifact://a@99999999999999999999999",
+            "host://",
+            "host:///a/../etc/shadow",
+            "workspace://../x",
+            "workspace:///etc/passwd",
+            "skill://other",
+            "skill://../x",
+            "skill://other/../..",
+            "skill:///x",
+        ] {
+            assert!(InputSource::parse(from).is_err(), "{from}");
+        }
+    }
+}

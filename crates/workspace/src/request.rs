@@ -1,0 +1,150 @@
+//! What is asked of a run.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::collect::CollectLimits;
+
+/// Runs a command of a skill in the session's workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct RunRequest {
+    /// The name of the skill.
+    pub skill: String,
+    /// The command line, run by `bash -lc` in the skill's directory.
+    pub command: String,
+    /// The directory to run in, relative to the skill's own; the skill's own by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Environment variables for the command, beside `WORKSPACE_DIR`, `SKILLS_DIR`, `WORK_DIR`,
+    /// `OUTPUT_DIR`, `RUN_DIR` and `SKILL_NAME`, which are always there.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What the command reads from its standard input; nothing by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Files to bring into the workspace before the command runs.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<RunInput>,
+    /// Globs of files to return, relative to the workspace, such as `out/*.txt` or `$OUTPUT_DIR/**`.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub output_files: Vec<String>,
+    /// Which files to collect, with limits, and whether to return or to save them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<RunOutputs>,
+    /// Seconds that the command may take; 60 by default, 600 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// Whether to save what `output_files` finds as artifacts, and to return them in `artifact_files`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub save_as_artifacts: bool,
+    /// With `save_as_artifacts`: return names and types of the files only, not their content.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub omit_inline_content: bool,
+    /// With `save_as_artifacts`: what the names of the artifacts begin with, such as `pref/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_prefix: Option<String>,
+}
+
+impl RunRequest {
+    /// A run of `command` with everything else as it is by default.
+    pub fn new(skill: impl Into<String>, command: impl Into<String>) -> Self {
+        Self { skill: skill.into(), command: command.into(), ..Self::default() }
+    }
+}
+
+/// A file or directory to bring into the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct RunInput {
+    /// Where it comes from: `artifact://name[@version]`, `host://abs/path`, `workspace://rel/path` or
+    /// `skill://name/rel/path`.
+    pub from: String,
+    /// Where it goes, relative to the workspace; `work/inputs/` and its own name by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// How it gets there.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub mode: InputMode,
+}
+
+impl RunInput {
+    /// A copy of `from` at its default place.
+    pub fn copy(from: impl Into<String>) -> Self {
+        Self { from: from.into(), ..Self::default() }
+    }
+}
+
+/// How an input gets into the workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum InputMode {
+    /// As a copy, which the command may change.
+    #[default]
+    Copy,
+    /// In place where that is possible, read-only if it is the host's.
+    Link,
+}
+
+/// Which files to collect after the command, and what to do with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct RunOutputs {
+    /// Globs relative to the workspace, such as `out/**` or `$OUTPUT_DIR/**`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub globs: Vec<String>,
+    /// Whether to return the content of text files.
+    #[serde(deserialize_with = "null_is_default")]
+    pub inline: bool,
+    /// Whether to save the files as artifacts.
+    #[serde(deserialize_with = "null_is_default")]
+    pub save: bool,
+    /// What the names of the artifacts begin with, such as `pref/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_template: Option<String>,
+    /// The most files that are collected.
+    pub max_files: usize,
+    /// The most bytes of each file; a longer one is truncated, and says so.
+    pub max_file_bytes: u64,
+    /// The most bytes of all files together.
+    pub max_total_bytes: u64,
+}
+
+impl Default for RunOutputs {
+    fn default() -> Self {
+        let CollectLimits { max_files, max_file_bytes, max_total_bytes } = CollectLimits::default();
+        Self {
+            globs: Vec::new(),
+            inline: false,
+            save: false,
+            name_template: None,
+            max_files,
+            max_file_bytes,
+            max_total_bytes,
+        }
+    }
+}
+
+impl RunOutputs {
+    /// The limits; 0 is no limit of its own and means the default.
+    pub(crate) fn limits(&self) -> CollectLimits {
+        let default = CollectLimits::default();
+        let or = |given: u64, default: u64| if given == 0 { default } else { given };
+        CollectLimits {
+            max_files: if self.max_files == 0 { default.max_files } else { self.max_files },
+            max_file_bytes: or(self.max_file_bytes, default.max_file_bytes),
+            max_total_bytes: or(self.max_total_bytes, default.max_total_bytes),
+        }
+    }
+}
+
+/// Models write `null` for what they leave out.
+fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

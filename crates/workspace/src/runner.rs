@@ -1,0 +1,406 @@
+//! A run from the request to the report: stage, run, collect, keep.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
+use crate::blocking::blocking;
+use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, MAX_VISITED, collect};
+use crate::command::{Command, Network};
+use crate::error::WorkspaceError;
+use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
+use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
+use crate::limits::{Limits, MAX_TIMEOUT};
+use crate::path::{InnerPath, expand, expand_in, shown};
+use crate::report::RunReport;
+use crate::request::{RunOutputs, RunRequest};
+use crate::stage::{StageSource, StagedSkill, check_name};
+use crate::workspace::{Workspace, Workspaces};
+
+/// Why there is no report of a run. Nothing ran.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No skill has that name.
+    #[error("unknown skill: {0}")]
+    UnknownSkill(String),
+    /// The command could not be started.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    /// The workspace, the skill or an input could not be had.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// A glob is refused.
+    #[error(transparent)]
+    Glob(#[from] GlobError),
+    /// `name_template` or `artifact_prefix` make no names of artifacts.
+    #[error(transparent)]
+    ArtifactName(#[from] ArtifactNameProblem),
+}
+
+/// Knows where skills are.
+#[async_trait]
+pub trait SkillSources: Send + Sync {
+    /// Where the files of a skill are; `None` for one that is not known, or not to this session.
+    async fn source(&self, name: &str) -> Option<StageSource>;
+}
+
+#[async_trait]
+impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
+    async fn source(&self, name: &str) -> Option<StageSource> {
+        self(name)
+    }
+}
+
+/// What stands around a run: what it may have, and who sees its output.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RunContext<'a> {
+    /// Where skills are.
+    pub skills: &'a dyn SkillSources,
+    /// Which files of the host may come in.
+    pub host: &'a dyn HostGate,
+    /// Who sees output while it is written.
+    pub output: &'a dyn OutputSink,
+    /// How much the command may use; a request's `timeout` takes the place of the one here.
+    pub limits: Limits,
+    /// What the command may reach.
+    pub network: Network,
+    /// The shell, an absolute path in the sandbox; bash unless the skill names another.
+    pub shell: Option<String>,
+}
+
+impl<'a> RunContext<'a> {
+    /// Nothing of the host, no network, default limits, and nobody who watches.
+    pub fn new(skills: &'a dyn SkillSources) -> Self {
+        static NOTHING: HostPaths = HostPaths(Vec::new());
+        Self {
+            skills,
+            host: &NOTHING,
+            output: &NoSink,
+            limits: Limits::default(),
+            network: Network::default(),
+            shell: None,
+        }
+    }
+}
+
+impl fmt::Debug for RunContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext")
+            .field("limits", &self.limits)
+            .field("network", &self.network)
+            .field("shell", &self.shell)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs commands of skills in the workspaces of sessions.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// Where workspaces are.
+    pub workspaces: Workspaces,
+    /// Where artifacts are kept, if they are.
+    pub artifacts: Option<Arc<dyn ArtifactStore>>,
+    /// What runs commands, if anything does.
+    pub executor: Option<Arc<dyn Executor>>,
+}
+
+/// What a request says about its outputs, checked before anything runs.
+struct Wanted {
+    output_files: Globs,
+    outputs: Globs,
+    limits: CollectLimits,
+}
+
+impl Runner {
+    /// Runs a command: stages its skill and its inputs, runs it to its end, collects what it made, and saves
+    /// what is to be kept.
+    ///
+    /// Everything in the request is checked before anything runs. A command that fails, or takes too long, has
+    /// a report like any other. What goes wrong after the command ran is a warning in the report.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing ran.
+    pub async fn run(
+        &self,
+        session: &str,
+        request: RunRequest,
+        context: RunContext<'_>,
+    ) -> Result<RunReport, RunError> {
+        let unknown = || RunError::UnknownSkill(shown(request.skill.as_ref()));
+        // Nobody is asked for a skill whose name could be a path.
+        check_name(&request.skill).map_err(|_| unknown())?;
+        let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
+        let executor = self.executor.as_ref().ok_or(ExecuteError::NotConfigured)?;
+        let mut warnings = Vec::new();
+        let wanted = Wanted::parse(&request, &mut warnings)?;
+        input::check(&request.inputs)?;
+
+        let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
+        let workspace = blocking(move || workspaces.for_session(&session)).await;
+        let workspace = workspace
+            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??;
+        let skill = workspace.stage(&request.skill, &source).await?;
+        let _others = self.stage_others(&workspace, &request, &context).await?;
+        let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
+        // Dropped after what runs, should nobody wait for the answer any more.
+        let inputs = Linked { inputs, workspace: workspace.clone() };
+        warnings.extend(skill.warnings.iter().chain(&inputs.inputs.warnings).cloned());
+
+        let runs = runs(&workspace);
+        let command = command(&workspace, &skill, &inputs.inputs, &request, &context, &mut warnings);
+        let ran = match command {
+            Ok(command) => executor.run(command, context.output).await.map_err(RunError::from),
+            Err(error) => Err(error.into()),
+        };
+        // The tree is gone: what stood for the host's files can go, and files can be looked at.
+        drop(inputs);
+        let mut report = RunReport::of(ran?, warnings);
+        let wanted = wanted.of_run(&request, &workspace, &runs);
+        self.collect(&workspace, &request, wanted, &mut report).await;
+        Ok(report)
+    }
+
+    /// Stages the other skills that inputs name.
+    async fn stage_others(
+        &self,
+        workspace: &Workspace,
+        request: &RunRequest,
+        context: &RunContext<'_>,
+    ) -> Result<Vec<StagedSkill>, RunError> {
+        let named = request.inputs.iter().filter_map(|input| InputSource::skill(&input.from));
+        let others: BTreeSet<&str> = named.filter(|name| *name != request.skill).collect();
+        let mut staged = Vec::new();
+        for name in others {
+            let unknown = || RunError::UnknownSkill(shown(name.as_ref()));
+            let source = context.skills.source(name).await.ok_or_else(unknown)?;
+            staged.push(workspace.stage(name, &source).await?);
+        }
+        Ok(staged)
+    }
+
+    async fn collect(
+        &self,
+        workspace: &Workspace,
+        request: &RunRequest,
+        wanted: Wanted,
+        report: &mut RunReport,
+    ) {
+        let place = workspace.clone();
+        let collected = blocking(move || {
+            let plain = collect(place.dir(), &wanted.output_files, CollectLimits::default());
+            (plain, collect(place.dir(), &wanted.outputs, wanted.limits))
+        });
+        let (plain, declared) = match collected.await {
+            Ok(collected) => collected,
+            Err(error) => {
+                report.warnings.push(format!("nothing was collected: {error}"));
+                return;
+            }
+        };
+        let omitted = request.save_as_artifacts && request.omit_inline_content;
+        let inline = request.outputs.as_ref().is_some_and(|outputs| outputs.inline);
+        let mut saved = BTreeSet::new();
+        if request.save_as_artifacts {
+            let prefix = request.artifact_prefix.as_deref().unwrap_or_default();
+            self.save(&plain.files, prefix, &mut saved, report).await;
+        }
+        if let Some(RunOutputs { save: true, name_template, .. }) = &request.outputs {
+            let prefix = name_template.as_deref().unwrap_or_default();
+            self.save(&declared.files, prefix, &mut saved, report).await;
+        }
+        describe(plain, !omitted, report);
+        describe(declared, inline, report);
+    }
+
+    async fn save(
+        &self,
+        files: &[Collected],
+        prefix: &str,
+        saved: &mut BTreeSet<ArtifactName>,
+        report: &mut RunReport,
+    ) {
+        let Some(artifacts) = &self.artifacts else {
+            if !files.is_empty() {
+                report.warnings.push("artifacts are not configured: nothing was saved".to_owned());
+            }
+            return;
+        };
+        for file in files {
+            let outcome = save_one(artifacts.as_ref(), file, prefix, saved).await;
+            match outcome {
+                Ok(Some(kept)) => report.artifact_files.push(kept),
+                Ok(None) => {}
+                Err(reason) => report.warnings.push(format!("`{}` was not saved: {reason}", file.name)),
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn parse(request: &RunRequest, warnings: &mut Vec<String>) -> Result<Self, RunError> {
+        let outputs = request.outputs.as_ref();
+        let prefixes = [
+            request.artifact_prefix.as_deref(),
+            outputs.and_then(|outputs| outputs.name_template.as_deref()),
+        ];
+        for prefix in prefixes.into_iter().flatten() {
+            ArtifactName::with_prefix(prefix, "x")?;
+        }
+        Ok(Self {
+            output_files: Globs::parse(&request.output_files)?,
+            outputs: Globs::parse(outputs.map_or(&[], |outputs| &outputs.globs))?,
+            limits: outputs.map(RunOutputs::limits).unwrap_or_default().bounded(warnings),
+        })
+    }
+
+    /// The same with the run's own directory for `$RUN_DIR`: the executor made one beside those `before`.
+    fn of_run(self, request: &RunRequest, workspace: &Workspace, before: &BTreeSet<String>) -> Self {
+        let globs = request.outputs.as_ref().map_or(&[][..], |outputs| &outputs.globs);
+        let is_run = |glob: &String| expand_in(glob, "") != expand_in(glob, "run");
+        if !globs.iter().chain(&request.output_files).any(is_run) {
+            return self;
+        }
+        // None is left when nothing was put into it. Then nothing is to be found, under a name of nobody.
+        let own: Vec<String> = runs(workspace).difference(before).cloned().collect();
+        let own = if own.is_empty() { vec![".none".to_owned()] } else { own };
+        let bind = |globs: &[String], known: Globs| {
+            let each = |glob: &String| {
+                let own = if is_run(glob) { own.as_slice() } else { &own[..1] };
+                let bound = own.iter().map(|run| expand_in(glob, &format!("runs/{}", globset::escape(run))));
+                bound.map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
+            };
+            // What was a glob is one still.
+            Globs::parse(&globs.iter().flat_map(each).collect::<Vec<_>>()).unwrap_or(known)
+        };
+        Self {
+            output_files: bind(&request.output_files, self.output_files),
+            outputs: bind(globs, self.outputs),
+            limits: self.limits,
+        }
+    }
+}
+
+/// The directories of runs that are there.
+fn runs(workspace: &Workspace) -> BTreeSet<String> {
+    let listed = workspace.dir().dir("runs").map_err(Into::into).and_then(|runs| runs.entries(MAX_VISITED));
+    let entries = listed.map(|(entries, _)| entries).unwrap_or_default();
+    entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
+}
+
+/// Inputs, and the places in the workspace that stand for the host's files, which go with it.
+struct Linked {
+    inputs: StagedInputs,
+    workspace: Workspace,
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.inputs.clear(&self.workspace);
+    }
+}
+
+/// The command as the executor gets it.
+fn command(
+    workspace: &Workspace,
+    skill: &StagedSkill,
+    inputs: &StagedInputs,
+    request: &RunRequest,
+    context: &RunContext<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Command, WorkspaceError> {
+    let directory = directory(workspace, skill, request.cwd.as_deref())?;
+    let mut command = Command::new(workspace.path(), directory, &request.command);
+    command.environment = request.env.clone();
+    command.environment.insert("SKILL_NAME".to_owned(), skill.name.clone());
+    command.stdin = request.stdin.clone().map(Into::into);
+    command.read_only = inputs.read_only.clone();
+    command.limits = context.limits.clone();
+    command.network = context.network.clone();
+    if let Some(shell) = &context.shell {
+        command.shell.clone_from(shell);
+    }
+    if let Some(seconds) = request.timeout.filter(|seconds| *seconds > 0) {
+        let asked = Duration::from_secs(seconds);
+        if asked > MAX_TIMEOUT {
+            warnings.push(format!(
+                "the timeout was lowered to {} seconds, the most there is",
+                MAX_TIMEOUT.as_secs()
+            ));
+        }
+        command.limits.timeout = asked.min(MAX_TIMEOUT);
+    }
+    Ok(command)
+}
+
+/// The directory to run in, relative to the workspace.
+fn directory(
+    workspace: &Workspace,
+    skill: &StagedSkill,
+    cwd: Option<&str>,
+) -> Result<String, WorkspaceError> {
+    let Some(cwd) = cwd.filter(|cwd| !matches!(*cwd, "" | "." | "./")) else {
+        return Ok(skill.directory.clone());
+    };
+    let refused = |reason: String| WorkspaceError::Directory { path: shown(cwd.as_ref()), reason };
+    let expanded = expand(cwd);
+    // One of the workspace's own directories, or one of the skill's.
+    let inner = if expanded == "." {
+        return Ok(String::new());
+    } else if expanded != cwd {
+        InnerPath::parse(&expanded)
+    } else {
+        InnerPath::parse(cwd).and_then(|cwd| InnerPath::parse(&format!("{}/{cwd}", skill.directory)))
+    };
+    let inner = inner.map_err(|problem| refused(problem.to_string()))?;
+    // Through links: `out` in a skill is one.
+    match workspace.dir().dir_through_links(inner.as_str()) {
+        Ok(_) => Ok(inner.to_string()),
+        Err(error) => Err(refused(format!("it is no directory that can be entered: {error}"))),
+    }
+}
+
+/// Adds what was collected to the report, each file once.
+fn describe(collection: Collection, inline: bool, report: &mut RunReport) {
+    for file in collection.files {
+        match report.output_files.iter_mut().find(|known| known.name == file.name) {
+            Some(known) if known.content.is_none() && inline => *known = file.describe(true),
+            Some(_) => {}
+            None => report.output_files.push(file.describe(inline)),
+        }
+    }
+    for warning in collection.warnings {
+        if !report.warnings.contains(&warning) {
+            report.warnings.push(warning);
+        }
+    }
+}
+
+/// Saves a file, unless that very name was saved in this run already.
+async fn save_one(
+    artifacts: &dyn ArtifactStore,
+    file: &Collected,
+    prefix: &str,
+    saved: &mut BTreeSet<ArtifactName>,
+) -> Result<Option<ArtifactFile>, String> {
+    if file.truncated {
+        return Err("it is truncated".to_owned());
+    }
+    let name = ArtifactName::with_prefix(prefix, &file.name).map_err(|problem| problem.to_string())?;
+    if saved.contains(&name) {
+        return Ok(None);
+    }
+    let version = artifacts
+        .save(&name, file.bytes.clone(), &file.mime.name)
+        .await
+        .map_err(|error: ArtifactError| error.to_string())?;
+    let kept = ArtifactFile { name: name.to_string(), version };
+    saved.insert(name);
+    Ok(Some(kept))
+}

@@ -1,0 +1,146 @@
+//! A skill's directory on the local disk, as files to stage.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use rustix::fs::{FileType, Stat};
+
+use super::source::{SkillFile, SkillListing};
+use super::{MAX_SKILL_FILES, StageLimit};
+use crate::dir::{Dir, special};
+use crate::path::{InnerPath, shown};
+use crate::workspace::is_same;
+
+/// A file changed so shortly before it is looked at may be written again without its times moving on.
+const UNSETTLED_NANOSECONDS: i128 = 50_000_000;
+/// The deepest directory of a skill.
+const MAX_DEPTH: usize = 32;
+
+/// Lists the files below `root`. A link that stays below counts as what it leads to.
+pub(super) fn list(root: &Dir) -> Result<SkillListing, StageLimit> {
+    let mut walk = Walk { root, now: nanoseconds_now(), listing: SkillListing::default() };
+    let stat = root.stat()?;
+    walk.directory(&root.dir("").map_err(io::Error::from)?, "", &mut vec![stat])?;
+    Ok(walk.listing)
+}
+
+/// The bytes of a file, unless it has more than `max`.
+pub(super) fn read(root: &Dir, path: &InnerPath, max: u64) -> io::Result<Option<Bytes>> {
+    let (file, stat) = root.file_through_links(path.as_str())?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size(&stat).min(max)).unwrap_or(0));
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= max).then(|| Bytes::from(bytes)))
+}
+
+struct Walk<'a> {
+    root: &'a Dir,
+    now: i128,
+    listing: SkillListing,
+}
+
+impl Walk<'_> {
+    /// Adds what is in `directory`; `above` has it and those that it lies in, to end where links turn back.
+    fn directory(&mut self, directory: &Dir, path: &str, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+        let (entries, more) = directory.entries(MAX_SKILL_FILES)?;
+        if more {
+            return Err(StageLimit::Files);
+        }
+        for (name, kind) in entries {
+            let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+            let inner = name.to_str().and_then(|name| InnerPath::parse(&at(name)).ok());
+            let Some(inner) = inner else {
+                self.skip(&at(&shown(&name)), "its name cannot be kept");
+                continue;
+            };
+            match kind {
+                FileType::RegularFile => match directory.entry(&name)? {
+                    Some(stat) => self.file(inner, &stat)?,
+                    None => self.skip(inner.as_str(), "it went away"),
+                },
+                FileType::Directory => match directory.dir(&name) {
+                    Ok(below) => self.enter(&below, &inner, above)?,
+                    Err(error) => self.skip(inner.as_str(), &format!("it cannot be opened: {error}")),
+                },
+                FileType::Symlink => self.link(inner, above)?,
+                other => self.skip(inner.as_str(), &format!("it is a {}", special(other))),
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: InnerPath, stat: &Stat) -> Result<(), StageLimit> {
+        if self.listing.files.len() == MAX_SKILL_FILES {
+            return Err(StageLimit::Files);
+        }
+        let executable = stat.st_mode & 0o111 != 0;
+        let stamp = self.stamp(stat);
+        self.listing.files.push(SkillFile { path, size: size(stat), executable, stamp });
+        Ok(())
+    }
+
+    fn enter(&mut self, below: &Dir, path: &InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+        let stat = below.stat()?;
+        if above.iter().any(|one| is_same(one, &stat)) {
+            self.skip(path.as_str(), "it is a link to a directory that it lies in");
+        } else if above.len() > MAX_DEPTH {
+            self.skip(path.as_str(), &format!("it is more than {MAX_DEPTH} directories deep"));
+        } else if self.listing.directories.len() == MAX_SKILL_FILES {
+            return Err(StageLimit::Files);
+        } else {
+            above.push(stat);
+            self.listing.directories.push(path.clone());
+            self.directory(below, path.as_str(), above)?;
+            above.pop();
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, path: InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+        match self.root.file_through_links(path.as_str()) {
+            Ok((_, stat)) => self.file(path, &stat),
+            Err(crate::dir::NoFile::Directory) => match self.root.dir_through_links(path.as_str()) {
+                Ok(below) => self.enter(&below, &path, above),
+                Err(error) => {
+                    self.skip(path.as_str(), &format!("the link cannot be followed: {error}"));
+                    Ok(())
+                }
+            },
+            Err(_) => {
+                self.skip(path.as_str(), "the link leads out of the skill, or nowhere");
+                Ok(())
+            }
+        }
+    }
+
+    fn skip(&mut self, path: &str, reason: &str) {
+        let path = shown(OsStr::new(path));
+        self.listing.warnings.push(format!("`{path}` of the skill is not staged: {reason}"));
+    }
+
+    /// What identifies the version of a file without reading it, unless a later one could have the same.
+    fn stamp(&self, stat: &Stat) -> Option<String> {
+        let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+        (self.now - changed > UNSETTLED_NANOSECONDS).then(|| {
+            format!(
+                "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
+                stat.st_dev,
+                stat.st_ino,
+                stat.st_mtime,
+                stat.st_mtime_nsec,
+                stat.st_ctime,
+                stat.st_ctime_nsec
+            )
+        })
+    }
+}
+
+fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+fn nanoseconds_now() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+}

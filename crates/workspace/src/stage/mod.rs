@@ -1,0 +1,357 @@
+//! Putting a skill's files into a workspace, read-only, and only when they have changed.
+
+mod local;
+mod manifest;
+mod source;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use bytes::Bytes;
+use rustix::fs::{FileType, RenameFlags, renameat_with, symlinkat};
+use rustix::io::Errno;
+use tracing::Instrument as _;
+
+use crate::blocking::blocking;
+use crate::dir::{Dir, OWN_PREFIX};
+use crate::error::WorkspaceError;
+use crate::path::InnerPath;
+use crate::workspace::{RunGuard, Workspace};
+use manifest::{Manifest, Staged};
+
+pub use source::{SkillFile, SkillFiles, SkillListing, StageSource};
+
+/// The most files that a skill may have to be staged.
+pub const MAX_SKILL_FILES: usize = 10_000;
+/// The most bytes that a skill may have to be staged.
+pub const MAX_SKILL_BYTES: u64 = 256 << 20;
+
+/// What stands in a staged skill for the workspace's own directories: so that `out/` in a skill's text is
+/// where outputs are collected.
+const LINKS: [(&str, &str); 3] =
+    [("out", "../../out"), ("work", "../../work"), ("inputs", "../../work/inputs")];
+
+/// A skill in a workspace.
+///
+/// While it is held, this version of it stays: who runs in its directory keeps it even when a newer one takes
+/// its place.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StagedSkill {
+    /// Its name.
+    pub name: String,
+    /// Its directory, relative to the workspace.
+    pub directory: String,
+    /// The digest of all its files.
+    pub digest: String,
+    /// How many files were copied; none when it was there already.
+    pub copied: usize,
+    /// What was left out, and what a reader of the skill's text should know.
+    pub warnings: Vec<String>,
+    _guard: RunGuard,
+}
+
+/// Why staging ended early.
+#[derive(Debug)]
+enum StageLimit {
+    Files,
+    Bytes,
+    Io(io::Error),
+}
+
+impl From<io::Error> for StageLimit {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl StageLimit {
+    fn of(self, skill: &str) -> WorkspaceError {
+        let skill = skill.to_owned();
+        match self {
+            Self::Files => {
+                WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_FILES as u64, of: "files" }
+            }
+            Self::Bytes => WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_BYTES, of: "bytes" },
+            Self::Io(error) => WorkspaceError::SkillFiles { skill, error },
+        }
+    }
+}
+
+/// Reads a file of the source: at most so many bytes, `None` when there are more.
+type Read<'a> = &'a dyn Fn(&SkillFile, u64) -> io::Result<Option<Bytes>>;
+
+impl Workspace {
+    /// Puts the skill `name` at `skills/<name>`, unless it is there as it is at its source.
+    ///
+    /// A directory that has not changed costs a `stat` per file. One that has is copied beside the old one
+    /// and takes its place in one step. Files keep their executable bit and lose every other: nothing is
+    /// set-uid. Links within the skill become what they lead to; those that lead out of it, FIFOs, sockets
+    /// and devices are left out with a warning. `out`, `work` and `inputs` are links to the workspace's,
+    /// unless the skill has its own.
+    ///
+    /// # Errors
+    ///
+    /// The name is no directory's name, the source cannot be read, or the skill is larger than
+    /// [`MAX_SKILL_FILES`] or [`MAX_SKILL_BYTES`] allow.
+    pub async fn stage(&self, name: &str, source: &StageSource) -> Result<StagedSkill, WorkspaceError> {
+        check_name(name)?;
+        let span = tracing::info_span!("workspace.stage.skill", skill = name);
+        let (workspace, skill) = (self.clone(), name.to_owned());
+        let staged = async {
+            match source {
+                StageSource::Directory(path) => {
+                    let path = path.clone();
+                    blocking(move || {
+                        let root = Dir::open(&path)?;
+                        let listing = local::list(&root)?;
+                        let read = |file: &SkillFile, max| local::read(&root, &file.path, max);
+                        stage(&workspace, &skill, &listing, &read)
+                    })
+                    .await?
+                }
+                StageSource::Files(files) => {
+                    let listing = files.list().await?;
+                    if listing.files.len() > MAX_SKILL_FILES {
+                        return Err(StageLimit::Files);
+                    }
+                    let fetched = fetch(self, name, &listing, files.as_ref()).await?;
+                    blocking(move || {
+                        let read = |file: &SkillFile, _| match fetched.get(file.path.as_str()) {
+                            Some(bytes) => Ok(Some(bytes.clone())),
+                            // Staged by somebody else meanwhile, from another version.
+                            None => Err(io::Error::other("the skill changes while it is staged; try again")),
+                        };
+                        stage(&workspace, &skill, &listing, &read)
+                    })
+                    .await?
+                }
+            }
+        };
+        staged.instrument(span).await.map_err(|limit| limit.of(name))
+    }
+}
+
+/// The contents that staging will ask for: of all files, or of those that may be as they were.
+async fn fetch(
+    workspace: &Workspace,
+    name: &str,
+    listing: &SkillListing,
+    files: &dyn SkillFiles,
+) -> Result<HashMap<String, Bytes>, StageLimit> {
+    let (place, skill) = (workspace.clone(), name.to_owned());
+    let before = blocking(move || -> io::Result<_> { current(&place, &skill) }).await??;
+    if let Some(before) = &before
+        && before.has_same_paths(listing)
+        && listing.files.iter().all(|file| before.files[file.path.as_str()].is(file))
+    {
+        return Ok(HashMap::new());
+    }
+    let mut fetched = HashMap::new();
+    let mut left = MAX_SKILL_BYTES;
+    for file in &listing.files {
+        let bytes = files.read(&file.path, left).await?.ok_or(StageLimit::Bytes)?;
+        left = left.checked_sub(bytes.len() as u64).ok_or(StageLimit::Bytes)?;
+        fetched.insert(file.path.as_str().to_owned(), bytes);
+    }
+    Ok(fetched)
+}
+
+fn stage(
+    workspace: &Workspace,
+    name: &str,
+    listing: &SkillListing,
+    read: Read<'_>,
+) -> Result<StagedSkill, StageLimit> {
+    let _staging = workspace.lock_staging()?;
+    let skills = workspace.dir().dir("skills").map_err(io::Error::from)?;
+    let manifests = workspace.manifests()?;
+    let (manifest, copied) = match unchanged(current(workspace, name)?, listing, read)? {
+        Some((manifest, false)) => (manifest, 0),
+        Some((manifest, true)) => {
+            manifest.write(&manifests, name)?;
+            (manifest, 0)
+        }
+        None => {
+            let (temporary, directory) = skills.temporary_dir()?;
+            let files = fill(&directory, listing, read);
+            let files = files.inspect_err(|_| drop(skills.remove_tree(temporary.as_ref())))?;
+            let stat = directory.stat()?;
+            put_in_place(&skills, &temporary, name)?;
+            let manifest = Manifest::new(identity(&stat), files, listing);
+            manifest.write(&manifests, name)?;
+            let copied = manifest.files.len();
+            (manifest, copied)
+        }
+    };
+    sweep(workspace, &skills)?;
+    let mut warnings = listing.warnings.clone();
+    for (own, link) in LINKS.iter().filter(|(own, _)| ships(listing, own)) {
+        let place = link.trim_start_matches("../");
+        warnings.push(format!(
+            "the skill has its own `{own}`; the workspace's is `$WORKSPACE_DIR/{place}`, and outputs are \
+             collected from there"
+        ));
+    }
+    Ok(StagedSkill {
+        name: name.to_owned(),
+        directory: format!("skills/{name}"),
+        digest: manifest.digest(),
+        copied,
+        warnings,
+        _guard: workspace.lock_running()?,
+    })
+}
+
+/// The manifest of what is staged now, if it is still what the manifest describes.
+fn current(workspace: &Workspace, name: &str) -> io::Result<Option<Manifest>> {
+    let Some(manifest) = Manifest::read(&workspace.manifests()?, name) else { return Ok(None) };
+    let found = workspace.dir().dir("skills")?.entry(name)?;
+    Ok(found.filter(|found| identity(found) == manifest.directory).map(|_| manifest))
+}
+
+/// The manifest, if the source has not changed; and whether only its stamps are new.
+fn unchanged(
+    before: Option<Manifest>,
+    listing: &SkillListing,
+    read: Read<'_>,
+) -> Result<Option<(Manifest, bool)>, StageLimit> {
+    let Some(mut manifest) = before.filter(|before| before.has_same_paths(listing)) else { return Ok(None) };
+    let mut renewed = false;
+    for file in &listing.files {
+        let staged = &manifest.files[file.path.as_str()];
+        if staged.is(file) {
+            continue;
+        }
+        if staged.differs(file) {
+            return Ok(None);
+        }
+        let bytes = read(file, MAX_SKILL_BYTES)?.ok_or(StageLimit::Bytes)?;
+        let again = Staged::new(file, &bytes);
+        if again.digest != staged.digest {
+            return Ok(None);
+        }
+        renewed |= again != *staged;
+        manifest.files.insert(file.path.as_str().to_owned(), again);
+    }
+    Ok(Some((manifest, renewed)))
+}
+
+/// Copies the files into an empty directory, and closes it against changes.
+fn fill(
+    directory: &Dir,
+    listing: &SkillListing,
+    read: Read<'_>,
+) -> Result<BTreeMap<String, Staged>, StageLimit> {
+    let mut staged = BTreeMap::new();
+    let mut left = MAX_SKILL_BYTES;
+    let mut parents: HashMap<&str, Dir> = HashMap::new();
+    for path in &listing.directories {
+        directory.make_dirs(path.as_str(), 0o755, None)?;
+    }
+    for file in &listing.files {
+        let bytes = read(file, left)?.ok_or(StageLimit::Bytes)?;
+        left = left.checked_sub(bytes.len() as u64).ok_or(StageLimit::Bytes)?;
+        let (parent, name) = file.path.split();
+        let parent = match parents.entry(parent) {
+            std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(directory.make_dirs(parent, 0o755, None)?)
+            }
+        };
+        write_new(parent, name, &bytes, if file.executable { 0o555 } else { 0o444 })?;
+        staged.insert(file.path.as_str().to_owned(), Staged::new(file, &bytes));
+        // Descriptors are few: those of a wide skill are given back from time to time.
+        if parents.len() > 64 {
+            parents.clear();
+        }
+    }
+    for (name, target) in LINKS {
+        if !ships(listing, name) {
+            symlinkat(target, directory, name).map_err(io::Error::from)?;
+        }
+    }
+    close(directory)?;
+    Ok(staged)
+}
+
+/// Writes a file that is not there yet. Nobody sees it before the whole directory is in its place.
+fn write_new(parent: &Dir, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = std::fs::File::from(openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
+    io::Write::write_all(&mut file, bytes)?;
+    crate::dir::finish(&file, mode, None)
+}
+
+/// Takes the right to write from a directory and those below.
+fn close(directory: &Dir) -> io::Result<()> {
+    for (name, kind) in directory.entries(usize::MAX)?.0 {
+        if kind == FileType::Directory {
+            close(&directory.dir(&name)?)?;
+        }
+    }
+    directory.hand_over(0o555, None)
+}
+
+/// Whether the skill has something of its own at `name`.
+fn ships(listing: &SkillListing, name: &str) -> bool {
+    let is_own = |path: &InnerPath| path.top() == name;
+    listing.files.iter().map(|file| &file.path).any(is_own) || listing.directories.iter().any(is_own)
+}
+
+/// Puts the new directory where the old one is, in one step. The old one stays under the other name, for
+/// those who are in it.
+fn put_in_place(skills: &Dir, new: &str, name: &str) -> io::Result<()> {
+    match renameat_with(skills, new, skills, name, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(Errno::NOENT) => skills.rename(new, name),
+        // Not every file system can exchange.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            let (aside, _) = skills.temporary_dir()?;
+            skills.rename(name, &aside)?;
+            skills.rename(new, name)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the versions of skills that were replaced, when no run can need them.
+fn sweep(workspace: &Workspace, skills: &Dir) -> io::Result<()> {
+    let own = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
+    let (entries, _) = skills.entries(usize::MAX)?;
+    let old: Vec<_> = entries.into_iter().map(|(name, _)| name).filter(|name| own(name)).collect();
+    if old.is_empty() {
+        return Ok(());
+    }
+    if let Some(_idle) = workspace.lock_idle()? {
+        for name in old {
+            skills.remove_tree(&name)?;
+        }
+    }
+    Ok(())
+}
+
+fn identity(stat: &rustix::fs::Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Whether `name` can be the name of a skill's directory.
+pub(crate) fn check_name(name: &str) -> Result<(), WorkspaceError> {
+    const MAX_CHARACTERS: usize = 64;
+    const MAX_BYTES: usize = 240;
+    let is_plain = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_' | '.');
+    // Marks belong to the letters of many scripts.
+    let is_mark =
+        |character: char| !character.is_ascii() && !character.is_whitespace() && !character.is_control();
+    let fits = name.chars().count() <= MAX_CHARACTERS && name.len() <= MAX_BYTES;
+    if fits
+        && !name.is_empty()
+        && !name.starts_with('.')
+        && name.chars().all(|character| is_plain(character) || is_mark(character))
+    {
+        Ok(())
+    } else {
+        Err(WorkspaceError::SkillName(crate::path::shown(name.as_ref())))
+    }
+}

@@ -1,0 +1,73 @@
+//! Where a skill's files come from.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::path::InnerPath;
+
+/// The files of a skill, wherever they are kept.
+#[async_trait]
+pub trait SkillFiles: Send + Sync {
+    /// What there is. It is asked before every run, so it should not read any file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be said.
+    async fn list(&self) -> io::Result<SkillListing>;
+
+    /// The bytes of a file that was listed; `None` when it has more than `max` of them.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    async fn read(&self, path: &InnerPath, max: u64) -> io::Result<Option<Bytes>>;
+}
+
+/// The files and directories of a skill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SkillListing {
+    /// The files.
+    pub files: Vec<SkillFile>,
+    /// Directories that are there even if they have no file.
+    pub directories: Vec<InnerPath>,
+    /// What was left out, and why.
+    pub warnings: Vec<String>,
+}
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillFile {
+    /// Its path in the skill.
+    pub path: InnerPath,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Whether it may be run.
+    pub executable: bool,
+    /// What changes whenever the contents change, such as an entity tag. Without one the file is read
+    /// before every run, to see whether it has changed.
+    pub stamp: Option<String>,
+}
+
+/// Where a skill is staged from.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum StageSource {
+    /// A directory of the local disk.
+    Directory(PathBuf),
+    /// Anything else that has files.
+    Files(Arc<dyn SkillFiles>),
+}
+
+impl fmt::Debug for StageSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => f.debug_tuple("Directory").field(path).finish(),
+            Self::Files(_) => f.debug_tuple("Files").finish_non_exhaustive(),
+        }
+    }
+}

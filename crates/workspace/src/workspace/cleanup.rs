@@ -1,0 +1,113 @@
+//! Removing workspaces that nobody uses any more.
+
+use std::ffi::OsStr;
+use std::fs::TryLockError;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::FileType;
+
+use super::metadata::{Metadata, seconds};
+use super::{IN_USE, Workspaces, is_same, lock_file};
+use crate::dir::OWN_PREFIX;
+use crate::error::WorkspaceError;
+
+/// What a cleanup did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cleaned {
+    /// How many workspaces were removed.
+    pub removed: usize,
+    /// How many were old enough, and in use.
+    pub in_use: usize,
+    /// What could not be removed, and why.
+    pub warnings: Vec<String>,
+}
+
+enum Outcome {
+    Removed,
+    InUse,
+    Young,
+}
+
+impl Workspaces {
+    /// Removes the workspaces that nobody has used for `older_than`, and what earlier cleanups left.
+    ///
+    /// One that is in use, by this process or another, stays. Links are removed and never followed. One
+    /// that cannot be removed is a warning, and the others go all the same.
+    ///
+    /// # Errors
+    ///
+    /// The workspaces cannot be listed.
+    pub fn cleanup(&self, older_than: Duration) -> Result<Cleaned, WorkspaceError> {
+        let _span = tracing::info_span!("workspace.cleanup").entered();
+        let failed = |error| WorkspaceError::io("listing the workspaces at", &self.path, error);
+        let (entries, _) = self.root.entries(usize::MAX).map_err(failed)?;
+        let limit = seconds(SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH));
+        let mut cleaned = Cleaned::default();
+        for (name, kind) in entries {
+            let text = name.to_string_lossy();
+            let outcome = if text.starts_with(OWN_PREFIX) {
+                // Renamed by a cleanup that did not end. Whoever renamed it has nothing of it open.
+                self.root.remove_tree(&name).map(|()| Outcome::Young)
+            } else if kind == FileType::Directory && is_workspace(&text) {
+                self.remove_old(&name, limit)
+            } else {
+                Ok(Outcome::Young)
+            };
+            match outcome {
+                Ok(Outcome::Removed) => cleaned.removed += 1,
+                Ok(Outcome::InUse) => cleaned.in_use += 1,
+                Ok(Outcome::Young) => {}
+                // Another cleanup is at it too, and was faster.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => cleaned.warnings.push(format!("`{text}` cannot be removed: {error}")),
+            }
+        }
+        Ok(cleaned)
+    }
+
+    fn remove_old(&self, name: &OsStr, limit: u64) -> io::Result<Outcome> {
+        let home = match self.root.dir(name) {
+            Ok(home) => home,
+            Err(rustix::io::Errno::NOENT) => return Ok(Outcome::Young),
+            Err(error) => return Err(error.into()),
+        };
+        if !self.is_older(name, &home, limit)? {
+            return Ok(Outcome::Young);
+        }
+        let in_use = lock_file(&home, IN_USE)?;
+        match in_use.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Outcome::InUse),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Somebody may have used it between the look and the lock, or another cleanup taken it away.
+        let found = self.root.entry(name)?;
+        let is_there = found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found)));
+        if !is_there || !self.is_older(name, &home, limit)? {
+            return Ok(Outcome::Young);
+        }
+        // First out of the way, so that the session can have a new one at once.
+        let (gone, _) = self.root.temporary_dir()?;
+        let text = name.to_string_lossy();
+        self.root.rename(&text, &gone)?;
+        self.root.remove_tree(OsStr::new(&gone))?;
+        Ok(Outcome::Removed)
+    }
+
+    fn is_older(&self, name: &OsStr, home: &crate::dir::Dir, limit: u64) -> io::Result<bool> {
+        let last_used = match Metadata::read(home, &self.path.join(name)) {
+            Ok(Some(metadata)) => metadata.last_used,
+            // Half made: the directory's own time is all there is.
+            Ok(None) => u64::try_from(home.stat()?.st_mtime).unwrap_or(0),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        Ok(last_used <= limit)
+    }
+}
+
+/// Whether a directory's name is one that a session's identity makes.
+fn is_workspace(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

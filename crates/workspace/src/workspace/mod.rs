@@ -1,0 +1,277 @@
+//! Workspaces: one directory per session, with what its commands read and write.
+
+mod cleanup;
+mod metadata;
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Gid, Stat, Uid};
+
+use crate::digest::short;
+use crate::dir::{Dir, Owner};
+use crate::error::WorkspaceError;
+use metadata::Metadata;
+
+pub use cleanup::Cleaned;
+
+/// The user and the group that a superuser's commands run as: `nobody`.
+pub const NOBODY: u32 = 65534;
+
+/// The directory in a workspace's home that commands see as their workspace.
+const INSIDE: &str = "ws";
+/// Held shared by everybody who uses a workspace, and alone by who removes it.
+const IN_USE: &str = "in-use.lock";
+/// Held alone by who stages a skill.
+const STAGING: &str = "staging.lock";
+/// Held shared by every run, and alone by who removes the versions of skills that no run needs.
+const RUNNING: &str = "running.lock";
+/// The manifests of staged skills.
+const MANIFESTS: &str = "manifests";
+/// How often a workspace that is removed while it is opened is made anew.
+const MAX_ATTEMPTS: u32 = 100;
+
+/// The workspaces below one directory of the local disk.
+///
+/// Several processes may use the same directory at the same time.
+///
+/// ```
+/// # let place = tempfile::tempdir()?;
+/// use prowess_workspace::Workspaces;
+///
+/// let workspaces = Workspaces::open(place.path())?;
+/// let workspace = workspaces.for_session("a session: any text")?;
+/// assert!(workspace.path().join("out").is_dir());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Workspaces {
+    root: Arc<Dir>,
+    path: PathBuf,
+    owner: Owner,
+}
+
+impl Workspaces {
+    /// The workspaces below `root`, which is made if it is missing.
+    ///
+    /// For the superuser what commands write belongs to [`NOBODY`], because that is whom they run as. A
+    /// directory that is made here lets that user pass; those above it have to
+    /// ([`Workspaces::closed_to_commands`]).
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made or opened.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
+        let is_root = rustix::process::geteuid().is_root();
+        let owner = is_root.then(|| (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY)));
+        Self::open_for(root.as_ref(), owner)
+    }
+
+    fn open_for(root: &Path, owner: Owner) -> Result<Self, WorkspaceError> {
+        let failed = |error| WorkspaceError::io("opening the workspaces at", root, error);
+        let path = std::path::absolute(root).map_err(failed)?;
+        let existed = path.is_dir();
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+        let root = Dir::open(&path).map_err(failed)?;
+        if !existed {
+            enclose(&root, owner).map_err(failed)?;
+        }
+        Ok(Self { root: Arc::new(root), path, owner })
+    }
+
+    /// The first directory on the way to the workspaces that keeps out the user whom commands run as, if
+    /// there is one: nothing can run there. Only the superuser's commands run as another.
+    pub fn closed_to_commands(&self) -> Option<PathBuf> {
+        use std::os::unix::fs::MetadataExt as _;
+        let (user, group) = self.owner?;
+        let may_pass = |path: &Path| {
+            std::fs::metadata(path).is_ok_and(|found| {
+                let passes = if found.uid() == user.as_raw() {
+                    0o100
+                } else if found.gid() == group.as_raw() {
+                    0o010
+                } else {
+                    0o001
+                };
+                found.mode() & passes != 0
+            })
+        };
+        let mut above: Vec<&Path> = self.path.ancestors().collect();
+        above.reverse();
+        above.into_iter().find(|path| !may_pass(path)).map(Path::to_owned)
+    }
+
+    /// The workspace of a session, made if there is none.
+    ///
+    /// Any text is a session's identity; it is never used as a path. What a crash left half made is
+    /// finished, and what stands in the place of a directory is put aside.
+    ///
+    /// # Errors
+    ///
+    /// The disk does not do its part, or the workspace was made by a newer version.
+    pub fn for_session(&self, session: &str) -> Result<Workspace, WorkspaceError> {
+        let _span = tracing::info_span!("workspace.create").entered();
+        let name = short(session);
+        let path = self.path.join(&name);
+        let failed = |error| WorkspaceError::io("opening the workspace", &path, error);
+        for _ in 0..MAX_ATTEMPTS {
+            let opened = self.root.make_dir(&name, 0o700, None);
+            let opened = opened.and_then(|home| Ok((lock_file(&home, IN_USE)?, home)));
+            let (in_use, home) = match opened {
+                Ok(opened) => opened,
+                // Removed between its making and its opening.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            in_use.lock_shared().map_err(failed)?;
+            let found = self.root.entry(&name).map_err(failed)?;
+            if !found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found))) {
+                // Removed between its opening and its locking.
+                continue;
+            }
+            return self.prepare(session, &path, home, in_use);
+        }
+        Err(failed(io::Error::other("others keep removing it")))
+    }
+
+    fn prepare(
+        &self,
+        session: &str,
+        path: &Path,
+        home: Dir,
+        in_use: File,
+    ) -> Result<Workspace, WorkspaceError> {
+        let failed = |error| WorkspaceError::io("making the workspace", path, error);
+        // One at a time: two that find it half made would both finish it.
+        let staging = lock_file(&home, STAGING).map_err(failed)?;
+        staging.lock().map_err(failed)?;
+        let metadata = Metadata::read(&home, path)?;
+        enclose(&home, self.owner).map_err(failed)?;
+        let inside = real_dir(&home, INSIDE).map_err(failed)?;
+        enclose(&inside, self.owner).map_err(failed)?;
+        home.make_dir(MANIFESTS, 0o700, None).map_err(failed)?;
+        let skills = real_dir(&inside, "skills").map_err(failed)?;
+        skills.hand_over(0o755, None).map_err(failed)?;
+        for name in ["work", "runs", "out"] {
+            let directory = real_dir(&inside, name).map_err(failed)?;
+            directory.hand_over(0o755, self.owner).map_err(failed)?;
+            if name == "work" {
+                let inputs = real_dir(&directory, "inputs").map_err(failed)?;
+                inputs.hand_over(0o755, self.owner).map_err(failed)?;
+            }
+        }
+        Metadata::used_now(metadata, session).write(&home).map_err(failed)?;
+        Ok(Workspace(Arc::new(Inner {
+            home,
+            dir: inside,
+            path: path.join(INSIDE),
+            owner: self.owner,
+            _in_use: in_use,
+        })))
+    }
+}
+
+/// A session's workspace: `skills/`, `work/`, `runs/` and `out/`.
+///
+/// It is in use, and so is not cleaned up, until the last clone of this value is dropped. Its metadata and
+/// the manifests of its skills lie beside the directory that commands see, out of their reach.
+#[derive(Clone)]
+pub struct Workspace(Arc<Inner>);
+
+struct Inner {
+    home: Dir,
+    dir: Dir,
+    path: PathBuf,
+    owner: Owner,
+    /// Locked shared; closing it gives the workspace free.
+    _in_use: File,
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Workspace").field(&self.0.path).finish()
+    }
+}
+
+impl Workspace {
+    /// The directory that commands see as their workspace.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.0.dir
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.0.owner
+    }
+
+    pub(crate) fn manifests(&self) -> io::Result<Dir> {
+        Ok(self.0.home.dir(MANIFESTS)?)
+    }
+
+    /// Waits until nobody else stages a skill here.
+    pub(crate) fn lock_staging(&self) -> io::Result<File> {
+        let file = lock_file(&self.0.home, STAGING)?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    /// Keeps every version of a skill that is there now until the guard is dropped.
+    pub(crate) fn lock_running(&self) -> io::Result<RunGuard> {
+        let file = lock_file(&self.0.home, RUNNING)?;
+        file.lock_shared()?;
+        Ok(RunGuard { _lock: file, _workspace: self.clone() })
+    }
+
+    /// Whether nobody runs anything here; nobody begins to while the file is held.
+    pub(crate) fn lock_idle(&self) -> io::Result<Option<File>> {
+        let file = lock_file(&self.0.home, RUNNING)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// Keeps what a run uses.
+#[derive(Debug)]
+pub(crate) struct RunGuard {
+    _lock: File,
+    _workspace: Workspace,
+}
+
+/// Keeps everybody out but the user, and the user that commands run as, who may only pass through.
+fn enclose(directory: &Dir, owner: Owner) -> io::Result<()> {
+    match owner {
+        Some((_, group)) => directory.hand_over(0o710, Some((rustix::process::geteuid(), group))),
+        None => directory.hand_over(0o700, None),
+    }
+}
+
+/// The directory `name`; what else has that name, such as a link that a command left, is put aside.
+fn real_dir(parent: &Dir, name: &str) -> io::Result<Dir> {
+    let found = parent.entry(name)?;
+    let is_directory = |stat: &Stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+    if found.as_ref().is_some_and(|stat| !is_directory(stat)) {
+        tracing::warn!(name, "something else stands in the place of the workspace's directory; removed");
+        parent.discard(name);
+    }
+    parent.make_dir(name, 0o700, None)
+}
+
+fn lock_file(home: &Dir, name: &str) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(home, name, flags, Mode::from_raw_mode(0o600))?))
+}
+
+pub(crate) fn is_same(one: &Stat, other: &Stat) -> bool {
+    one.st_dev == other.st_dev && one.st_ino == other.st_ino
+}

@@ -1,0 +1,158 @@
+//! A place for workspaces, skills and files of the host, gone when the test is over.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prowess_workspace::testing::FakeExecutor;
+use prowess_workspace::{
+    Artifacts, CollectLimits, CollectedFile, RunContext, RunError, RunReport, RunRequest, Runner,
+    StageSource, Workspace, Workspaces,
+};
+
+/// How long anything may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+    pub(crate) workspaces: Workspaces,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let workspaces = Workspaces::open(directory.path().join("workspaces")).unwrap();
+        Self { directory, workspaces }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    /// Writes a file outside every workspace.
+    pub(crate) fn file(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn workspace(&self) -> Workspace {
+        self.workspaces.for_session("test").unwrap()
+    }
+
+    /// A skill's directory with these files beside SKILL.md.
+    pub(crate) fn skill(&self, name: &str, files: &[(&str, &str)]) -> StageSource {
+        self.file(&format!("skills/{name}/SKILL.md"), format!("---\nname: {name}\ndescription: d\n---\n"));
+        for (path, content) in files {
+            self.file(&format!("skills/{name}/{path}"), content);
+        }
+        StageSource::Directory(self.path(&format!("skills/{name}")))
+    }
+
+    pub(crate) fn source(&self, name: &str) -> Option<StageSource> {
+        let path = self.path("skills").join(name);
+        path.is_dir().then_some(StageSource::Directory(path))
+    }
+
+    pub(crate) fn runner(&self) -> Runner {
+        Runner {
+            workspaces: self.workspaces.clone(),
+            artifacts: Some(Arc::new(Artifacts::on_disk(self.path("artifacts")).unwrap())),
+            executor: Some(Arc::new(FakeExecutor)),
+        }
+    }
+
+    pub(crate) async fn run(&self, request: RunRequest) -> Result<RunReport, RunError> {
+        self.run_with(request, |_: &Path| false).await
+    }
+
+    pub(crate) async fn run_with(
+        &self,
+        request: RunRequest,
+        host: impl Fn(&Path) -> bool + Send + Sync,
+    ) -> Result<RunReport, RunError> {
+        let skills = |name: &str| self.source(name);
+        let mut context = RunContext::new(&skills);
+        context.host = &host;
+        self.runner().run("test", request, context).await
+    }
+}
+
+/// Writes a file into a workspace.
+pub(crate) fn put(workspace: &Workspace, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = workspace.path().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+pub(crate) fn collect(workspace: &Workspace, globs: &[&str]) -> (Vec<CollectedFile>, Vec<String>) {
+    collect_within(workspace, globs, CollectLimits::default())
+}
+
+pub(crate) fn collect_within(
+    workspace: &Workspace,
+    globs: &[&str],
+    limits: CollectLimits,
+) -> (Vec<CollectedFile>, Vec<String>) {
+    let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+    workspace.collect(&globs, limits).unwrap()
+}
+
+pub(crate) fn names(files: &[CollectedFile]) -> Vec<&str> {
+    files.iter().map(|file| file.name.as_str()).collect()
+}
+
+pub(crate) fn mode(path: impl AsRef<Path>) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Every path below a directory, links as they are.
+pub(crate) fn tree(path: &Path) -> Vec<String> {
+    fn add(path: &Path, base: &Path, all: &mut Vec<String>) {
+        for entry in std::fs::read_dir(path).unwrap().map(Result::unwrap) {
+            all.push(entry.path().strip_prefix(base).unwrap().display().to_string());
+            if entry.file_type().unwrap().is_dir() {
+                add(&entry.path(), base, all);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    add(path, path, &mut all);
+    all.sort();
+    all
+}
+
+/// Runs `work` in a thread that may do no more than a plain user.
+pub(crate) fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    use rustix::process::{Gid, Uid, getuid};
+    if !getuid().is_root() {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let plain = scope.spawn(|| {
+            let (uid, gid) = (Uid::from_raw(65534), Gid::from_raw(65534));
+            rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            work()
+        });
+        plain.join().unwrap()
+    })
+}
+
+/// Runs `work` in another thread, and fails when it does not end.
+pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    result.recv_timeout(PATIENCE).expect("it hangs, or it panicked")
+}
+
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
