@@ -1,5 +1,7 @@
 //! Where commands run: one trait, one suite.
 
+pub mod local;
+
 use std::fmt::Debug;
 
 use async_trait::async_trait;

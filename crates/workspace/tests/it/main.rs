@@ -1,3 +1,4 @@
 //! The workspace as its users meet it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod sandbox;

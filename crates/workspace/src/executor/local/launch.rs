@@ -1,0 +1,70 @@
+//! Starts a sandbox: descriptors, the whole command line, and what is kept of both.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+
+use bytes::Bytes;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::privileges;
+use super::profile::descriptor;
+use super::spawn::{nul_separated, sealed, spawn};
+use super::supervise::Ends;
+use super::system::WRITTEN;
+use super::tree::Tree;
+
+/// What to start.
+#[derive(Debug)]
+pub(super) enum Start<'a> {
+    /// In bubblewrap, with these arguments of its own and this filter.
+    Sandboxed { line: Vec<OsString>, arguments: Vec<OsString>, filter: Option<&'a [u8]> },
+    /// Without it, with these variables.
+    Bare { line: Vec<OsString>, variables: Vec<(String, String)> },
+}
+
+/// Starts it. The command itself waits at the gate.
+pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>) -> io::Result<(Tree, Ends)> {
+    let input = match stdin {
+        Some(bytes) => sealed("stdin", bytes)?,
+        None => File::open("/dev/null")?.into(),
+    };
+    let (stdout, stdout_end) = output_pipe()?;
+    let (stderr, stderr_end) = output_pipe()?;
+    let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut given: Vec<(&OwnedFd, RawFd)> =
+        vec![(&input, 0), (&stdout_end, 1), (&stderr_end, 2), (&gate_end, descriptor::GATE)];
+    match start {
+        Start::Bare { line, variables } => {
+            let tree = Tree::new(spawn(&line, &variables, &given)?, true)?;
+            Ok((tree, Ends { stdout, stderr, status: None, gate }))
+        }
+        Start::Sandboxed { line, arguments, filter } => {
+            let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&status, true)?;
+            let arguments = sealed("arguments", &nul_separated(&arguments))?;
+            let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
+            let mut written = Vec::with_capacity(WRITTEN.len());
+            for (path, text) in WRITTEN {
+                written.push(sealed(path, text.as_bytes())?);
+            }
+            given.push((&status_end, descriptor::STATUS));
+            given.push((&arguments, descriptor::ARGUMENTS));
+            given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
+            given.extend(written.iter().zip(descriptor::WRITTEN..));
+            let tree = Tree::new(spawn(&line, &[], &given)?, false)?;
+            Ok((tree, Ends { stdout, stderr, status: Some(status), gate }))
+        }
+    }
+}
+
+/// A pipe whose far end the command's user may open again, as `/dev/stdout` does.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (near, far) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&near, true)?;
+    if let Some((user, group)) = privileges::owner() {
+        rustix::fs::fchown(&far, Some(user), Some(group))?;
+    }
+    Ok((near, far))
+}

@@ -1,0 +1,141 @@
+//! Finds out what can hold a command here, by trying it once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::launch::{Start, launch};
+use super::options::LocalOptions;
+use super::profile::{Profile, command_line, descriptor, gated};
+use super::supervise::supervise;
+use super::system::System;
+use super::{privileges, seccomp};
+use crate::command::{Level, Sandbox};
+use crate::executor::ExecuteError;
+use crate::limits::Limits;
+
+/// How long one try may take on a loaded machine.
+const TRY_FOR: Duration = Duration::from_secs(20);
+
+/// What this host has, tried once.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) system: System,
+    pub(super) filter: Option<Vec<u8>>,
+    found: OnceLock<Result<Found, Refusal>>,
+}
+
+/// What can hold a command.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) sandbox: Sandbox,
+    pub(super) bwrap: PathBuf,
+    /// Given when root is to be given up.
+    pub(super) setpriv: Option<PathBuf>,
+}
+
+/// Why nothing can.
+#[derive(Clone, Debug)]
+struct Refusal {
+    what: String,
+    remedy: String,
+}
+
+impl Host {
+    pub(super) fn new() -> Self {
+        Self { system: System::detect(), filter: seccomp::filter(), found: OnceLock::new() }
+    }
+
+    /// What can hold a command, and is strong enough for the user. Blocks while it tries.
+    pub(super) fn found(&self, options: &LocalOptions) -> Result<Found, ExecuteError> {
+        let found = self.found.get_or_init(|| self.look(options));
+        found.clone().map_err(|Refusal { what, remedy }| ExecuteError::NoSandbox { what, remedy })
+    }
+
+    fn look(&self, options: &LocalOptions) -> Result<Found, Refusal> {
+        let setpriv = match (privileges::sandbox_owner(), options.find("setpriv")) {
+            (None, _) => None,
+            (Some(_), Some(setpriv)) => Some(setpriv),
+            (Some(_), None) => {
+                return Err(Refusal {
+                    what: "root cannot be given up: setpriv was not found".to_owned(),
+                    remedy: "Install the package util-linux, or run as another user.".to_owned(),
+                });
+            }
+        };
+        let mut missing = Vec::new();
+        if self.filter.is_none() {
+            missing.push(format!("no filter of system calls exists for {}", std::env::consts::ARCH));
+        }
+        let mut why = "bubblewrap is not installed: bwrap was not found".to_owned();
+        if let Some(bwrap) = options.find("bwrap") {
+            for level in [Level::Bwrap, Level::BwrapNoproc] {
+                let found = Found { sandbox: Sandbox { level, missing: missing.clone() }, bwrap: bwrap.clone(), setpriv: setpriv.clone() };
+                match self.attempt(&found, options) {
+                    Ok(()) => return allowed(found, options, &why),
+                    Err(error) => {
+                        if level == Level::Bwrap {
+                            why = format!("bubblewrap cannot make a sandbox: {error}");
+                            missing.push(format!("commands have no /proc: {error}"));
+                        }
+                    }
+                }
+            }
+        }
+        let missing = vec![
+            why.clone(),
+            "commands see the host's files, processes and network; a process that leaves its group can outlive them".to_owned(),
+        ];
+        allowed(Found { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv }, options, &why)
+    }
+
+    /// Runs nothing in the sandbox, for real.
+    fn attempt(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
+        let mut limits = Limits::default();
+        limits.timeout = TRY_FOR;
+        let profile = Profile {
+            level: found.sandbox.level,
+            system: &self.system,
+            prefixes: &options.read_only,
+            workspace: None,
+            read_only: Vec::new(),
+            variables: &BTreeMap::new(),
+            directory: "/".to_owned(),
+            temporary_bytes: limits.temporary_bytes,
+            filter: self.filter.is_some(),
+        };
+        let inner = gated(&limits, None, descriptor::GATE, &["/bin/true".as_ref()]);
+        let line = command_line(found.setpriv.as_deref().map(privileges::drop_root), &found.bwrap, inner);
+        let start = Start::Sandboxed { line, arguments: profile.arguments(), filter: self.filter.as_deref() };
+        let (mut tree, ends) = launch(start, None).map_err(|error| error.to_string())?;
+        let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
+        let (watcher, _) = tokio::sync::mpsc::channel(1);
+        let kept = supervise(&mut tree, ends, std::os::fd::AsFd::as_fd(&never), &limits, &[], &watcher, &mut |_| None);
+        if kept.status.code == Some(0) {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
+        Err(if said.is_empty() { format!("it ended without a word ({:?})", kept.verdict) } else { said })
+    }
+}
+
+/// Refuses what is weaker than the user wants.
+fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Refusal> {
+    let level = found.sandbox.level;
+    if level <= options.least {
+        return Ok(found);
+    }
+    let mut remedy = if why.contains("not installed") {
+        "Install the package `bubblewrap`".to_owned()
+    } else {
+        "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+         kernel.apparmor_restrict_unprivileged_userns)"
+            .to_owned()
+    };
+    remedy.push_str(match level {
+        Level::BwrapNoproc => ", or allow the level `bwrap-noproc` in the configuration.",
+        _ => ", or use the container executor, or allow the level `none` in the configuration.",
+    });
+    Err(Refusal { what: why.to_owned(), remedy })
+}
