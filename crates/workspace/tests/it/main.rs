@@ -1,4 +1,7 @@
 //! The workspace as its users meet it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod home;
+mod modes;
 mod sandbox;

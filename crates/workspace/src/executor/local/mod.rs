@@ -9,6 +9,7 @@ mod output;
 mod place;
 mod privileges;
 mod probe;
+mod processes;
 mod profile;
 mod redact;
 mod run;

@@ -15,7 +15,7 @@ use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, descriptor, gated};
 use super::stream::Piece;
 use super::supervise::{Kept, supervise};
-use super::watch::Watcher;
+use super::watch::Watch;
 use super::{privileges, verdict};
 use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
@@ -50,7 +50,7 @@ pub(super) fn run(
         sandboxed_start(host, options, command, &found, &run, address_space)?
     };
     let (mut tree, ends) = launch(start, command.stdin.as_ref()).map_err(failed)?;
-    let mut watch = Watcher::new(&command.workspace, &command.limits, killed_before.is_none());
+    let watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept = supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
         watch.look(namespace)
     });
