@@ -48,7 +48,7 @@ pub(crate) fn again(test: &str, mode: Mode, root: bool) -> Command {
         command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", "--inh-caps=-all", "--"]);
     }
     command.arg(binary()).args([test, "--exact", "--nocapture", "--test-threads=1"]);
-    command.env(MARK, "1").env(SECRET.0, SECRET.1).current_dir("/");
+    command.env(MARK, "1").env("RUST_BACKTRACE", "0").env(SECRET.0, SECRET.1).current_dir("/");
     command
 }
 

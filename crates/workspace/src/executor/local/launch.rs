@@ -2,15 +2,17 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::privileges;
 use super::profile::descriptor;
-use super::spawn::{nul_separated, sealed, spawn};
+use super::reaper::Reaper;
+use super::spawn::{Group, nul_separated, sealed, spawn};
 use super::supervise::Ends;
 use super::system::WRITTEN;
 use super::tree::Tree;
@@ -25,7 +27,7 @@ pub(super) enum Start<'a> {
 }
 
 /// Starts it. The command itself waits at the gate.
-pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>) -> io::Result<(Tree, Ends)> {
+pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>, reaper: &Arc<Reaper>) -> io::Result<(Tree, Ends)> {
     let input = match stdin {
         Some(bytes) => sealed("stdin", bytes)?,
         None => File::open("/dev/null")?.into(),
@@ -33,28 +35,38 @@ pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>) -> io::Result<(Tre
     let (stdout, stdout_end) = output_pipe()?;
     let (stderr, stderr_end) = output_pipe()?;
     let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
-    let mut given: Vec<(&OwnedFd, RawFd)> =
-        vec![(&input, 0), (&stdout_end, 1), (&stderr_end, 2), (&gate_end, descriptor::GATE)];
+    let (here, here_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut given: Vec<(&OwnedFd, RawFd)> = vec![
+        (&input, 0),
+        (&stdout_end, 1),
+        (&stderr_end, 2),
+        (&gate_end, descriptor::GATE),
+        (&here_end, descriptor::HERE),
+    ];
     match start {
         Start::Bare { line, variables } => {
-            let tree = Tree::new(spawn(&line, &variables, &given)?, true)?;
-            Ok((tree, Ends { stdout, stderr, status: None, gate }))
+            let tree = Tree::new(spawn(&line, &variables, &given, Group::Ours)?, true, reaper)?;
+            Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
         }
         Start::Sandboxed { line, arguments, filter } => {
             let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&status, true)?;
-            let arguments = sealed("arguments", &nul_separated(&arguments))?;
+            let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
             let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
             let mut written = Vec::with_capacity(WRITTEN.len());
             for (path, text) in WRITTEN {
                 written.push(sealed(path, text.as_bytes())?);
             }
             given.push((&status_end, descriptor::STATUS));
-            given.push((&arguments, descriptor::ARGUMENTS));
+            given.push((&arguments_end, descriptor::ARGUMENTS));
             given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
             given.extend(written.iter().zip(descriptor::WRITTEN..));
-            let tree = Tree::new(spawn(&line, &[], &given)?, false)?;
-            Ok((tree, Ends { stdout, stderr, status: Some(status), gate }))
+            let tree = Tree::new(spawn(&line, &[], &given, Group::New)?, false, reaper)?;
+            // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
+            // has died already says why elsewhere.
+            drop(arguments_end);
+            let _ = File::from(rest).write_all(&nul_separated(&arguments));
+            Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
         }
     }
 }

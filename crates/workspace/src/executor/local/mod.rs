@@ -11,6 +11,7 @@ mod privileges;
 mod probe;
 mod processes;
 mod profile;
+mod reaper;
 mod redact;
 mod run;
 mod seccomp;
@@ -68,6 +69,8 @@ impl LocalExecutor {
 
     async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
         let failed = |error| ExecuteError::System { action: "start a thread for the command".to_owned(), error };
+        // From here and not from a cell, whose limits are for commands.
+        self.shared.host.reaper().map_err(failed)?;
         let cancel = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?);
         let over = Arc::new(Over::default());
         let (answer, answered) = oneshot::channel();
@@ -109,6 +112,7 @@ impl Executor for LocalExecutor {
 
     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
         let failed = |error| ExecuteError::System { action: "try the sandbox".to_owned(), error };
+        self.shared.host.reaper().map_err(failed)?;
         let shared = Arc::clone(&self.shared);
         let (answer, answered) = oneshot::channel();
         self.cells

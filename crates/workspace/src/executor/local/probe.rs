@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
-use super::profile::{Profile, command_line, descriptor, gated};
+use super::profile::{Profile, command_line, gated};
+use super::reaper::Reaper;
 use super::supervise::supervise;
 use super::system::System;
 use super::{privileges, seccomp};
@@ -23,6 +24,7 @@ const TRY_FOR: Duration = Duration::from_secs(20);
 pub(super) struct Host {
     pub(super) system: System,
     pub(super) filter: Option<Vec<u8>>,
+    reaper: OnceLock<Arc<Reaper>>,
     found: OnceLock<Result<Found, Refusal>>,
 }
 
@@ -44,7 +46,17 @@ struct Refusal {
 
 impl Host {
     pub(super) fn new() -> Self {
-        Self { system: System::detect(), filter: seccomp::filter(), found: OnceLock::new() }
+        Self { system: System::detect(), filter: seccomp::filter(), reaper: OnceLock::new(), found: OnceLock::new() }
+    }
+
+    /// The process that kills what we leave half started.
+    pub(super) fn reaper(&self) -> std::io::Result<&Arc<Reaper>> {
+        if let Some(reaper) = self.reaper.get() {
+            return Ok(reaper);
+        }
+        let reaper = Arc::new(Reaper::start()?);
+        // Another run may have been faster; then ours ends again.
+        Ok(self.reaper.get_or_init(|| reaper))
     }
 
     /// What can hold a command, and is strong enough for the user. Blocks while it tries.
@@ -105,10 +117,10 @@ impl Host {
             temporary_bytes: limits.temporary_bytes,
             filter: self.filter.is_some(),
         };
-        let inner = gated(&limits, None, descriptor::GATE, &["/bin/true".as_ref()]);
+        let inner = gated(&limits, None, &["/bin/true".as_ref()]);
         let line = command_line(found.setpriv.as_deref().map(privileges::drop_root), &found.bwrap, inner);
         let start = Start::Sandboxed { line, arguments: profile.arguments(), filter: self.filter.as_deref() };
-        let (mut tree, ends) = launch(start, None).map_err(|error| error.to_string())?;
+        let (mut tree, ends) = self.reaper().and_then(|reaper| launch(start, None, reaper)).map_err(|error| error.to_string())?;
         let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let (watcher, _) = tokio::sync::mpsc::channel(1);
         let kept = supervise(&mut tree, ends, std::os::fd::AsFd::as_fd(&never), &limits, &[], &watcher, &mut |_| None);

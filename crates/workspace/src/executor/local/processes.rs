@@ -8,12 +8,20 @@ use std::path::PathBuf;
 /// The processes in a namespace of processes. Those of other users are passed over.
 pub(super) fn in_namespace(namespace: u64) -> Vec<PathBuf> {
     let wanted = format!("pid:[{namespace}]");
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbered = all.filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
-    numbered
-        .map(|entry| entry.path())
-        .filter(|process| fs::read_link(process.join("ns/pid")).is_ok_and(|found| found.as_os_str() == wanted.as_str()))
-        .collect()
+    all().filter(|process| fs::read_link(process.join("ns/pid")).is_ok_and(|found| found.as_os_str() == wanted.as_str())).collect()
+}
+
+/// How many processes and threads a user has; the one who asks when none is named.
+pub(super) fn of_user(user: Option<u32>) -> u64 {
+    let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw());
+    let own = all().filter(|process| fs::metadata(process).is_ok_and(|metadata| metadata.uid() == user));
+    own.map(|process| fs::read_dir(process.join("task")).map_or(0, |tasks| tasks.count() as u64)).sum()
+}
+
+fn all() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbered = entries.filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
+    numbered.map(|entry| entry.path())
 }
 
 /// The memory that these processes have for themselves, in bytes.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::place::WRITABLE;
@@ -18,12 +17,14 @@ pub(super) mod descriptor {
     pub(in super::super) const ARGUMENTS: RawFd = 3;
     /// Where bubblewrap says which process is the first inside, and how the command ended.
     pub(in super::super) const STATUS: RawFd = 4;
-    /// The command waits here until its keeper has seen it.
+    /// The first process inside waits here until its keeper has heard of it.
     pub(in super::super) const GATE: RawFd = 5;
+    /// Where the first process inside says that it is there.
+    pub(in super::super) const HERE: RawFd = 6;
     /// The filter of system calls.
-    pub(in super::super) const FILTER: RawFd = 6;
+    pub(in super::super) const FILTER: RawFd = 8;
     /// The first of the files written for the inside.
-    pub(in super::super) const WRITTEN: RawFd = 7;
+    pub(in super::super) const WRITTEN: RawFd = 9;
 }
 
 /// What `/dev/shm` may hold.
@@ -54,8 +55,8 @@ impl Profile<'_> {
         // `--disable-userns` is what stops nested user namespaces: a filter cannot see the flags of clone3.
         list.add(["--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net"]);
         list.add(["--unshare-uts", "--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]);
-        list.add(["--new-session", "--die-with-parent", "--cap-drop", "ALL"]);
-        for path in self.system.bound.iter().chain(self.prefixes) {
+        list.add(["--new-session", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]);
+        for path in &self.system.bound {
             list.mount("--ro-bind", path, path);
         }
         for (target, link) in &self.system.links {
@@ -71,6 +72,9 @@ impl Profile<'_> {
         list.add(["--dev", "/dev", "--size", &SHARED_MEMORY.to_string(), "--tmpfs", "/dev/shm"]);
         list.add(["--size", &self.temporary_bytes.to_string(), "--perms", "1777", "--tmpfs", "/tmp"]);
         list.add(["--perms", "0700", "--dir", "/tmp/home"]);
+        for path in self.prefixes {
+            list.mount("--ro-bind", path, path);
+        }
         if let Some(workspace) = self.workspace {
             // Only parts are writable: a command that could write the root could swap `skills` for a link.
             list.mount("--ro-bind", workspace, "/ws");
@@ -103,19 +107,26 @@ pub(super) fn command_line(drop_root: Option<Vec<OsString>>, bwrap: &Path, inner
     line
 }
 
-/// What runs first inside: it waits at the gate, limits itself, and becomes the command.
+/// What runs first inside: it says that it is there, waits at the gate, limits itself, and runs the command.
 ///
-/// A keeper that died before it saw the sandbox never opens the gate, so nothing runs without a keeper. The
-/// limits are set here and not outside because each sandbox then counts its own processes, not those of a user.
-pub(super) fn gated(limits: &Limits, address_space: Option<u64>, gate: RawFd, command: &[&OsStr]) -> Vec<OsString> {
+/// bubblewrap binds the life of the first process to its own only at the end of its work. A keeper that was
+/// killed before that cannot open the gate, and one that opens it is heard of when it dies: nothing runs without a
+/// keeper. As the first process it also takes in orphans, and everything dies with it.
+///
+/// The limits are set here and not outside because each sandbox then counts its own processes, not those of a
+/// user. Descriptors have one digit because that is all that some shells understand; 7 is the command's standard
+/// error, which the shell shall not write to when it sees a child killed.
+pub(super) fn gated(limits: &Limits, address_space: Option<u64>, command: &[&OsStr]) -> Vec<OsString> {
+    use descriptor::{GATE, HERE};
     let seconds = limits.timeout.as_secs() + 1;
     let (files, blocks) = (limits.open_files, limits.file_size / 512);
     let processes = limits.processes;
     let memory = address_space.map(|bytes| format!("ulimit -v {}; ", bytes / 1024)).unwrap_or_default();
     // `-u` is what bash calls the limit, `-p` what dash calls it.
     let script = format!(
-        "read -r go <&{gate} || exit 125; ulimit -c 0; ulimit -n {files}; ulimit -f {blocks}; ulimit -t {seconds}; {memory}\
-         ulimit -u {processes} 2>/dev/null || ulimit -p {processes}; exec \"$@\" {gate}<&-"
+        "echo >&{HERE}; read -r go <&{GATE} || exit 125; exec {GATE}<&- {HERE}>&- 7>&2 2>/dev/null; \
+         ulimit -c 0; ulimit -n {files}; ulimit -f {blocks}; ulimit -t {seconds}; {memory}\
+         ulimit -u {processes} || ulimit -p {processes}; \"$@\" 2>&7 7>&-; exit $?"
     );
     let mut line: Vec<OsString> = vec!["/bin/sh".into(), "-c".into(), script.into(), "sh".into()];
     line.extend(command.iter().map(|part| (*part).to_owned()));
@@ -171,7 +182,7 @@ mod tests {
     #[test]
     fn the_whole_command_line() {
         let limits = Limits::default();
-        let inner = gated(&limits, Some(4 * limits.memory), 5, &["/bin/bash".as_ref(), "-lc".as_ref(), "echo hi".as_ref()]);
+        let inner = gated(&limits, Some(4 * limits.memory), &["/bin/bash".as_ref(), "-lc".as_ref(), "echo hi".as_ref()]);
         let line = command_line(Some(super::super::privileges::drop_root(Path::new("/usr/bin/setpriv"))), Path::new("/usr/bin/bwrap"), inner);
         insta::assert_snapshot!(text(&line));
     }

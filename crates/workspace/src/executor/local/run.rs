@@ -12,11 +12,11 @@ use super::launch::{Start, launch};
 use super::options::LocalOptions;
 use super::place::{Inside, check_relative, mount_point, new_run};
 use super::probe::{Found, Host};
-use super::profile::{Profile, command_line, descriptor, gated};
+use super::profile::{Profile, command_line, gated};
 use super::stream::Piece;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
-use super::{privileges, verdict};
+use super::{privileges, processes, verdict};
 use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
 
@@ -49,7 +49,8 @@ pub(super) fn run(
     } else {
         sandboxed_start(host, options, command, &found, &run, address_space)?
     };
-    let (mut tree, ends) = launch(start, command.stdin.as_ref()).map_err(failed)?;
+    let (mut tree, ends) = 
+        host.reaper().and_then(|reaper| launch(start, command.stdin.as_ref(), reaper)).map_err(failed)?;
     let watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept = supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
         watch.look(namespace)
@@ -119,7 +120,7 @@ fn sandboxed_start<'a>(
         temporary_bytes: command.limits.temporary_bytes,
         filter: host.filter.is_some(),
     };
-    let inner = gated(&command.limits, address_space, descriptor::GATE, &shell(command));
+    let inner = gated(&command.limits, address_space, &shell(command));
     let line = command_line(found.setpriv.as_deref().map(privileges::drop_root), &found.bwrap, inner);
     Ok(Start::Sandboxed { line, arguments: profile.arguments(), filter: host.filter.as_deref() })
 }
@@ -140,7 +141,10 @@ fn bare_start<'a>(
     let directory = inside.path(&command.directory);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.
     line.extend(["/usr/bin/setsid", "/usr/bin/env", "-C", &directory, "--"].map(Into::into));
-    line.extend(gated(&command.limits, address_space, descriptor::GATE, &shell(command)));
+    let mut limits = command.limits.clone();
+    // Without a namespace the limit counts all processes of the user, also those that are there already.
+    limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
+    line.extend(gated(&limits, address_space, &shell(command)));
     Ok(Start::Bare { line, variables: variables.into_iter().collect() })
 }
 

@@ -16,6 +16,15 @@ const ABOVE: RawFd = 64;
 /// So many numbers beyond the highest one in use are closed too: other threads open files meanwhile.
 const MARGIN: RawFd = 64;
 
+/// Which group of processes a program starts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// That of this process.
+    Ours,
+    /// A new one that it leads.
+    New,
+}
+
 /// Starts a program with these variables and descriptors and no others, and no blocked signals.
 ///
 /// The program dies with the **thread** that calls this, when it asks the system for that.
@@ -23,6 +32,7 @@ pub(super) fn spawn(
     line: &[OsString],
     variables: &[(String, String)],
     descriptors: &[(&OwnedFd, RawFd)],
+    group: Group,
 ) -> io::Result<Pid> {
     let mut actions = PosixSpawnFileActions::init()?;
     let mut copies = Vec::with_capacity(descriptors.len());
@@ -40,7 +50,10 @@ pub(super) fn spawn(
         }
     }
     let mut attributes = PosixSpawnAttr::init()?;
-    attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
+    let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
+    flags.set(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, group == Group::New);
+    attributes.set_flags(flags)?;
+    attributes.set_pgroup(nix::unistd::Pid::from_raw(0))?;
     attributes.set_sigmask(&SigSet::empty())?;
     attributes.set_sigdefault(&SigSet::all())?;
     let line: Vec<CString> = line.iter().map(|part| CString::new(part.as_bytes())).collect::<Result<_, _>>()?;

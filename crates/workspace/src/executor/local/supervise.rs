@@ -28,6 +28,7 @@ pub(super) struct Ends {
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) status: Option<OwnedFd>,
+    pub(super) here: OwnedFd,
     pub(super) gate: OwnedFd,
 }
 
@@ -61,15 +62,13 @@ pub(super) fn supervise(
     let mut keeper = Keeper {
         status: Status::default(),
         status_end: ends.status,
+        here: Some(ends.here),
         gate: Some(ends.gate),
         verdict: None,
         deadline: Instant::now() + limits.timeout.min(MAX_TIMEOUT),
         watch_at: Instant::now() + WATCH_EVERY,
         buffer: Vec::new(),
     };
-    if keeper.status_end.is_none() {
-        keeper.open_gate();
-    }
     while keeper.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
     let gone = tree.collapse();
     keeper.drain(limits, &mut stdout, &mut stderr);
@@ -79,6 +78,8 @@ pub(super) fn supervise(
 struct Keeper {
     status: Status,
     status_end: Option<OwnedFd>,
+    /// Where the first process inside says that it is there; none once it has.
+    here: Option<OwnedFd>,
     gate: Option<OwnedFd>,
     verdict: Option<Exit>,
     /// The end of its time; after that the end of its grace.
@@ -106,15 +107,20 @@ impl Keeper {
             Some(tree.handle()),
             Some(cancel),
             self.status_end.as_ref().map(AsFd::as_fd),
+            self.here.as_ref().map(AsFd::as_fd),
             stdout.source(),
             stderr.source(),
         ];
-        let Ok([ended, cancelled, told, wrote_out, wrote_err]) = wait(sources, until) else { return false };
+        let Ok([ended, cancelled, told, here, wrote_out, wrote_err]) = wait(sources, until) else { return false };
         stdout.offer_again();
         stderr.offer_again();
         if told {
             self.hear(tree);
         }
+        if here {
+            self.here = None;
+        }
+        self.open_gate();
         if wrote_out {
             stdout.read(&mut self.buffer);
         }
@@ -165,17 +171,18 @@ impl Keeper {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Err(_) => self.status_end = None,
         }
-        if self.gate.is_some()
-            && let Some(first) = self.status.first
-        {
+        if let Some(first) = self.status.first {
             tree.found_inside(first);
-            self.open_gate();
         }
     }
 
-    /// Lets the command begin.
+    /// Lets the command begin, once its first process is there and known.
     fn open_gate(&mut self) {
-        if let Some(gate) = self.gate.take() {
+        let known = self.status_end.is_none() || self.status.first.is_some();
+        if self.here.is_none()
+            && known
+            && let Some(gate) = self.gate.take()
+        {
             let _ = rustix::io::write(&gate, b"go\n");
         }
     }

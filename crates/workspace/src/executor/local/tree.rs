@@ -2,12 +2,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process_group, pidfd_open, pidfd_send_signal, waitpid,
 };
+
+use super::reaper::Reaper;
 
 /// A killed process that is not gone after this long hangs in the kernel, and is reported.
 const KILLED_IS_DEAD: Duration = Duration::from_secs(5);
@@ -24,20 +27,24 @@ pub(super) struct Tree {
     inside: Option<(Pid, OwnedFd)>,
     /// Whether the child leads a group of its own, because no namespace holds its processes.
     bare: bool,
+    reaper: Arc<Reaper>,
 }
 
 impl Tree {
-    pub(super) fn new(outside: Pid, bare: bool) -> io::Result<Self> {
-        let outside_handle = match pidfd_open(outside, PidfdFlags::empty()) {
+    /// The tree of a child that was just started.
+    pub(super) fn new(outside: Pid, bare: bool, reaper: &Arc<Reaper>) -> io::Result<Self> {
+        let handle = reaper.add(outside).and_then(|()| Ok(pidfd_open(outside, PidfdFlags::empty())?));
+        let outside_handle = match handle {
             Ok(handle) => handle,
             Err(error) => {
                 // Without a handle nothing could wait for it.
                 let _ = rustix::process::kill_process(outside, Signal::KILL);
                 let _ = waitpid(Some(outside), WaitOptions::empty());
-                return Err(error.into());
+                reaper.remove(outside);
+                return Err(error);
             }
         };
-        Ok(Self { outside, outside_handle, outside_status: None, inside: None, bare })
+        Ok(Self { outside, outside_handle, outside_status: None, inside: None, bare, reaper: Arc::clone(reaper) })
     }
 
     /// Readable when our child has ended.
@@ -47,7 +54,7 @@ impl Tree {
 
     /// Learns which process is the first inside.
     pub(super) fn found_inside(&mut self, first: i32) {
-        let Some(pid) = Pid::from_raw(first) else { return };
+        let Some(pid) = Pid::from_raw(first).filter(|_| self.inside.is_none()) else { return };
         // Its number is its own for as long as its parent has not reaped it, and the parent is still there or
         // the answer does not matter any more.
         if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) {
@@ -85,6 +92,8 @@ impl Tree {
     /// How our child ended. It is asked once it has.
     pub(super) fn reap(&mut self) -> Option<WaitStatus> {
         if self.outside_status.is_none() {
+            // Before its number can become another's.
+            self.reaper.remove(self.outside);
             let reaped = waitpid(Some(self.outside), WaitOptions::NOHANG);
             self.outside_status = reaped.ok().flatten().map(|(_, status)| status);
         }
