@@ -1,6 +1,8 @@
 //! Where commands run: one trait, one suite.
 
 pub mod local;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 use std::fmt::Debug;
 

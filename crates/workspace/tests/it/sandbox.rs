@@ -7,3 +7,4 @@ mod output;
 mod processes;
 mod runtime;
 mod secrets;
+mod suite;

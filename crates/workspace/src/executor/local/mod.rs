@@ -36,6 +36,7 @@ use tracing::Instrument as _;
 use self::cell::Cells;
 pub use self::options::LocalOptions;
 use self::probe::Host;
+pub use self::seccomp::filter as system_call_filter;
 pub use self::privileges::sandbox_owner;
 use super::{ExecuteError, Executor, OutputSink};
 use crate::command::{Command, Finished, Sandbox};

@@ -96,6 +96,16 @@ pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<String, Execu
     Ok(run)
 }
 
+/// Takes away the directory of a run that put nothing into it, so that many runs do not fill the workspace.
+pub(super) fn tidy(workspace: &Path, run: &str) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(root) = rustix::fs::openat(CWD, workspace, flags, Mode::empty())
+        && let Ok(runs) = open_inside(&root, "runs")
+    {
+        let _ = rustix::fs::unlinkat(&runs, run, AtFlags::REMOVEDIR);
+    }
+}
+
 fn make_directory(parent: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
     if let Some((user, group)) = privileges::owner() {

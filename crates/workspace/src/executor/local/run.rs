@@ -10,7 +10,7 @@ use super::cgroup::Group;
 use super::environment::{MAX_STRING, variables};
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
-use super::place::{Inside, check_relative, mount_point, new_run};
+use super::place::{Inside, check_relative, mount_point, new_run, tidy};
 use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, gated};
 use super::stream::Piece;
@@ -59,7 +59,8 @@ pub(super) fn run(
         group.kill_all();
     }
     let killed = group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
-    let mut warnings = watch.warnings();
+    tidy(&command.workspace, &run);
+    let mut warnings = watch.warnings(started.elapsed());
     let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings).map_err(|never| never.explain(command))?;
     let Kept { stdout, stderr, .. } = kept;
     Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, warnings })

@@ -17,8 +17,8 @@ const LAST_KNOWN: u32 = 462;
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// The bytes of the filter for this machine, or none when it has not been written for it.
-pub(super) fn filter() -> Option<Vec<u8>> {
+/// The filter of system calls, as `bwrap --seccomp` reads it; none when there is none for this machine.
+pub fn filter() -> Option<Vec<u8>> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
     let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).ok()?);
     let filter = SeccompFilter::new(rules().ok()?, SeccompAction::Allow, refuse, arch).ok()?;

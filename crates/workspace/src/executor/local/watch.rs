@@ -3,11 +3,15 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::place::WRITABLE;
 use super::processes;
 use crate::command::Exit;
 use crate::limits::Limits;
+
+/// A command that ran for less is not looked at when it has ended.
+const SHORT: Duration = Duration::from_millis(200);
 
 /// Looks at one command now and then.
 #[derive(Debug)]
@@ -36,8 +40,9 @@ impl Watch {
     }
 
     /// What a person should know once the command has ended.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        if !self.is_full(0) {
+    pub(super) fn warnings(&self, ran_for: Duration) -> Vec<String> {
+        // What a short command can write is not worth a walk; the next command is looked at like any other.
+        if ran_for < SHORT || !self.is_full(0) {
             return Vec::new();
         }
         let Limits { workspace_bytes, workspace_entries, .. } = self.limits;
