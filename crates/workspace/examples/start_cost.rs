@@ -33,7 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ours.push(started.elapsed());
         let started = Instant::now();
         let filter = std::fs::File::open(workspace.path().join("filter"))?;
-        let by_hand = Process::new(&script[0]).args(&script[1..]).env_clear().stdin(Stdio::from(filter)).output()?;
+        let by_hand =
+            Process::new(&script[0]).args(&script[1..]).env_clear().stdin(Stdio::from(filter)).output()?;
         assert!(by_hand.status.success(), "{}", String::from_utf8_lossy(&by_hand.stderr));
         hand.push(started.elapsed());
     }
@@ -53,7 +54,8 @@ fn least(times: &[Duration]) -> Duration {
 /// system calls comes on standard input, which is the way without a further shell.
 fn by_hand(workspace: &str) -> Vec<String> {
     let drop_root = "/usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs";
-    let etc = ["alternatives", "fonts", "ld.so.cache", "localtime", "mime.types", "ssl/certs", "ssl/openssl.cnf"];
+    let etc =
+        ["alternatives", "fonts", "ld.so.cache", "localtime", "mime.types", "ssl/certs", "ssl/openssl.cnf"];
     let etc: String = etc.iter().map(|name| format!(" --ro-bind-try /etc/{name} /etc/{name}")).collect();
     let limits = "/usr/bin/prlimit --nproc=4096 --nofile=1024 --fsize=268435456 --core=0 --cpu=61";
     let sandbox = format!(

@@ -53,7 +53,8 @@ impl Home {
 
 /// Everything that a command said, and how it ended.
 pub(crate) fn text(finished: &Finished) -> String {
-    let (out, err) = (String::from_utf8_lossy(&finished.stdout.head), String::from_utf8_lossy(&finished.stderr.head));
+    let (out, err) =
+        (String::from_utf8_lossy(&finished.stdout.head), String::from_utf8_lossy(&finished.stderr.head));
     format!("{out}{err}")
 }
 

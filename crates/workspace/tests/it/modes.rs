@@ -25,7 +25,8 @@ const PLAIN_USER: u32 = 54321;
 /// Does the work of a test in its mode: here, when this is the process for it, else in a new one.
 pub(crate) fn run(test: &str, mode: Mode, work: impl Future<Output = ()>) {
     if std::env::var_os(MARK).is_some() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         return runtime.block_on(work);
     }
     let root = rustix::process::geteuid().is_root();
@@ -45,7 +46,16 @@ pub(crate) fn again(test: &str, mode: Mode, root: bool) -> Command {
     command.args(["-c", &format!("exec \"$@\" {LEFT_OPEN}</etc/hostname"), "bash"]);
     if mode == Mode::User && root {
         let user = PLAIN_USER.to_string();
-        command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", "--inh-caps=-all", "--"]);
+        command.args([
+            "setpriv",
+            "--reuid",
+            &user,
+            "--regid",
+            &user,
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--",
+        ]);
     }
     command.arg(binary()).args([test, "--exact", "--nocapture", "--test-threads=1"]);
     command.env(MARK, "1").env("RUST_BACKTRACE", "0").env(SECRET.0, SECRET.1).current_dir("/");
@@ -60,8 +70,16 @@ fn binary() -> &'static PathBuf {
         if own.to_string_lossy().contains("prowess-it-") {
             return own;
         }
-        let stamp = own.metadata().unwrap().modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
-        let at = std::env::temp_dir().join(format!("prowess-it-{}-{stamp:x}", rustix::process::geteuid().as_raw()));
+        let stamp = own
+            .metadata()
+            .unwrap()
+            .modified()
+            .unwrap()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_nanos();
+        let at = std::env::temp_dir()
+            .join(format!("prowess-it-{}-{stamp:x}", rustix::process::geteuid().as_raw()));
         if !at.exists() {
             let part = at.with_extension(std::process::id().to_string());
             std::fs::copy(own, &part).unwrap();

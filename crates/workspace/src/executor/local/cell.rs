@@ -31,7 +31,9 @@ impl Drop for Cell {
     fn drop(&mut self) {
         self.jobs = None;
         // A cell that ends itself cannot wait for itself.
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(thread) =
+            self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id())
+        {
             let _ = thread.join();
         }
     }

@@ -12,9 +12,25 @@ pub(super) const MAX_STRING: usize = 128 * 1024 - 256;
 
 /// Variables that make a program load or run something before its own work begins.
 const LOADERS: &[&str] = &[
-    "BASHOPTS", "BASH_ENV", "ENV", "GCONV_PATH", "GLIBC_TUNABLES", "IFS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS",
-    "LOCPATH", "NODE_OPTIONS", "PERL5DB", "PERL5OPT", "PROMPT_COMMAND", "PS4", "PYTHONHOME", "PYTHONSTARTUP", "RUBYOPT",
-    "SHELLOPTS", "_JAVA_OPTIONS",
+    "BASHOPTS",
+    "BASH_ENV",
+    "ENV",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "LOCPATH",
+    "NODE_OPTIONS",
+    "PERL5DB",
+    "PERL5OPT",
+    "PROMPT_COMMAND",
+    "PS4",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "RUBYOPT",
+    "SHELLOPTS",
+    "_JAVA_OPTIONS",
 ];
 const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_"];
 
@@ -84,7 +100,8 @@ mod tests {
 
     fn ask(name: &str, value: &str) -> Result<BTreeMap<String, String>, String> {
         let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        variables(&LocalOptions::default(), &request, &Inside::sandboxed("r1"), true).map_err(|error| error.to_string())
+        variables(&LocalOptions::default(), &request, &Inside::sandboxed("r1"), true)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -95,7 +112,9 @@ mod tests {
 
     #[test]
     fn loaders_and_our_own_are_refused() {
-        for name in ["LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "ENV", "PYTHONSTARTUP", "NODE_OPTIONS", "HOME", "WORK_DIR"] {
+        for name in
+            ["LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "ENV", "PYTHONSTARTUP", "NODE_OPTIONS", "HOME", "WORK_DIR"]
+        {
             assert!(ask(name, "x").is_err(), "{name}");
         }
     }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::cgroup::Group;
 use super::privileges;
 use super::profile::descriptor;
 use super::reaper::Reaper;
-use super::spawn::{Group, nul_separated, sealed, spawn};
+use super::spawn::{ProcessGroup, nul_separated, sealed, spawn};
 use super::supervise::Ends;
 use super::system::WRITTEN;
 use super::tree::Tree;
@@ -27,7 +28,12 @@ pub(super) enum Start<'a> {
 }
 
 /// Starts it. The command itself waits at the gate.
-pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>, reaper: &Arc<Reaper>) -> io::Result<(Tree, Ends)> {
+pub(super) fn launch(
+    start: Start<'_>,
+    stdin: Option<&Bytes>,
+    reaper: &Arc<Reaper>,
+    group: Option<&Group>,
+) -> io::Result<(Tree, Ends)> {
     let input = match stdin {
         Some(bytes) => sealed("stdin", bytes)?,
         None => File::open("/dev/null")?.into(),
@@ -45,7 +51,8 @@ pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>, reaper: &Arc<Reape
     ];
     match start {
         Start::Bare { line, variables } => {
-            let tree = Tree::new(spawn(&line, &variables, &given, Group::Ours)?, true, reaper)?;
+            let mut tree = Tree::new(spawn(&line, &variables, &given, ProcessGroup::Ours)?, true, reaper)?;
+            admit(&mut tree, group)?;
             Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
         }
         Start::Sandboxed { line, arguments, filter } => {
@@ -61,7 +68,8 @@ pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>, reaper: &Arc<Reape
             given.push((&arguments_end, descriptor::ARGUMENTS));
             given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
             given.extend(written.iter().zip(descriptor::WRITTEN..));
-            let tree = Tree::new(spawn(&line, &[], &given, Group::New)?, false, reaper)?;
+            let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
+            admit(&mut tree, group)?;
             // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
             // has died already says why elsewhere.
             drop(arguments_end);
@@ -69,6 +77,15 @@ pub(super) fn launch(start: Start<'_>, stdin: Option<&Bytes>, reaper: &Arc<Reape
             Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
         }
     }
+}
+
+/// Puts a child that waits into the group that limits it, or ends it.
+fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
+    let admitted = group.map_or(Ok(()), |group| group.admit(tree.outside()));
+    if admitted.is_err() {
+        tree.collapse();
+    }
+    admitted
 }
 
 /// A pipe whose far end the command's user may open again, as `/dev/stdout` does.

@@ -11,6 +11,7 @@ mod privileges;
 mod probe;
 mod processes;
 mod profile;
+mod reach;
 mod reaper;
 mod redact;
 mod run;
@@ -35,9 +36,9 @@ use tracing::Instrument as _;
 
 use self::cell::Cells;
 pub use self::options::LocalOptions;
+pub use self::privileges::sandbox_owner;
 use self::probe::Host;
 pub use self::seccomp::filter as system_call_filter;
-pub use self::privileges::sandbox_owner;
 use super::{ExecuteError, Executor, OutputSink};
 use crate::command::{Command, Finished, Sandbox};
 
@@ -69,7 +70,8 @@ impl LocalExecutor {
     }
 
     async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
-        let failed = |error| ExecuteError::System { action: "start a thread for the command".to_owned(), error };
+        let failed =
+            |error| ExecuteError::System { action: "start a thread for the command".to_owned(), error };
         // From here and not from a cell, whose limits are for commands.
         self.shared.host.reaper().map_err(failed)?;
         let cancel = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?);
@@ -79,7 +81,8 @@ impl LocalExecutor {
         let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
         self.cells
             .start(move |group| {
-                let result = run::run(&shared.host, &shared.options, &command, group, cancelled.as_fd(), &watcher);
+                let result =
+                    run::run(&shared.host, &shared.options, &command, group, cancelled.as_fd(), &watcher);
                 drop(watcher);
                 let _ = answer.send(result);
                 ended.set();

@@ -54,7 +54,9 @@ impl LocalOptions {
     pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
         let directories = match &self.programs {
             Some(directories) => directories.clone(),
-            None => std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default(),
+            None => std::env::var_os("PATH")
+                .map(|path| std::env::split_paths(&path).collect())
+                .unwrap_or_default(),
         };
         // A relative entry of PATH would let the current directory choose the sandbox.
         directories.iter().filter(|at| at.is_absolute()).map(|at| at.join(name)).find(|at| at.is_file())

@@ -17,7 +17,13 @@ pub(super) struct Keep {
 impl Keep {
     /// Keeps at most `room` bytes, half from either end.
     pub(super) fn new(room: usize) -> Self {
-        Self { head: Vec::new(), tail: VecDeque::new(), head_room: room.div_ceil(2), tail_room: room / 2, total: 0 }
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_room: room.div_ceil(2),
+            tail_room: room / 2,
+            total: 0,
+        }
     }
 
     pub(super) fn push(&mut self, piece: &[u8]) {

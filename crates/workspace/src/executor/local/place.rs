@@ -57,7 +57,8 @@ impl Inside {
 
 /// A path that stays where it starts: relative, without `..` or NUL.
 pub(super) fn check_relative(what: &str, path: &str) -> Result<(), ExecuteError> {
-    let stays = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let stays =
+        Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if stays && !path.contains('\0') {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
 use super::profile::{Profile, command_line, gated};
+use super::reach::Reach;
 use super::reaper::Reaper;
 use super::supervise::supervise;
 use super::system::System;
@@ -46,7 +47,12 @@ struct Refusal {
 
 impl Host {
     pub(super) fn new() -> Self {
-        Self { system: System::detect(), filter: seccomp::filter(), reaper: OnceLock::new(), found: OnceLock::new() }
+        Self {
+            system: System::detect(),
+            filter: seccomp::filter(),
+            reaper: OnceLock::new(),
+            found: OnceLock::new(),
+        }
     }
 
     /// The process that kills what we leave half started.
@@ -83,7 +89,11 @@ impl Host {
         let mut why = "bubblewrap is not installed: bwrap was not found".to_owned();
         if let Some(bwrap) = options.find("bwrap") {
             for level in [Level::Bwrap, Level::BwrapNoproc] {
-                let found = Found { sandbox: Sandbox { level, missing: missing.clone() }, bwrap: bwrap.clone(), setpriv: setpriv.clone() };
+                let found = Found {
+                    sandbox: Sandbox { level, missing: missing.clone() },
+                    bwrap: bwrap.clone(),
+                    setpriv: setpriv.clone(),
+                };
                 match self.attempt(&found, options) {
                     Ok(()) => return allowed(found, options, &why),
                     Err(error) => {
@@ -99,16 +109,21 @@ impl Host {
             why.clone(),
             "commands see the host's files, processes and network; a process that leaves its group can outlive them".to_owned(),
         ];
-        allowed(Found { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv }, options, &why)
+        allowed(
+            Found { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv },
+            options,
+            &why,
+        )
     }
 
     /// Runs nothing in the sandbox, for real.
     fn attempt(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
-        let mut limits = Limits::default();
-        limits.timeout = TRY_FOR;
+        let limits = Limits { timeout: TRY_FOR, ..Limits::default() };
+        let reach = Reach::new(options.read_only.iter().map(PathBuf::as_path));
         let profile = Profile {
             level: found.sandbox.level,
             system: &self.system,
+            reach: &reach,
             prefixes: &options.read_only,
             workspace: None,
             read_only: Vec::new(),
@@ -118,12 +133,19 @@ impl Host {
             filter: self.filter.is_some(),
         };
         let inner = gated(&limits, None, &["/bin/true".as_ref()]);
-        let line = command_line(found.setpriv.as_deref().map(privileges::drop_root), &found.bwrap, inner);
+        let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
         let start = Start::Sandboxed { line, arguments: profile.arguments(), filter: self.filter.as_deref() };
-        let (mut tree, ends) = self.reaper().and_then(|reaper| launch(start, None, reaper)).map_err(|error| error.to_string())?;
-        let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
+        let (mut tree, ends) = self
+            .reaper()
+            .and_then(|reaper| launch(start, None, reaper, None))
+            .map_err(|error| error.to_string())?;
+        let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
+            .map_err(|error| error.to_string())?;
         let (watcher, _) = tokio::sync::mpsc::channel(1);
-        let kept = supervise(&mut tree, ends, std::os::fd::AsFd::as_fd(&never), &limits, &[], &watcher, &mut |_| None);
+        let kept =
+            supervise(&mut tree, ends, std::os::fd::AsFd::as_fd(&never), &limits, &[], &watcher, &mut |_| {
+                None
+            });
         if kept.status.code == Some(0) {
             return Ok(());
         }
@@ -138,7 +160,9 @@ fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Ref
     if level <= options.least {
         return Ok(found);
     }
-    let mut remedy = if why.contains("not installed") {
+    let mut remedy = if why.contains("Can't find source path") {
+        "Correct the directories that the configuration binds".to_owned()
+    } else if why.contains("not installed") {
         "Install the package `bubblewrap`".to_owned()
     } else {
         "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \

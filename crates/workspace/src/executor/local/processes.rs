@@ -8,7 +8,11 @@ use std::path::PathBuf;
 /// The processes in a namespace of processes. Those of other users are passed over.
 pub(super) fn in_namespace(namespace: u64) -> Vec<PathBuf> {
     let wanted = format!("pid:[{namespace}]");
-    all().filter(|process| fs::read_link(process.join("ns/pid")).is_ok_and(|found| found.as_os_str() == wanted.as_str())).collect()
+    all()
+        .filter(|process| {
+            fs::read_link(process.join("ns/pid")).is_ok_and(|found| found.as_os_str() == wanted.as_str())
+        })
+        .collect()
 }
 
 /// How many processes and threads a user has; the one who asks when none is named.
@@ -20,7 +24,8 @@ pub(super) fn of_user(user: Option<u32>) -> u64 {
 
 fn all() -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbered = entries.filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
+    let numbered =
+        entries.filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
     numbered.map(|entry| entry.path())
 }
 
@@ -40,7 +45,8 @@ pub(super) fn memory(processes: &[PathBuf]) -> u64 {
 /// A walk of directories does not see them, and they fill the disk all the same.
 pub(super) fn nameless_files(processes: &[PathBuf], device: u64) -> u64 {
     let mut seen = HashSet::new();
-    let open = processes.iter().flat_map(|process| fs::read_dir(process.join("fd")).into_iter().flatten().flatten());
+    let open =
+        processes.iter().flat_map(|process| fs::read_dir(process.join("fd")).into_iter().flatten().flatten());
     open.filter_map(|entry| fs::metadata(entry.path()).ok())
         .filter(|file| file.is_file() && file.nlink() == 0 && file.dev() == device && seen.insert(file.ino()))
         .map(|file| file.blocks() * 512)

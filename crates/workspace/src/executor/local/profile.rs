@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::place::WRITABLE;
+use super::privileges::drop_root;
+use super::reach::Reach;
 use super::system::{System, WRITTEN};
 use crate::command::Level;
 use crate::limits::Limits;
@@ -35,6 +37,8 @@ const SHARED_MEMORY: u64 = 16 * 1024 * 1024;
 pub(super) struct Profile<'a> {
     pub(super) level: Level,
     pub(super) system: &'a System,
+    /// Where the host's directories and files are taken from.
+    pub(super) reach: &'a Reach,
     /// Prefixes of the host that the user bound, read-only, at the same place.
     pub(super) prefixes: &'a [PathBuf],
     /// The workspace on the host; none when the sandbox itself is tried.
@@ -54,7 +58,16 @@ impl Profile<'_> {
         let mut list = Arguments::default();
         // `--disable-userns` is what stops nested user namespaces: a filter cannot see the flags of clone3.
         list.add(["--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net"]);
-        list.add(["--unshare-uts", "--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]);
+        list.add([
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--uid",
+            "1000",
+            "--gid",
+            "1000",
+            "--hostname",
+            "sandbox",
+        ]);
         list.add(["--new-session", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]);
         for path in &self.system.bound {
             list.mount("--ro-bind", path, path);
@@ -73,17 +86,17 @@ impl Profile<'_> {
         list.add(["--size", &self.temporary_bytes.to_string(), "--perms", "1777", "--tmpfs", "/tmp"]);
         list.add(["--perms", "0700", "--dir", "/tmp/home"]);
         for path in self.prefixes {
-            list.mount("--ro-bind", path, path);
+            list.mount("--ro-bind", self.reach.at(path), path);
         }
-        if let Some(workspace) = self.workspace {
+        if let Some(workspace) = self.workspace.map(|workspace| self.reach.at(workspace)) {
             // Only parts are writable: a command that could write the root could swap `skills` for a link.
-            list.mount("--ro-bind", workspace, "/ws");
+            list.mount("--ro-bind", &workspace, "/ws");
             for part in WRITABLE {
                 list.mount("--bind", workspace.join(part), format!("/ws/{part}"));
             }
         }
         for (from, to) in &self.read_only {
-            list.mount("--ro-bind", from, to);
+            list.mount("--ro-bind", self.reach.at(from), to);
         }
         // Without this `/dev` and `/` are memory that no limit counts.
         list.add(["--remount-ro", "/dev", "--remount-ro", "/", "--clearenv"]);
@@ -98,9 +111,15 @@ impl Profile<'_> {
     }
 }
 
-/// The whole command line: give up root, enter the sandbox, wait at the gate, set limits, become the shell.
-pub(super) fn command_line(drop_root: Option<Vec<OsString>>, bwrap: &Path, inner: Vec<OsString>) -> Vec<OsString> {
-    let mut line = drop_root.unwrap_or_default();
+/// The whole command line: bring what is out of reach, give up root, enter the sandbox, and what comes then.
+pub(super) fn command_line(
+    reach: &Reach,
+    setpriv: Option<&Path>,
+    bwrap: &Path,
+    inner: Vec<OsString>,
+) -> Vec<OsString> {
+    let mut line = reach.command_line(bwrap);
+    line.extend(setpriv.map(drop_root).unwrap_or_default());
     line.push(bwrap.as_os_str().to_owned());
     line.extend(["--args".into(), descriptor::ARGUMENTS.to_string().into(), "--".into()]);
     line.extend(inner);
@@ -168,6 +187,7 @@ mod tests {
         let profile = Profile {
             level: Level::Bwrap,
             system: &system(),
+            reach: &Reach::default(),
             prefixes: &["/opt/python".into()],
             workspace: Some(Path::new("/srv/w1")),
             read_only: vec![(Path::new("/data/in.csv"), "/ws/work/inputs/in.csv".into())],
@@ -182,8 +202,13 @@ mod tests {
     #[test]
     fn the_whole_command_line() {
         let limits = Limits::default();
-        let inner = gated(&limits, Some(4 * limits.memory), &["/bin/bash".as_ref(), "-lc".as_ref(), "echo hi".as_ref()]);
-        let line = command_line(Some(super::super::privileges::drop_root(Path::new("/usr/bin/setpriv"))), Path::new("/usr/bin/bwrap"), inner);
+        let inner = gated(
+            &limits,
+            Some(4 * limits.memory),
+            &["/bin/bash".as_ref(), "-lc".as_ref(), "echo hi".as_ref()],
+        );
+        let (setpriv, bwrap) = (Path::new("/usr/bin/setpriv"), Path::new("/usr/bin/bwrap"));
+        let line = command_line(&Reach::default(), Some(setpriv), bwrap, inner);
         insta::assert_snapshot!(text(&line));
     }
 }

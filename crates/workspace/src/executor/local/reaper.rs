@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use super::spawn::{Group, spawn};
+use super::spawn::{ProcessGroup, spawn};
 
 /// Keeps a list of groups; at the end of its input it kills them.
 const SCRIPT: &str = "while read -r what group; do case $what in \
@@ -33,7 +33,7 @@ impl Reaper {
         let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
         // In a session of its own it does not hear what a terminal says to us.
         let line = ["/usr/bin/setsid", "/bin/sh", "-c", SCRIPT].map(Into::into);
-        let process = spawn(&line, &[], &[(&end, 0), (&null, 1), (&null, 2)], Group::Ours)?;
+        let process = spawn(&line, &[], &[(&end, 0), (&null, 1), (&null, 2)], ProcessGroup::Ours)?;
         Ok(Self { list: Some(list), process })
     }
 

@@ -18,7 +18,10 @@ pub(super) struct Redactor<'a> {
 impl<'a> Redactor<'a> {
     pub(super) fn new(secrets: &'a [SecretString]) -> Self {
         let long = |secret: &&[u8]| secret.len() >= SHORTEST;
-        Self { secrets: secrets.iter().map(|secret| secret.expose_secret().as_bytes()).filter(long).collect(), held: Vec::new() }
+        Self {
+            secrets: secrets.iter().map(|secret| secret.expose_secret().as_bytes()).filter(long).collect(),
+            held: Vec::new(),
+        }
     }
 
     /// What can be shown after this piece.
@@ -64,7 +67,9 @@ impl<'a> Redactor<'a> {
     }
 
     fn may_grow(&self, text: &[u8], length: usize) -> bool {
-        self.secrets.iter().any(|secret| secret.len() > length && secret.len() > text.len() && secret.starts_with(text))
+        self.secrets
+            .iter()
+            .any(|secret| secret.len() > length && secret.len() > text.len() && secret.starts_with(text))
     }
 
     /// How many bytes at the end are the beginning of a secret.

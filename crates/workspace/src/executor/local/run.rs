@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use tokio::sync::mpsc::Sender;
@@ -13,6 +14,7 @@ use super::options::LocalOptions;
 use super::place::{Inside, check_relative, mount_point, new_run, tidy};
 use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, gated};
+use super::reach::Reach;
 use super::stream::Piece;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
@@ -21,7 +23,8 @@ use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
 
 /// What is missing where memory has no control group.
-pub(super) const NO_GROUP: &str = "memory is limited by address space and by looking: no control group can be made";
+pub(super) const NO_GROUP: &str =
+    "memory is limited by address space and by looking: no control group can be made";
 
 /// Address space is not memory: programs reserve much more than they use.
 const ADDRESS_SPACE: u64 = 4;
@@ -49,19 +52,25 @@ pub(super) fn run(
     } else {
         sandboxed_start(host, options, command, &found, &run, address_space)?
     };
-    let (mut tree, ends) = 
-        host.reaper().and_then(|reaper| launch(start, command.stdin.as_ref(), reaper)).map_err(failed)?;
+    let limiting = group.as_ref().filter(|_| killed_before.is_some());
+    let (mut tree, ends) = host
+        .reaper()
+        .and_then(|reaper| launch(start, command.stdin.as_ref(), reaper, limiting))
+        .map_err(failed)?;
     let watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
-    let kept = supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
-        watch.look(namespace)
-    });
+    let kept =
+        supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
+            watch.look(namespace)
+        });
     if bare && let Some(group) = group {
         group.kill_all();
     }
-    let killed = group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
+    let killed =
+        group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
     tidy(&command.workspace, &run);
     let mut warnings = watch.warnings(started.elapsed());
-    let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings).map_err(|never| never.explain(command))?;
+    let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
+        .map_err(|never| never.explain(command))?;
     let Kept { stdout, stderr, .. } = kept;
     Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, warnings })
 }
@@ -73,7 +82,9 @@ fn check(command: &Command) -> Result<(), ExecuteError> {
         check_relative("input", to)?;
     }
     if command.line.len() > MAX_STRING || command.line.contains('\0') {
-        return refuse(format!("the command is longer than {MAX_STRING} bytes or contains NUL; put it into a file"));
+        return refuse(format!(
+            "the command is longer than {MAX_STRING} bytes or contains NUL; put it into a file"
+        ));
     }
     if !command.shell.starts_with('/') || command.shell.contains('\0') {
         return refuse(format!("shell {:?} must be an absolute path", command.shell));
@@ -106,13 +117,22 @@ fn sandboxed_start<'a>(
     let variables = variables(options, &command.environment, &inside, true)?;
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
-        mount_point(&command.workspace, to, from.is_dir())
-            .map_err(|error| ExecuteError::System { action: format!("make a place for {to:?}"), error: error.into() })?;
+        mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
+            action: format!("make a place for {to:?}"),
+            error: error.into(),
+        })?;
         read_only.push((from.as_path(), inside.path(to)));
     }
+    let sources = options
+        .read_only
+        .iter()
+        .chain([&command.workspace])
+        .chain(command.read_only.iter().map(|(from, _)| from));
+    let reach = Reach::new(sources.map(PathBuf::as_path));
     let profile = Profile {
         level: found.sandbox.level,
         system: &host.system,
+        reach: &reach,
         prefixes: &options.read_only,
         workspace: Some(&command.workspace),
         read_only,
@@ -122,7 +142,7 @@ fn sandboxed_start<'a>(
         filter: host.filter.is_some(),
     };
     let inner = gated(&command.limits, address_space, &shell(command));
-    let line = command_line(found.setpriv.as_deref().map(privileges::drop_root), &found.bwrap, inner);
+    let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
     Ok(Start::Sandboxed { line, arguments: profile.arguments(), filter: host.filter.as_deref() })
 }
 

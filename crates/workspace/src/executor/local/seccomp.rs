@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
 /// The last call that was looked at, `mseal`. Later ones answer "not implemented", which programs expect.
@@ -62,7 +62,10 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     // Only the internet families, which the empty network namespace leaves without a way out.
     rules.insert(
         libc::SYS_socket,
-        vec![rule([(0, Is::Ne, libc::AF_INET.unsigned_abs().into()), (0, Is::Ne, libc::AF_INET6.unsigned_abs().into())])?],
+        vec![rule([
+            (0, Is::Ne, libc::AF_INET.unsigned_abs().into()),
+            (0, Is::Ne, libc::AF_INET6.unsigned_abs().into()),
+        ])?],
     );
     // A connected pair is a pipe, which Python and Node need; a pair of datagram sockets can send to any other.
     let mut pairs = vec![rule([(0, Is::Ne, libc::AF_UNIX.unsigned_abs().into())])?];
@@ -103,8 +106,14 @@ fn rule<const N: usize>(conditions: [(u8, Is, u64); N]) -> Result<SeccompRule, s
 }
 
 const NAMESPACES: [i32; 8] = [
-    libc::CLONE_NEWNS, libc::CLONE_NEWCGROUP, libc::CLONE_NEWUTS, libc::CLONE_NEWIPC, libc::CLONE_NEWUSER,
-    libc::CLONE_NEWPID, libc::CLONE_NEWNET, 0x80, /* CLONE_NEWTIME */
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    0x80, /* CLONE_NEWTIME */
 ];
 
 /// Refused whatever their arguments.

@@ -18,7 +18,7 @@ const MARGIN: RawFd = 64;
 
 /// Which group of processes a program starts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum ProcessGroup {
     /// That of this process.
     Ours,
     /// A new one that it leads.
@@ -32,7 +32,7 @@ pub(super) fn spawn(
     line: &[OsString],
     variables: &[(String, String)],
     descriptors: &[(&OwnedFd, RawFd)],
-    group: Group,
+    group: ProcessGroup,
 ) -> io::Result<Pid> {
     let mut actions = PosixSpawnFileActions::init()?;
     let mut copies = Vec::with_capacity(descriptors.len());
@@ -51,15 +51,18 @@ pub(super) fn spawn(
     }
     let mut attributes = PosixSpawnAttr::init()?;
     let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
-    flags.set(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, group == Group::New);
+    flags.set(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, group == ProcessGroup::New);
     attributes.set_flags(flags)?;
     attributes.set_pgroup(nix::unistd::Pid::from_raw(0))?;
     attributes.set_sigmask(&SigSet::empty())?;
     attributes.set_sigdefault(&SigSet::all())?;
-    let line: Vec<CString> = line.iter().map(|part| CString::new(part.as_bytes())).collect::<Result<_, _>>()?;
+    let line: Vec<CString> =
+        line.iter().map(|part| CString::new(part.as_bytes())).collect::<Result<_, _>>()?;
     let program = line.first().ok_or(io::ErrorKind::InvalidInput)?.clone();
-    let environment: Vec<CString> =
-        variables.iter().map(|(name, value)| CString::new(format!("{name}={value}"))).collect::<Result<_, _>>()?;
+    let environment: Vec<CString> = variables
+        .iter()
+        .map(|(name, value)| CString::new(format!("{name}={value}")))
+        .collect::<Result<_, _>>()?;
     let pid = posix_spawn(program.as_c_str(), &actions, &attributes, &line, &environment)?;
     Pid::from_raw(pid.as_raw()).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
@@ -79,7 +82,10 @@ pub(super) fn sealed(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = std::fs::File::from(descriptor);
     file.write_all(bytes)?;
     let descriptor = OwnedFd::from(file);
-    rustix::fs::fcntl_add_seals(&descriptor, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    rustix::fs::fcntl_add_seals(
+        &descriptor,
+        SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+    )?;
     rustix::fs::seek(&descriptor, rustix::fs::SeekFrom::Start(0))?;
     Ok(descriptor)
 }

@@ -72,7 +72,13 @@ pub(super) fn supervise(
     while keeper.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
     let gone = tree.collapse();
     keeper.drain(limits, &mut stdout, &mut stderr);
-    Kept { verdict: keeper.verdict, status: keeper.status, stdout: stdout.finish(), stderr: stderr.finish(), gone }
+    Kept {
+        verdict: keeper.verdict,
+        status: keeper.status,
+        stdout: stdout.finish(),
+        stderr: stderr.finish(),
+        gone,
+    }
 }
 
 struct Keeper {
@@ -111,7 +117,9 @@ impl Keeper {
             stdout.source(),
             stderr.source(),
         ];
-        let Ok([ended, cancelled, told, here, wrote_out, wrote_err]) = wait(sources, until) else { return false };
+        let Ok([ended, cancelled, told, here, wrote_out, wrote_err]) = wait(sources, until) else {
+            return false;
+        };
         stdout.offer_again();
         stderr.offer_again();
         if told {

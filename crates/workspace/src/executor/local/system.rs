@@ -44,7 +44,10 @@ impl System {
 
 /// The files of `/etc` that are written for the inside, so that the host's do not show.
 pub(super) const WRITTEN: [(&str, &str); 4] = [
-    ("/etc/passwd", "skill:x:1000:1000:skill:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"),
+    (
+        "/etc/passwd",
+        "skill:x:1000:1000:skill:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    ),
     ("/etc/group", "skill:x:1000:\nnogroup:x:65534:\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
     ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process_group, pidfd_open, pidfd_send_signal, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process_group, pidfd_open, pidfd_send_signal,
+    waitpid,
 };
 
 use super::reaper::Reaper;
@@ -44,7 +45,19 @@ impl Tree {
                 return Err(error);
             }
         };
-        Ok(Self { outside, outside_handle, outside_status: None, inside: None, bare, reaper: Arc::clone(reaper) })
+        Ok(Self {
+            outside,
+            outside_handle,
+            outside_status: None,
+            inside: None,
+            bare,
+            reaper: Arc::clone(reaper),
+        })
+    }
+
+    /// Our child.
+    pub(super) fn outside(&self) -> Pid {
+        self.outside
     }
 
     /// Readable when our child has ended.

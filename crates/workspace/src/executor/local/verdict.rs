@@ -8,8 +8,22 @@ use crate::executor::ExecuteError;
 
 /// Signals that end a program that does nothing about them. Others are not what a code above 128 means.
 const DEADLY: [i32; 16] = [
-    libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE,
-    libc::SIGKILL, libc::SIGSEGV, libc::SIGPIPE, libc::SIGALRM, libc::SIGTERM, libc::SIGXCPU, libc::SIGXFSZ, libc::SIGSYS,
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGKILL,
+    libc::SIGSEGV,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGSYS,
 ];
 
 /// The command never began: what was said about it.
@@ -20,7 +34,10 @@ impl Never {
     /// Says whose fault it was.
     pub(super) fn explain(self, command: &Command) -> ExecuteError {
         if self.0.contains("Can't chdir to") {
-            return ExecuteError::Refused(format!("directory {:?} is not in the workspace", command.directory));
+            return ExecuteError::Refused(format!(
+                "directory {:?} is not in the workspace",
+                command.directory
+            ));
         }
         ExecuteError::System { action: "set up the sandbox".to_owned(), error: std::io::Error::other(self.0) }
     }
@@ -85,6 +102,9 @@ mod tests {
     fn codes_above_128_are_signals() {
         assert_eq!(told(137), Exit::Signal(9));
         assert_eq!(told(143), Exit::Signal(15));
-        assert_eq!([told(0), told(1), told(127), told(128), told(255)], [0, 1, 127, 128, 255].map(Exit::Code));
+        assert_eq!(
+            [told(0), told(1), told(127), told(128), told(255)],
+            [0, 1, 127, 128, 255].map(Exit::Code)
+        );
     }
 }

@@ -25,7 +25,12 @@ async fn memory_is_limited(trial: Trial) {
     let mut command = trial.command("x=0123456789abcdef; while :; do x=$x$x; sleep 0.05; done");
     command.limits.memory = 128 << 20;
     let finished = trial.finish(command).await;
-    assert!(finished.exit == Exit::OutOfMemory || finished.exit == Exit::Code(2) || finished.exit == Exit::Code(1), "{finished:?}");
+    assert!(
+        finished.exit == Exit::OutOfMemory
+            || finished.exit == Exit::Code(2)
+            || finished.exit == Exit::Code(1),
+        "{finished:?}"
+    );
 }
 
 async fn processes_are_limited(trial: Trial) {
@@ -34,7 +39,10 @@ async fn processes_are_limited(trial: Trial) {
     command.limits.timeout = Duration::from_secs(5);
     let finished = trial.finish(command).await;
     assert!(err(&finished).contains("fork") || finished.exit == Exit::TimedOut, "{finished:?}");
-    assert!(!out(&finished).contains("all") || err(&finished).contains("Resource temporarily unavailable"), "{finished:?}");
+    assert!(
+        !out(&finished).contains("all") || err(&finished).contains("Resource temporarily unavailable"),
+        "{finished:?}"
+    );
 }
 
 async fn a_fork_bomb_ends(trial: Trial) {
@@ -85,7 +93,9 @@ async fn names_are_not_resolved(trial: Trial) {
 
 async fn host_processes_cannot_be_seen(trial: Trial) {
     let own = std::process::id();
-    let line = format!("grep -l prowess /proc/*/comm 2>/dev/null; kill -0 {own} 2>/dev/null && [ {own} -gt 500 ] && echo reached; ls -d /proc/[0-9]* | wc -l");
+    let line = format!(
+        "grep -l prowess /proc/*/comm 2>/dev/null; kill -0 {own} 2>/dev/null && [ {own} -gt 500 ] && echo reached; ls -d /proc/[0-9]* | wc -l"
+    );
     let count: u32 = trial.says(&line).await.trim().parse().unwrap_or(u32::MAX);
     assert!(count < 12, "{count}");
 }

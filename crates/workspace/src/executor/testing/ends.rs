@@ -72,7 +72,10 @@ async fn an_empty_command_succeeds(trial: Trial) {
 
 async fn a_syntax_error_is_told(trial: Trial) {
     let finished = trial.run("if then").await;
-    assert!(matches!(finished.exit, Exit::Code(1 | 2)) && err(&finished).contains("syntax error"), "{finished:?}");
+    assert!(
+        matches!(finished.exit, Exit::Code(1 | 2)) && err(&finished).contains("syntax error"),
+        "{finished:?}"
+    );
 }
 
 async fn a_pipe_ends_with_its_last(trial: Trial) {
@@ -98,7 +101,8 @@ async fn a_timeout_keeps_what_was_written(trial: Trial) {
 }
 
 async fn grace_lets_it_finish(trial: Trial) {
-    let mut command = trial.command("trap 'echo saved > $OUTPUT_DIR/state; exit 0' TERM; while :; do sleep 0.05; done");
+    let mut command =
+        trial.command("trap 'echo saved > $OUTPUT_DIR/state; exit 0' TERM; while :; do sleep 0.05; done");
     command.limits.timeout = Duration::from_secs(2);
     command.limits.grace = Duration::from_secs(20);
     assert_eq!(trial.finish(command).await.exit, Exit::TimedOut);

@@ -94,11 +94,17 @@ async fn skills_are_read_only(trial: Trial) {
 
 async fn skills_can_be_read_and_run(trial: Trial) {
     skill(&trial);
-    assert_eq!(trial.says("$SKILLS_DIR/greet/scripts/greet.sh us; head -n 1 $SKILLS_DIR/greet/scripts/greet.sh").await, "hello us\n#!/bin/bash\n");
+    assert_eq!(
+        trial
+            .says("$SKILLS_DIR/greet/scripts/greet.sh us; head -n 1 $SKILLS_DIR/greet/scripts/greet.sh")
+            .await,
+        "hello us\n#!/bin/bash\n"
+    );
 }
 
 async fn the_system_is_read_only(trial: Trial) {
-    let line = "for at in /usr/x /etc/x /bin/x /x; do (echo x > $at) 2>/dev/null && echo $at; done; echo done";
+    let line =
+        "for at in /usr/x /etc/x /bin/x /x; do (echo x > $at) 2>/dev/null && echo $at; done; echo done";
     assert_eq!(trial.says(line).await, "done\n");
 }
 
@@ -158,7 +164,8 @@ async fn the_locale_is_utf_8(trial: Trial) {
 
 async fn no_host_variable_shows(trial: Trial) {
     let said = trial.says("env").await;
-    let expected = ["PWD", "OLDPWD", "SHLVL", "_", "PATH", "LANG", "HOME", "TMPDIR", "HOSTNAME", "TERM", "container"];
+    let expected =
+        ["PWD", "OLDPWD", "SHLVL", "_", "PATH", "LANG", "HOME", "TMPDIR", "HOSTNAME", "TERM", "container"];
     for name in said.lines().filter_map(|line| line.split('=').next()) {
         assert!(expected.contains(&name) || name.ends_with("_DIR"), "{name} in {said}");
     }
@@ -170,11 +177,18 @@ async fn it_is_not_root(trial: Trial) {
 
 async fn hidden_and_odd_names_work(trial: Trial) {
     trial.run("echo 1 > \"$OUTPUT_DIR/.hidden\"; echo 2 > \"$OUTPUT_DIR/a b ü.txt\"; echo 3 > $OUTPUT_DIR/$'new\\nline'").await;
-    assert_eq!(["out/.hidden", "out/a b ü.txt", "out/new\nline"].map(|path| read(&trial.path(path))), ["1\n", "2\n", "3\n"]);
+    assert_eq!(
+        ["out/.hidden", "out/a b ü.txt", "out/new\nline"].map(|path| read(&trial.path(path))),
+        ["1\n", "2\n", "3\n"]
+    );
 }
 
 async fn parallel_runs_do_not_mix(trial: Trial) {
-    let line = |name: &str| format!("echo {name} > /tmp/who; touch /tmp/{name}; sleep 0.3; cat /tmp/who; ls /tmp | grep -cE '^(one|two)$'");
+    let line = |name: &str| {
+        format!(
+            "echo {name} > /tmp/who; touch /tmp/{name}; sleep 0.3; cat /tmp/who; ls /tmp | grep -cE '^(one|two)$'"
+        )
+    };
     let (one, two) = (line("one"), line("two"));
     let (one, two) = tokio::join!(trial.says(&one), trial.says(&two));
     assert_eq!((one.as_str(), two.as_str()), ("one\n1\n", "two\n1\n"));

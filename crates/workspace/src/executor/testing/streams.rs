@@ -57,7 +57,10 @@ async fn binary_output_is_kept(trial: Trial) {
 }
 
 async fn unicode_passes(trial: Trial) {
-    assert_eq!(trial.says("echo 'größe 数 🦀'; printf %s \"${#X}\" ; X=ü; echo ${#X}").await, "größe 数 🦀\n01\n");
+    assert_eq!(
+        trial.says("echo 'größe 数 🦀'; printf %s \"${#X}\" ; X=ü; echo ${#X}").await,
+        "größe 数 🦀\n01\n"
+    );
 }
 
 async fn quotes_pass(trial: Trial) {
@@ -66,14 +69,20 @@ async fn quotes_pass(trial: Trial) {
 }
 
 async fn many_lines_pass(trial: Trial) {
-    assert_eq!(trial.says("cat <<'END'\none\n$two\nEND\nif true\nthen\n\techo three\nfi").await, "one\n$two\nthree\n");
+    assert_eq!(
+        trial.says("cat <<'END'\none\n$two\nEND\nif true\nthen\n\techo three\nfi").await,
+        "one\n$two\nthree\n"
+    );
 }
 
 async fn long_output_keeps_head_and_tail(trial: Trial) {
     let mut command = trial.command("printf BEGIN; head -c 1000000 /dev/zero | tr '\\0' x; printf END");
     command.limits.output_kept = 100;
     let finished = trial.finish(command).await;
-    assert_eq!((finished.exit, finished.stdout.total, finished.stdout.left_out()), (Exit::Code(0), 1_000_008, 999_908));
+    assert_eq!(
+        (finished.exit, finished.stdout.total, finished.stdout.left_out()),
+        (Exit::Code(0), 1_000_008, 999_908)
+    );
     assert!(finished.stdout.head.starts_with(b"BEGINx") && finished.stdout.tail.ends_with(b"xEND"));
     assert!(!finished.warnings.is_empty());
 }
@@ -152,13 +161,17 @@ async fn the_sink_sees_output_while_it_runs(trial: Trial) {
 }
 
 async fn standard_output_can_be_opened_again(trial: Trial) {
-    let finished = trial.run("echo out > /dev/stdout; echo err > /dev/stderr; echo in | cat /dev/stdin").await;
+    let finished =
+        trial.run("echo out > /dev/stdout; echo err > /dev/stderr; echo in | cat /dev/stdin").await;
     assert_eq!((out(&finished).as_str(), err(&finished).as_str()), ("out\nin\n", "err\n"));
 }
 
 async fn secrets_are_redacted(trial: Trial) {
     let finished = trial.run(&format!("echo a {SECRET} b; echo {SECRET}{SECRET} >&2")).await;
-    assert_eq!((out(&finished).as_str(), err(&finished).as_str()), ("a [redacted] b\n", "[redacted][redacted]\n"));
+    assert_eq!(
+        (out(&finished).as_str(), err(&finished).as_str()),
+        ("a [redacted] b\n", "[redacted][redacted]\n")
+    );
 }
 
 async fn split_secrets_are_redacted(trial: Trial) {

@@ -17,6 +17,7 @@ in_both_modes!(
     a_linked_input_is_read_only,
     a_linked_input_s_place_follows_no_link,
     a_bound_prefix_is_there_and_in_path,
+    what_is_in_a_private_directory_can_be_used,
 );
 
 async fn case_62_the_system_and_the_skills_are_read_only() {
@@ -102,7 +103,7 @@ async fn a_linked_input_s_place_follows_no_link() {
 
 async fn a_bound_prefix_is_there_and_in_path() {
     let prefix = tempfile::tempdir().unwrap();
-    let readable = || std::fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let readable = || <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     std::fs::set_permissions(prefix.path(), readable()).unwrap();
     std::fs::create_dir(prefix.path().join("bin")).unwrap();
     let tool = prefix.path().join("bin/own-tool");
@@ -111,6 +112,37 @@ async fn a_bound_prefix_is_there_and_in_path() {
     let mut options = LocalOptions::default();
     options.read_only.push(prefix.path().to_owned());
     let home = Home::with(options);
-    let said = home.says(&format!("own-tool; (echo x > {}) 2>/dev/null || echo closed", tool.display())).await;
+    let said =
+        home.says(&format!("own-tool; (echo x > {}) 2>/dev/null || echo closed", tool.display())).await;
     assert_eq!(said, "tool\nclosed\n");
+}
+
+async fn what_is_in_a_private_directory_can_be_used() {
+    // As under the home directory of root, which `nobody` cannot enter.
+    let private = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(private.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let (workspace, prefix) = (private.path().join("workspace"), private.path().join("prefix"));
+    std::fs::create_dir_all(prefix.join("bin")).unwrap();
+    std::fs::create_dir(&workspace).unwrap();
+    crate::home::lay_out(&workspace);
+    std::fs::write(private.path().join("key"), "private").unwrap();
+    symlink("/usr/bin/env", prefix.join("bin/own-env")).unwrap();
+    let mut options = LocalOptions::default();
+    options.read_only.push(prefix.clone());
+    let home = Home::with(options);
+    let mark = crate::home::unique("private");
+    let mut command = home.command(&format!(
+        "own-env true && echo made > $OUTPUT_DIR/file; ls /mnt; cat {0}/key; echo ok",
+        private.path().display()
+    ));
+    command.workspace.clone_from(&workspace);
+    let finished = home.finish(command.clone()).await;
+    assert_eq!(
+        (finished.stdout.head.as_slice(), std::fs::read(workspace.join("out/file")).unwrap()),
+        (&b"ok\n"[..], b"made\n".to_vec())
+    );
+    command.line = format!("setsid bash -c 'exec -a {mark} sleep 600' & sleep 600");
+    command.limits.timeout = std::time::Duration::from_millis(700);
+    assert_eq!(home.finish(command).await.exit, prowess_workspace::Exit::TimedOut);
+    assert!(crate::home::processes_with(&mark).is_empty());
 }

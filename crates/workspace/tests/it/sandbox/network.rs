@@ -29,7 +29,8 @@ async fn case_57_no_tcp_udp_or_ipv6() {
         ))
         .await;
     // A datagram to our own loopback goes nowhere, but the system takes it.
-    let reached: Vec<&str> = said.lines().filter(|line| !line.contains(&format!("udp/127.0.0.1/{udp_port}"))).collect();
+    let reached: Vec<&str> =
+        said.lines().filter(|line| !line.contains(&format!("udp/127.0.0.1/{udp_port}"))).collect();
     assert_eq!(reached, ["    lo"], "{said}");
     assert!(tcp.accept().is_err() && udp.recv(&mut [0; 8]).is_err());
 }

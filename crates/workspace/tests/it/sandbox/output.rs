@@ -5,7 +5,12 @@ use prowess_workspace::Exit;
 use crate::home::{Home, text};
 use crate::modes::in_both_modes;
 
-in_both_modes!(case_52_a_gigabyte_of_output, case_52_an_endless_line_on_both_streams, case_53_binary_output, case_54_terminal_sequences);
+in_both_modes!(
+    case_52_a_gigabyte_of_output,
+    case_52_an_endless_line_on_both_streams,
+    case_53_binary_output,
+    case_54_terminal_sequences
+);
 
 async fn case_52_a_gigabyte_of_output() {
     let home = Home::new();
@@ -40,7 +45,9 @@ async fn case_54_terminal_sequences() {
     // They are data like any other here: kept as they are, and written to no terminal of ours. A terminal that
     // shows them is where they are made harmless.
     let home = Home::new();
-    let finished = home.run(r"printf '\033]52;c;cm0gLXJm\007\033[2J'; (echo x > /dev/tty) 2>/dev/null || echo none").await;
+    let finished = home
+        .run(r"printf '\033]52;c;cm0gLXJm\007\033[2J'; (echo x > /dev/tty) 2>/dev/null || echo none")
+        .await;
     assert_eq!(text(&finished), "\x1b]52;c;cm0gLXJm\x07\x1b[2Jnone\n");
 }
 

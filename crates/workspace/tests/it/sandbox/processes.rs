@@ -50,7 +50,8 @@ async fn case_46_processes_are_counted_for_each_command() {
 
 async fn case_47_memory_bomb() {
     let home = Home::new();
-    let mut command = home.command(r#"perl -e 'while (1) { push @a, "x" x (1 << 20); select undef, undef, undef, 0.003 }'"#);
+    let mut command = home
+        .command(r#"perl -e 'while (1) { push @a, "x" x (1 << 20); select undef, undef, undef, 0.003 }'"#);
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;
     assert_eq!(finished.exit, Exit::OutOfMemory, "{}", text(&finished));
@@ -66,7 +67,8 @@ async fn case_47_memory_bomb() {
 
 async fn case_48_disk_fill_by_bytes() {
     let home = Home::new();
-    let mut command = home.command("while :; do i=$((i+1)); head -c 2M /dev/zero > $OUTPUT_DIR/f$i; sleep 0.01; done");
+    let mut command =
+        home.command("while :; do i=$((i+1)); head -c 2M /dev/zero > $OUTPUT_DIR/f$i; sleep 0.01; done");
     command.limits.workspace_bytes = 20 << 20;
     let finished = home.finish(command).await;
     assert_eq!(finished.exit, Exit::WorkspaceFull, "{}", text(&finished));
@@ -113,7 +115,9 @@ async fn case_48_a_large_file_stops_its_writer() {
 async fn case_49_a_grandchild_that_ignores_term() {
     let home = Home::new();
     let mark = unique("deaf");
-    let line = format!("trap '' TERM; (trap '' TERM; bash -c 'trap \"\" TERM; exec -a {mark} sleep 600') & wait; sleep 600");
+    let line = format!(
+        "trap '' TERM; (trap '' TERM; bash -c 'trap \"\" TERM; exec -a {mark} sleep 600') & wait; sleep 600"
+    );
     let mut command = home.command(&line);
     command.limits.timeout = Duration::from_millis(800);
     let started = Instant::now();
@@ -138,7 +142,9 @@ async fn case_50_a_daemon_that_holds_stdout() {
     let home = Home::new();
     let mark = unique("holder");
     let started = Instant::now();
-    let finished = home.run(&format!("setsid bash -c 'trap \"\" HUP TERM; exec -a {mark} sleep 600' & sleep 0.1; echo done")).await;
+    let finished = home
+        .run(&format!("setsid bash -c 'trap \"\" HUP TERM; exec -a {mark} sleep 600' & sleep 0.1; echo done"))
+        .await;
     assert_eq!((finished.exit, text(&finished).as_str()), (Exit::Code(0), "done\n"));
     assert!(started.elapsed() < Duration::from_secs(20));
     assert!(processes_with(&mark).is_empty());
@@ -157,9 +163,13 @@ async fn case_51_a_daemon_left_behind() {
 
 async fn case_63_killing_the_parent() {
     let home = Home::new();
-    let finished = home.run("kill -9 1; kill -9 $PPID; kill -STOP 1; echo here; kill -9 -1; echo still").await;
+    let finished =
+        home.run("kill -9 1; kill -9 $PPID; kill -STOP 1; echo here; kill -9 -1; echo still").await;
     assert!(text(&finished).contains("here"), "{finished:?}");
     // All it can reach is itself; we and the next command live.
     assert_eq!(home.says("echo next").await, "next\n");
-    assert_eq!(home.says(&format!("kill -0 {} 2>/dev/null || echo unknown", std::process::id())).await, "unknown\n");
+    assert_eq!(
+        home.says(&format!("kill -0 {} 2>/dev/null || echo unknown", std::process::id())).await,
+        "unknown\n"
+    );
 }

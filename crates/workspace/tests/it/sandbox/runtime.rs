@@ -17,6 +17,7 @@ in_both_modes!(
     case_70_nor_does_one_that_is_killed_while_it_starts,
     case_71_bwrap_missing,
     case_71_user_namespaces_off,
+    case_71_no_proc_is_a_level_of_its_own,
     case_71_a_lower_level_needs_the_user_s_word,
     a_dropped_run_is_dead,
     many_runs_leave_nothing_behind,
@@ -44,10 +45,7 @@ fn victim() {
         while up() < 50 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        #[expect(clippy::print_stdout, reason = "whoever kills us waits for it")]
-        {
-            println!("all are up");
-        }
+        println!("all are up");
         for run in runs {
             run.await.unwrap();
         }
@@ -60,11 +58,11 @@ fn start_victim(mark: &str) -> std::process::Child {
     command.env(MARK, mark).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn none_left(mark: &str) {
+async fn none_left(mark: &str) {
     let until = Instant::now() + Duration::from_secs(20);
     while !processes_with(mark).is_empty() {
         assert!(Instant::now() < until, "{:?}", processes_with(mark));
-        std::thread::sleep(Duration::from_millis(10));
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -76,7 +74,7 @@ async fn case_70_a_killed_runtime_leaves_no_survivors() {
     assert!(processes_with(&mark).len() >= 100);
     victim.kill().unwrap();
     victim.wait().unwrap();
-    none_left(&mark);
+    none_left(&mark).await;
 }
 
 async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
@@ -85,12 +83,12 @@ async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
         let mut victim = start_victim(&mark);
         // Somewhere between the first start and the last.
         while processes_with(&mark).is_empty() {
-            std::thread::sleep(Duration::from_millis(1));
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        std::thread::sleep(Duration::from_millis(round * 7));
+        tokio::time::sleep(Duration::from_millis(round * 7)).await;
         victim.kill().unwrap();
         victim.wait().unwrap();
-        none_left(&mark);
+        none_left(&mark).await;
     }
 }
 
@@ -144,14 +142,41 @@ async fn case_71_a_lower_level_needs_the_user_s_word() {
     let mut command = home.command(&format!("bash -c 'exec -a {mark} sleep 600' & sleep 600"));
     command.limits.timeout = Duration::from_millis(500);
     assert_eq!(home.finish(command).await.exit, Exit::TimedOut);
-    none_left(&mark);
+    none_left(&mark).await;
+}
+
+async fn case_71_no_proc_is_a_level_of_its_own() {
+    // Where something of /proc is hidden, as in most containers, the system lets nobody have a new one.
+    let programs = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
+    let shim = programs.path().join("bwrap");
+    let script = "#!/bin/sh\nexec /usr/bin/bwrap --dev-bind / / --die-with-parent --ro-bind /dev/null /proc/kcore -- /usr/bin/bwrap \"$@\"\n";
+    std::fs::write(&shim, script).unwrap();
+    std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut options = LocalOptions::default();
+    options.programs = Some(vec![programs.path().to_owned()]);
+    let error = Home::with(options.clone()).executor.probe().await.unwrap_err();
+    assert!(error.to_string().contains("allow the level `bwrap-noproc`"), "{error}");
+    options.least = Level::BwrapNoproc;
+    let home = Home::with(options);
+    let finished = home.run("ls /proc 2>/dev/null | wc -l; echo ok > $OUTPUT_DIR/x; (: > /dev/tcp/1.1.1.1/53) 2>/dev/null || echo none").await;
+    assert_eq!(finished.sandbox.level, Level::BwrapNoproc);
+    assert!(finished.sandbox.missing.iter().any(|one| one.contains("no /proc")), "{:?}", finished.sandbox);
+    assert_eq!(finished.stdout.head, b"0\nnone\n");
+    let mark = unique("noproc");
+    let mut command = home.command(&format!("setsid bash -c 'exec -a {mark} sleep 600' & sleep 600"));
+    command.limits.timeout = Duration::from_millis(700);
+    assert_eq!(home.finish(command).await.exit, Exit::TimedOut);
+    none_left(&mark).await;
 }
 
 async fn a_dropped_run_is_dead() {
     let home = Home::new();
     let mark = unique("dropped");
     let up = home.path().join("work/up");
-    let command = home.command(&format!("bash -c 'trap \"\" TERM; exec -a {mark} sleep 600' & touch up; sleep 600"));
+    let command =
+        home.command(&format!("bash -c 'trap \"\" TERM; exec -a {mark} sleep 600' & touch up; sleep 600"));
     let is_up = async {
         while !up.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -172,7 +197,7 @@ async fn many_runs_leave_nothing_behind() {
     let home = Arc::new(Home::new());
     home.run("true").await;
     let open = descriptors();
-    for _ in 0..5 {
+    for _ in 0..25 {
         let runs = (0..8).map(|_| {
             let (home, mark) = (Arc::clone(&home), mark.clone());
             tokio::spawn(async move { home.says(&format!(": {mark}; echo ok; sleep 60 &")).await })
@@ -194,7 +219,12 @@ fn groups() -> usize {
     let Some(path) = own.lines().find_map(|line| line.split_once(":memory:")) else { return 0 };
     let at = format!("/sys/fs/cgroup/memory{}", path.1);
     let name = format!("prowess-{}-", std::process::id());
-    std::fs::read_dir(at).into_iter().flatten().flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
+    std::fs::read_dir(at)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&name))
+        .count()
 }
 
 async fn a_thread_that_ends_takes_no_command_with_it() {

@@ -20,7 +20,9 @@ in_both_modes!(
 async fn case_55_no_host_secret_shows() {
     assert_eq!(std::env::var(SECRET.0).unwrap(), SECRET.1, "the test has the secret that must not show");
     let home = Home::new();
-    let said = home.says("env; cat /proc/*/environ /proc/*/cmdline /proc/*/task/*/environ | tr '\\0' '\\n'; set").await;
+    let said = home
+        .says("env; cat /proc/*/environ /proc/*/cmdline /proc/*/task/*/environ | tr '\\0' '\\n'; set")
+        .await;
     assert!(!said.contains(SECRET.1) && !said.contains(SECRET.0), "{said}");
     assert!(!said.contains("PROWESS_TEST_MODE") && !said.contains("CARGO"), "{said}");
     assert!(said.contains("WORKSPACE_DIR=/ws") && said.contains("HOME=/tmp/home"), "{said}");
@@ -28,7 +30,9 @@ async fn case_55_no_host_secret_shows() {
 
 async fn case_55_a_request_s_variables_are_not_in_command_lines() {
     let home = Home::new();
-    let mut command = home.command("echo $API_KEY; cat /proc/*/cmdline; touch $WORK_DIR/up; while [ -e up ]; do sleep 0.02; done");
+    let mut command = home.command(
+        "echo $API_KEY; cat /proc/*/cmdline; touch $WORK_DIR/up; while [ -e up ]; do sleep 0.02; done",
+    );
     command.environment.insert("API_KEY".into(), "key-of-the-request".into());
     let up = home.path().join("work/up");
     let look = async {
@@ -47,8 +51,11 @@ async fn case_55_a_request_s_variables_are_not_in_command_lines() {
 async fn case_56_no_private_file_is_there() {
     let home = Home::new();
     let private = "/root /home /etc/shadow /etc/gshadow /etc/ssh /var /boot /sys /run /mnt /opt /srv /etc/ssl/private ~/.ssh";
-    let said = home.says(&format!("for at in {private}; do [ -e $at ] && echo $at; done; ls /; cat /etc/passwd")).await;
-    let passwd = "skill:x:1000:1000:skill:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
+    let said = home
+        .says(&format!("for at in {private}; do [ -e $at ] && echo $at; done; ls /; cat /etc/passwd"))
+        .await;
+    let passwd =
+        "skill:x:1000:1000:skill:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
     let top: Vec<&str> = said.strip_suffix(passwd).unwrap_or_else(|| panic!("{said}")).lines().collect();
     let known = ["bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr", "ws"];
     assert!(top.iter().all(|name| known.contains(name)), "{top:?}");
@@ -56,7 +63,9 @@ async fn case_56_no_private_file_is_there() {
 
 async fn case_66_loaders_are_refused() {
     let home = Home::new();
-    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "PYTHONSTARTUP", "HOME", "BASH_FUNC_ls%%"] {
+    for name in
+        ["LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "PYTHONSTARTUP", "HOME", "BASH_FUNC_ls%%"]
+    {
         let mut command = home.command("true");
         command.environment.insert(name.to_owned(), "/ws/work/x".into());
         let error = home.executor.run(command, &NoSink).await.unwrap_err();
@@ -84,9 +93,15 @@ async fn case_66_an_allowed_loader_never_reaches_the_launcher() {
 
 async fn case_67_inherited_descriptors() {
     let left_open = std::fs::read_link(format!("/proc/self/fd/{LEFT_OPEN}")).unwrap();
-    assert_eq!(left_open, std::path::Path::new("/etc/hostname"), "the test has a file open that must not show");
+    assert_eq!(
+        left_open,
+        std::path::Path::new("/etc/hostname"),
+        "the test has a file open that must not show"
+    );
     let home = Home::new();
-    let said = home.says("ls -l /proc/self/fd | grep -o '[0-9]* -> .*'; echo; ls -l /proc/1/fd | grep -o '[0-9]* -> .*'").await;
+    let said = home
+        .says("ls -l /proc/self/fd | grep -o '[0-9]* -> .*'; echo; ls -l /proc/1/fd | grep -o '[0-9]* -> .*'")
+        .await;
     let (own, first) = said.split_once("\n\n").unwrap();
     // Input, two outputs, and the directory that is listed.
     let numbers: Vec<&str> = own.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -111,7 +126,8 @@ async fn secrets_are_redacted_from_both_streams() {
     let mut options = LocalOptions::default();
     options.redact.push("s3cr3t-value".into());
     let home = Home::with(options);
-    let finished = home.run("printf s3cr; sleep 0.2; echo 3t-value; echo x s3cr3t-value y >&2; printf s3cr").await;
+    let finished =
+        home.run("printf s3cr; sleep 0.2; echo 3t-value; echo x s3cr3t-value y >&2; printf s3cr").await;
     assert_eq!(finished.stdout.head, b"[redacted]\ns3cr");
     assert_eq!(finished.stderr.head, b"x [redacted] y\n");
     assert!(!format!("{:?}", home.executor).contains("s3cr3t-value"));
