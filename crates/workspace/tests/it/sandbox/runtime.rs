@@ -151,7 +151,7 @@ async fn case_71_no_proc_is_a_level_of_its_own() {
     std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
     let shim = programs.path().join("bwrap");
-    let script = "#!/bin/sh\nexec /usr/bin/bwrap --dev-bind / / --die-with-parent --ro-bind /dev/null /proc/kcore -- /usr/bin/bwrap \"$@\"\n";
+    let script = "#!/bin/sh\nexec /usr/bin/bwrap --dev-bind / / --die-with-parent --ro-bind /dev/null /proc/version -- /usr/bin/bwrap \"$@\"\n";
     std::fs::write(&shim, script).unwrap();
     std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut options = LocalOptions::default();
