@@ -119,7 +119,7 @@ impl Host {
     /// Runs nothing in the sandbox, for real.
     fn attempt(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
         let limits = Limits { timeout: TRY_FOR, ..Limits::default() };
-        let reach = Reach::new(options.read_only.iter().map(PathBuf::as_path));
+        let reach = Reach::new(&options.read_only.iter().map(PathBuf::as_path).collect::<Vec<_>>());
         let profile = Profile {
             level: found.sandbox.level,
             system: &self.system,

@@ -22,13 +22,15 @@ pub(super) struct Reach {
 
 impl Reach {
     /// Looks which of these the sandbox's user cannot reach.
-    pub(super) fn new<'a>(sources: impl Iterator<Item = &'a Path> + Clone) -> Self {
+    pub(super) fn new(sources: &[&Path]) -> Self {
         let Some((user, _)) = privileges::sandbox_owner() else { return Self::default() };
-        let brought: Vec<PathBuf> =
-            sources.clone().filter(|source| !can_enter(source, user)).map(Path::to_owned).collect();
-        let is_free = |room: &&&str| {
-            Path::new(room).is_dir() && !sources.clone().any(|source| source.starts_with(room))
-        };
+        let brought: Vec<PathBuf> = sources
+            .iter()
+            .filter(|source| !can_enter(source, user))
+            .map(|source| source.to_path_buf())
+            .collect();
+        let is_free =
+            |room: &&&str| Path::new(room).is_dir() && !sources.iter().any(|source| source.starts_with(room));
         Self { room: ROOMS.iter().find(is_free).copied(), brought }
     }
 

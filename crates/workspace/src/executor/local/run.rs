@@ -128,7 +128,7 @@ fn sandboxed_start<'a>(
         .iter()
         .chain([&command.workspace])
         .chain(command.read_only.iter().map(|(from, _)| from));
-    let reach = Reach::new(sources.map(PathBuf::as_path));
+    let reach = Reach::new(&sources.map(PathBuf::as_path).collect::<Vec<_>>());
     let profile = Profile {
         level: found.sandbox.level,
         system: &host.system,
