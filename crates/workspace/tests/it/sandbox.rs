@@ -2,6 +2,7 @@
 
 mod calls;
 mod files;
+mod landlock;
 mod network;
 mod output;
 mod processes;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
+use super::confine::{Confinement, spawn_confined};
 use super::privileges;
 use super::profile::descriptor;
 use super::reaper::Reaper;
@@ -23,8 +24,8 @@ use super::tree::Tree;
 pub(super) enum Start<'a> {
     /// In bubblewrap, with these arguments of its own and this filter.
     Sandboxed { line: Vec<OsString>, arguments: Vec<OsString>, filter: Option<&'a [u8]> },
-    /// Without it, with these variables.
-    Bare { line: Vec<OsString>, variables: Vec<(String, String)> },
+    /// Without it, with these variables, confined if that is wanted.
+    Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
 }
 
 /// Starts it. The command itself waits at the gate.
@@ -50,8 +51,16 @@ pub(super) fn launch(
         (&here_end, descriptor::HERE),
     ];
     match start {
-        Start::Bare { line, variables } => {
-            let mut tree = Tree::new(spawn(&line, &variables, &given, ProcessGroup::Ours)?, true, reaper)?;
+        Start::Bare { line, variables, confinement } => {
+            let (child, cage) = match confinement {
+                None => (spawn(&line, &variables, &given, ProcessGroup::Ours)?, None),
+                Some(confinement) => {
+                    let (child, cage) = spawn_confined(confinement, line, variables, &given)?;
+                    (child, Some(cage))
+                }
+            };
+            let mut tree = Tree::new(child, true, reaper)?;
+            tree.keep(cage);
             admit(&mut tree, group)?;
             Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
         }

@@ -2,6 +2,7 @@
 
 mod cell;
 mod cgroup;
+mod confine;
 mod environment;
 mod launch;
 mod options;

@@ -21,6 +21,9 @@ use crate::command::Level;
 pub struct LocalOptions {
     /// The weakest isolation that may hold a command. Without it nothing runs.
     pub least: Level,
+    /// The strongest isolation that is tried: for who wants a weaker one although a stronger could be had, and has
+    /// allowed it with `least`.
+    pub strongest: Level,
     /// Host directories that commands see read-only, at the same place: the prefix of a Python or a Node that
     /// does not live in `/usr`. Their `bin` comes first in `PATH`.
     pub read_only: Vec<PathBuf>,
@@ -40,6 +43,7 @@ impl Default for LocalOptions {
     fn default() -> Self {
         Self {
             least: Level::Bwrap,
+            strongest: Level::Bwrap,
             read_only: Vec::new(),
             environment: BTreeMap::new(),
             allow_loaders: BTreeSet::new(),

@@ -1,18 +1,24 @@
 //! Finds out what can hold a command here, by trying it once.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::WaitStatus;
+
+use super::confine::Confinement;
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
 use super::reaper::Reaper;
-use super::supervise::supervise;
+use super::supervise::{Kept, supervise};
 use super::system::System;
-use super::{privileges, seccomp};
+use super::tree::Tree;
+use super::{confine, privileges, seccomp};
 use crate::command::{Level, Sandbox};
 use crate::executor::ExecuteError;
 use crate::limits::Limits;
@@ -87,8 +93,13 @@ impl Host {
             missing.push(format!("no filter of system calls exists for {}", std::env::consts::ARCH));
         }
         let mut why = "bubblewrap is not installed: bwrap was not found".to_owned();
+        if options.strongest > Level::Bwrap {
+            why = "the configuration asks for less than bubblewrap".to_owned();
+        }
         if let Some(bwrap) = options.find("bwrap") {
-            for level in [Level::Bwrap, Level::BwrapNoproc] {
+            for level in
+                [Level::Bwrap, Level::BwrapNoproc].into_iter().filter(|level| *level >= options.strongest)
+            {
                 let found = Found {
                     sandbox: Sandbox { level, missing: missing.clone() },
                     bwrap: bwrap.clone(),
@@ -105,6 +116,13 @@ impl Host {
                 }
             }
         }
+        let held =
+            Sandbox { level: Level::Landlock, missing: vec![why.clone(), confine::MISSING.to_owned()] };
+        let found = Found { sandbox: held, bwrap: PathBuf::new(), setpriv };
+        if options.strongest <= Level::Landlock && self.attempt_confined(&found, options).is_ok() {
+            return allowed(found, options, &why);
+        }
+        let setpriv = found.setpriv;
         let missing = vec![
             why.clone(),
             "commands see the host's files, processes and network; a process that leaves its group can outlive them".to_owned(),
@@ -135,18 +153,31 @@ impl Host {
         let inner = gated(&limits, None, &["/bin/true".as_ref()]);
         let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
         let start = Start::Sandboxed { line, arguments: profile.arguments(), filter: self.filter.as_deref() };
-        let (mut tree, ends) = self
-            .reaper()
-            .and_then(|reaper| launch(start, None, reaper, None))
-            .map_err(|error| error.to_string())?;
-        let never = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
-            .map_err(|error| error.to_string())?;
+        self.run_nothing(start, &limits, |kept, _| kept.status.code == Some(0))
+    }
+
+    /// Runs nothing under Landlock, for real.
+    fn attempt_confined(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
+        let limits = Limits { timeout: TRY_FOR, processes: 1 << 16, ..Limits::default() };
+        let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
+        line.extend(gated(&limits, None, &["/bin/true".as_ref()]));
+        let confinement = Some(Confinement::new(&self.system, &options.read_only, None));
+        let start = Start::Bare { line, variables: Vec::new(), confinement };
+        self.run_nothing(start, &limits, |_, tree| tree.reap().and_then(WaitStatus::exit_status) == Some(0))
+    }
+
+    fn run_nothing(
+        &self,
+        start: Start<'_>,
+        limits: &Limits,
+        succeeded: impl FnOnce(&Kept, &mut Tree) -> bool,
+    ) -> Result<(), String> {
+        let launched = self.reaper().and_then(|reaper| launch(start, None, reaper, None));
+        let (mut tree, ends) = launched.map_err(|error| error.to_string())?;
+        let never = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let (watcher, _) = tokio::sync::mpsc::channel(1);
-        let kept =
-            supervise(&mut tree, ends, std::os::fd::AsFd::as_fd(&never), &limits, &[], &watcher, &mut |_| {
-                None
-            });
-        if kept.status.code == Some(0) {
+        let kept = supervise(&mut tree, ends, never.as_fd(), limits, &[], &watcher, &mut |_| None);
+        if succeeded(&kept, &mut tree) {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
@@ -171,6 +202,9 @@ fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Ref
     };
     remedy.push_str(match level {
         Level::BwrapNoproc => ", or allow the level `bwrap-noproc` in the configuration.",
+        Level::Landlock => {
+            ", or use the container executor, or allow the level `landlock` in the configuration."
+        }
         _ => ", or use the container executor, or allow the level `none` in the configuration.",
     });
     Err(Refusal { what: why.to_owned(), remedy })

@@ -56,8 +56,7 @@ impl Profile<'_> {
     /// The arguments of bubblewrap, in the order in which it acts on them.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut list = Arguments::default();
-        // `--disable-userns` is what stops nested user namespaces: a filter cannot see the flags of clone3.
-        list.add(["--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net"]);
+        list.add(["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net"]);
         list.add([
             "--unshare-uts",
             "--unshare-cgroup-try",
@@ -121,7 +120,14 @@ pub(super) fn command_line(
     let mut line = reach.command_line(bwrap);
     line.extend(setpriv.map(drop_root).unwrap_or_default());
     line.push(bwrap.as_os_str().to_owned());
-    line.extend(["--args".into(), descriptor::ARGUMENTS.to_string().into(), "--".into()]);
+    // `--disable-userns` is what stops nested user namespaces: a filter cannot see the flags of clone3. It stands
+    // here because it is an error without the others: when their writer is dead, bubblewrap ends at once.
+    line.extend([
+        "--disable-userns".into(),
+        "--args".into(),
+        descriptor::ARGUMENTS.to_string().into(),
+        "--".into(),
+    ]);
     line.extend(inner);
     line
 }

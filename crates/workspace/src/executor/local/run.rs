@@ -8,6 +8,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::Sender;
 
 use super::cgroup::Group;
+use super::confine::Confinement;
 use super::environment::{MAX_STRING, variables};
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
@@ -43,12 +44,12 @@ pub(super) fn run(
     let started = Instant::now();
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
-    let bare = sandbox.level == Level::None;
+    let bare = sandbox.level >= Level::Landlock;
     let run = new_run(&command.workspace, bare)?;
     let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
     let address_space = killed_before.is_none().then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE));
     let start = if bare {
-        bare_start(options, command, &found, &run, address_space)?
+        bare_start(host, options, command, &found, &run, address_space)?
     } else {
         sandboxed_start(host, options, command, &found, &run, address_space)?
     };
@@ -147,6 +148,7 @@ fn sandboxed_start<'a>(
 }
 
 fn bare_start<'a>(
+    host: &Host,
     options: &LocalOptions,
     command: &Command,
     found: &Found,
@@ -166,7 +168,10 @@ fn bare_start<'a>(
     // Without a namespace the limit counts all processes of the user, also those that are there already.
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
     line.extend(gated(&limits, address_space, &shell(command)));
-    Ok(Start::Bare { line, variables: variables.into_iter().collect() })
+    let confined = found.sandbox.level == Level::Landlock;
+    let confinement =
+        confined.then(|| Confinement::new(&host.system, &options.read_only, Some((&command.workspace, run))));
+    Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 
 fn shell(command: &Command) -> [&OsStr; 3] {

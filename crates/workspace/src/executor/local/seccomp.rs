@@ -19,12 +19,22 @@ const X32: u32 = 0x4000_0000;
 
 /// The filter of system calls, as `bwrap --seccomp` reads it; none when there is none for this machine.
 pub fn filter() -> Option<Vec<u8>> {
+    Some(program(rules().ok()?)?.iter().flat_map(bytes).collect())
+}
+
+/// The same without any socket, for where no namespace holds the network.
+pub(super) fn without_sockets() -> Option<BpfProgram> {
+    let mut rules = rules().ok()?;
+    rules.insert(libc::SYS_socket, Vec::new());
+    program(rules)
+}
+
+fn program(rules: Rules) -> Option<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
     let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).ok()?);
-    let filter = SeccompFilter::new(rules().ok()?, SeccompAction::Allow, refuse, arch).ok()?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).ok()?;
     let rules = BpfProgram::try_from(filter).ok()?;
-    let program: Vec<sock_filter> = prefix().into_iter().chain(rules).collect();
-    Some(program.iter().flat_map(bytes).collect())
+    Some(prefix().into_iter().chain(rules).collect())
 }
 
 fn bytes(instruction: &sock_filter) -> [u8; 8] {

@@ -34,6 +34,17 @@ pub(super) fn spawn(
     descriptors: &[(&OwnedFd, RawFd)],
     group: ProcessGroup,
 ) -> io::Result<Pid> {
+    spawn_below(highest()?, line, variables, descriptors, group)
+}
+
+/// The same, where the highest descriptor in use is known.
+pub(super) fn spawn_below(
+    highest: RawFd,
+    line: &[OsString],
+    variables: &[(String, String)],
+    descriptors: &[(&OwnedFd, RawFd)],
+    group: ProcessGroup,
+) -> io::Result<Pid> {
     let mut actions = PosixSpawnFileActions::init()?;
     let mut copies = Vec::with_capacity(descriptors.len());
     let mut next = 3;
@@ -44,7 +55,7 @@ pub(super) fn spawn(
         copies.push(copy);
     }
     // Whoever started this process, or a library in it, may have left descriptors open for children.
-    for number in next..=highest()? + MARGIN {
+    for number in next..=highest + MARGIN {
         if actions.add_close(number).is_err() {
             break;
         }
@@ -67,7 +78,8 @@ pub(super) fn spawn(
     Pid::from_raw(pid.as_raw()).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn highest() -> io::Result<RawFd> {
+/// The highest descriptor in use.
+pub(super) fn highest() -> io::Result<RawFd> {
     let mut highest = 0;
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());

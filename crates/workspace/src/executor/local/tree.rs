@@ -11,6 +11,7 @@ use rustix::process::{
     waitpid,
 };
 
+use super::confine::Cage;
 use super::reaper::Reaper;
 
 /// A killed process that is not gone after this long hangs in the kernel, and is reported.
@@ -29,6 +30,8 @@ pub(super) struct Tree {
     /// Whether the child leads a group of its own, because no namespace holds its processes.
     bare: bool,
     reaper: Arc<Reaper>,
+    /// What must outlive them.
+    cage: Option<Cage>,
 }
 
 impl Tree {
@@ -52,7 +55,13 @@ impl Tree {
             inside: None,
             bare,
             reaper: Arc::clone(reaper),
+            cage: None,
         })
+    }
+
+    /// Keeps what must outlive the processes.
+    pub(super) fn keep(&mut self, cage: Option<Cage>) {
+        self.cage = cage;
     }
 
     /// Our child.
