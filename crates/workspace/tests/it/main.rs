@@ -5,3 +5,4 @@
 mod home;
 mod modes;
 mod sandbox;
+mod span;

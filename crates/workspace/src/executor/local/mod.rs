@@ -1,4 +1,20 @@
-//! Commands as processes of this machine, in bubblewrap.
+//! Commands as processes of this machine, each in a sandbox of its own.
+//!
+//! | level | held by | missing |
+//! |---|---|---|
+//! | `bwrap` | bubblewrap: all namespaces, a filter of system calls, no capabilities, a read-only system | |
+//! | `bwrap-noproc` | the same | `/proc`, which most containers do not give away |
+//! | `landlock` | Landlock, the same filter without any socket | namespaces |
+//! | `none` | limits | everything else |
+//!
+//! The strongest that works is taken, each is tried for real once, and what is weaker than the user allows is
+//! refused. At every level root becomes `nobody` first.
+//!
+//! A run, from the outside in: a cell (a thread, and a control group where one can be had) starts `setpriv`,
+//! which becomes bubblewrap, which starts a shell as the first process of a namespace. The shell says that it is
+//! there, waits until its keeper has heard it, limits itself and starts the command. The cell reads, watches and
+//! kills. When our process is killed, bubblewrap dies with the cell, the namespace with bubblewrap, and what was
+//! half started is killed by the reaper.
 
 mod cell;
 mod cgroup;
@@ -49,6 +65,9 @@ const PIECES: usize = 64;
 const DEAD_BY: Duration = Duration::from_secs(5);
 
 /// Runs commands as processes of this machine, each in a sandbox of its own.
+///
+/// A command is ended by dropping its future. The drop waits until all of its processes are dead, which takes
+/// milliseconds.
 ///
 /// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`. What the command says and what it is
 /// given are in no span and no event: either may hold secrets.

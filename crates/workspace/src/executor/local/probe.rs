@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -78,6 +78,12 @@ impl Host {
     }
 
     fn look(&self, options: &LocalOptions) -> Result<Found, Refusal> {
+        if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
+            return Err(Refusal {
+                what: format!("{} cannot be bound", wrong.display()),
+                remedy: "Name the directory of one program, such as /opt/node.".to_owned(),
+            });
+        }
         let setpriv = match (privileges::sandbox_owner(), options.find("setpriv")) {
             (None, _) => None,
             (Some(_), Some(setpriv)) => Some(setpriv),
@@ -183,6 +189,13 @@ impl Host {
         let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
         Err(if said.is_empty() { format!("it ended without a word ({:?})", kept.verdict) } else { said })
     }
+}
+
+/// Whether a directory may be bound: the root would bring the whole host, and what is under the others is made for
+/// each sandbox.
+fn is_a_prefix(path: &Path) -> bool {
+    let ours = ["/proc", "/dev", "/sys", "/ws"].iter().any(|ours| path.starts_with(ours));
+    path.is_absolute() && path.parent().is_some() && !ours && path != Path::new("/tmp")
 }
 
 /// Refuses what is weaker than the user wants.
