@@ -58,7 +58,7 @@ pub(super) fn run(
         .reaper()
         .and_then(|reaper| launch(start, command.stdin.as_ref(), reaper, limiting))
         .map_err(failed)?;
-    let watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
+    let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept =
         supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
             watch.look(namespace)

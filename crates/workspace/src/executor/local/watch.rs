@@ -21,28 +21,32 @@ pub(super) struct Watch {
     limits: Limits,
     /// Whether nothing else counts its memory.
     memory: bool,
+    /// Whether the workspace was ever seen full. What a killed writer had reserved is given back, so it may not be
+    /// full any more when the command has ended.
+    was_full: bool,
 }
 
 impl Watch {
     pub(super) fn new(workspace: &Path, limits: &Limits, memory: bool) -> Self {
         let device = std::fs::metadata(workspace.join("work")).ok().map(|metadata| metadata.dev());
-        Self { workspace: workspace.to_owned(), device, limits: limits.clone(), memory }
+        Self { workspace: workspace.to_owned(), device, limits: limits.clone(), memory, was_full: false }
     }
 
     /// What ends the command, if something does.
-    pub(super) fn look(&self, namespace: Option<u64>) -> Option<Exit> {
+    pub(super) fn look(&mut self, namespace: Option<u64>) -> Option<Exit> {
         let processes = namespace.map(processes::in_namespace).unwrap_or_default();
         if self.memory && processes::memory(&processes) > self.limits.memory {
             return Some(Exit::OutOfMemory);
         }
         let nameless = self.device.map_or(0, |device| processes::nameless_files(&processes, device));
-        self.is_full(nameless).then_some(Exit::WorkspaceFull)
+        self.was_full = self.is_full(nameless);
+        self.was_full.then_some(Exit::WorkspaceFull)
     }
 
     /// What a person should know once the command has ended.
     pub(super) fn warnings(&self, ran_for: Duration) -> Vec<String> {
         // What a short command can write is not worth a walk; the next command is looked at like any other.
-        if ran_for < SHORT || !self.is_full(0) {
+        if !self.was_full && (ran_for < SHORT || !self.is_full(0)) {
             return Vec::new();
         }
         let Limits { workspace_bytes, workspace_entries, .. } = self.limits;
