@@ -81,6 +81,7 @@ fn binary() -> &'static PathBuf {
         let at = std::env::temp_dir()
             .join(format!("prowess-it-{}-{stamp:x}", rustix::process::geteuid().as_raw()));
         if !at.exists() {
+            clear_old();
             let part = at.with_extension(std::process::id().to_string());
             std::fs::copy(own, &part).unwrap();
             std::fs::set_permissions(&part, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -88,6 +89,19 @@ fn binary() -> &'static PathBuf {
         }
         at
     })
+}
+
+/// Takes away what earlier builds left.
+fn clear_old() {
+    let prefix = format!("prowess-it-{}-", rustix::process::geteuid().as_raw());
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let old = entry.metadata().and_then(|metadata| metadata.modified()).is_ok_and(|modified| {
+            modified.elapsed().is_ok_and(|age| age > std::time::Duration::from_secs(3600))
+        });
+        if old && entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Makes two tests of each function, `as_root::name` and `as_user::name`.

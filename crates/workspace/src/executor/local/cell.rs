@@ -3,9 +3,10 @@
 //! `--die-with-parent` follows the thread that started a process, so a thread of a pool that may shrink would
 //! take commands with it. A cell is a thread that lives at least as long as the command it keeps.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::cgroup::Group;
 
@@ -15,58 +16,71 @@ type Job = Box<dyn FnOnce(&mut Option<Group>) + Send>;
 /// So many cells wait for work; others end with it.
 const IDLE: usize = 8;
 
-/// Cells, as many as there are commands at once.
+/// How long the end of the executor waits for its cells to take their groups away.
+const GONE_BY: Duration = Duration::from_secs(5);
+
+/// Cells, as many as there are commands at once. Dropping them waits for their ends.
 #[derive(Debug, Default)]
-pub(super) struct Cells {
-    idle: Arc<Mutex<Vec<Cell>>>,
+pub(super) struct Cells(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-#[derive(Debug)]
-struct Cell {
-    jobs: Option<Sender<Job>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Drop for Cell {
-    fn drop(&mut self) {
-        self.jobs = None;
-        // A cell that ends itself cannot wait for itself.
-        if let Some(thread) =
-            self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id())
-        {
-            let _ = thread.join();
-        }
-    }
+#[derive(Debug, Default)]
+struct State {
+    /// The ways to cells that wait for work.
+    idle: Vec<Sender<Job>>,
+    /// How many cells there are.
+    live: usize,
+    /// Whether cells end instead of waiting.
+    closed: bool,
 }
 
 impl Cells {
     /// Does a job in a cell of its own.
-    pub(super) fn start(&self, job: impl FnOnce(&mut Option<Group>) + Send + 'static) -> std::io::Result<()> {
-        let cell = match lock(&self.idle).pop() {
-            Some(cell) => cell,
-            None => new_cell()?,
+    pub(super) fn start(&self, job: impl FnOnce(&mut Option<Group>) + Send + 'static) -> io::Result<()> {
+        let idle = self.0.lock().idle.pop();
+        let jobs = match idle {
+            Some(jobs) => jobs,
+            None => new_cell(&self.0)?,
         };
-        let Some(jobs) = cell.jobs.clone() else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
-        let idle = Arc::downgrade(&self.idle);
+        let (shared, back) = (Arc::clone(&self.0), jobs.clone());
         let whole: Job = Box::new(move |group| {
             job(group);
-            // An executor that is gone, or has enough cells, lets this one end.
-            if let Some(idle) = idle.upgrade() {
-                let mut idle = lock(&idle);
-                if idle.len() < IDLE {
-                    idle.push(cell);
-                    return;
-                }
+            let mut state = shared.lock();
+            if !state.closed && state.idle.len() < IDLE {
+                state.idle.push(back);
             }
-            drop(cell);
         });
-        jobs.send(whole).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+        jobs.send(whole).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-fn new_cell() -> std::io::Result<Cell> {
-    let (jobs, work): (Sender<Job>, Receiver<Job>) = channel();
-    let thread = std::thread::Builder::new().name("prowess-cell".to_owned()).spawn(move || {
+impl Drop for Cells {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        // A cell that nobody can reach any more ends.
+        state.idle.clear();
+        let _ = self.0.changed.wait_timeout_while(state, GONE_BY, |state| state.live > 0);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new cell, by the way to it.
+fn new_cell(shared: &Arc<Shared>) -> io::Result<Sender<Job>> {
+    let (jobs, work) = channel::<Job>();
+    let counted = Counted::new(shared);
+    std::thread::Builder::new().name("prowess-cell".to_owned()).spawn(move || {
+        let _counted = counted;
         let mut group = Group::enter();
         while let Ok(job) = work.recv() {
             job(&mut group);
@@ -75,9 +89,22 @@ fn new_cell() -> std::io::Result<Cell> {
             group.leave();
         }
     })?;
-    Ok(Cell { jobs: Some(jobs), thread: Some(thread) })
+    Ok(jobs)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// Counts a cell for as long as it lives.
+struct Counted(Arc<Shared>);
+
+impl Counted {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.lock().live += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.lock().live -= 1;
+        self.0.changed.notify_all();
+    }
 }

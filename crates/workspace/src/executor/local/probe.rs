@@ -204,7 +204,9 @@ fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Ref
     if level <= options.least {
         return Ok(found);
     }
-    let mut remedy = if why.contains("Can't find source path") {
+    let mut remedy = if options.strongest > Level::Bwrap {
+        "Ask for `bwrap`".to_owned()
+    } else if why.contains("Can't find source path") {
         "Correct the directories that the configuration binds".to_owned()
     } else if why.contains("not installed") {
         "Install the package `bubblewrap`".to_owned()

@@ -152,7 +152,7 @@ async fn dropping_a_run_ends_it(trial: Trial) {
     let grows = trial.path("work/grows");
     let command = trial.command(&format!("{GROWS}; sleep 600"));
     let up = async {
-        while !grows.exists() {
+        while std::fs::metadata(&grows).map_or(0, |metadata| metadata.len()) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
