@@ -61,7 +61,7 @@ async fn case_58_no_unix_socket_in_any_form() {
                 }
                 socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or print "no pair\n";
                 print "reconnected\n" if connect($a, pack_sockaddr_un("/ws/work/stream"));
-                print "sent through a stream\n" if send($a, "x", 0, pack_sockaddr_un("/ws/work/datagram")) && 0;
+                send($a, "x", 0, pack_sockaddr_un("/ws/work/datagram"));
                 print "done\n"'"#,
         )
         .await;
