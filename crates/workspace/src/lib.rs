@@ -33,6 +33,7 @@ pub use collect::{
 };
 pub use command::{Captured, Command, Exit, Finished, Level, Network, Sandbox};
 pub use error::WorkspaceError;
+pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};

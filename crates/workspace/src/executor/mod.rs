@@ -1,5 +1,9 @@
 //! Where commands run: one trait, one suite.
 
+pub mod local;
+#[cfg(feature = "testing")]
+pub mod testing;
+
 use std::fmt::Debug;
 
 use async_trait::async_trait;

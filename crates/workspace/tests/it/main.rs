@@ -4,9 +4,13 @@
 
 mod artifacts;
 mod collecting;
+mod home;
 mod hostile;
 mod inputs;
+mod modes;
 mod place;
 mod runs;
+mod sandbox;
+mod span;
 mod staging;
 mod workspaces;

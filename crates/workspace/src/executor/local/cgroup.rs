@@ -1,0 +1,209 @@
+//! A limit on the memory of a whole command, where the system permits one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What our groups' names begin with; the number of their process follows.
+const PREFIX: &str = "prowess-";
+/// What forks while it is killed is found by the next round; a bomb needs several.
+const ROUNDS: usize = 50;
+
+/// A control group whose memory is limited. It belongs to one thread, and to the commands that it starts.
+#[derive(Debug)]
+pub(super) struct Group {
+    at: PathBuf,
+    version: Version,
+    limit: Option<u64>,
+}
+
+/// The two kinds of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// A thread can be in a group alone, and what it starts is born there. Moving costs the kernel some ten
+    /// milliseconds, which are paid once for many commands.
+    One,
+    /// Each command is moved before it does anything.
+    Two,
+}
+
+impl Group {
+    /// Makes a group for the current thread, if that is permitted.
+    pub(super) fn enter() -> Option<Self> {
+        static SWEEP: Once = Once::new();
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (parent, version) = parent(&fs::read_to_string("/proc/self/cgroup").ok()?)?;
+        SWEEP.call_once(|| sweep(&parent));
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let at = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        fs::create_dir(&at).ok()?;
+        let group = Self { at, version, limit: None };
+        let entered = match version {
+            Version::One => fs::write(group.at.join("tasks"), thread_id()),
+            Version::Two => group.try_to_admit(),
+        };
+        if entered.is_err() || group.killed().is_none() {
+            group.leave();
+            return None;
+        }
+        Some(group)
+    }
+
+    /// Limits memory, swap included, to so many bytes.
+    pub(super) fn limit(&mut self, bytes: u64) -> io::Result<()> {
+        if self.limit == Some(bytes) {
+            return Ok(());
+        }
+        match self.version {
+            Version::One => {
+                let swap = self.at.join("memory.memsw.limit_in_bytes");
+                // The sum may never be less than its part, so it is out of the way while the part changes.
+                if swap.exists() {
+                    fs::write(&swap, "-1")?;
+                }
+                fs::write(self.at.join("memory.limit_in_bytes"), bytes.to_string())?;
+                if swap.exists() {
+                    fs::write(&swap, bytes.to_string())?;
+                }
+            }
+            Version::Two => {
+                fs::write(self.at.join("memory.max"), bytes.to_string())?;
+                // A kernel without swap has no such file.
+                let _ = fs::write(self.at.join("memory.swap.max"), "0");
+            }
+        }
+        self.limit = Some(bytes);
+        Ok(())
+    }
+
+    /// Takes in a command that waits for its arguments.
+    pub(super) fn admit(&self, process: Pid) -> io::Result<()> {
+        match self.version {
+            Version::One => Ok(()),
+            Version::Two => fs::write(self.at.join("cgroup.procs"), process.as_raw_nonzero().to_string()),
+        }
+    }
+
+    /// How many processes were killed for memory in this group so far.
+    pub(super) fn killed(&self) -> Option<u64> {
+        let counters = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.at.join(counters)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+    }
+
+    /// Kills whatever is in the group beside ourselves.
+    pub(super) fn kill_all(&self) {
+        let own = std::process::id().cast_signed();
+        for _ in 0..ROUNDS {
+            let list = fs::read_to_string(self.at.join("cgroup.procs")).unwrap_or_default();
+            let others: Vec<i32> =
+                list.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != own).collect();
+            if others.is_empty() {
+                return;
+            }
+            for process in others.into_iter().filter_map(Pid::from_raw) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes the current thread out, and the group away.
+    pub(super) fn leave(self) {
+        if self.version == Version::One
+            && let Some(parent) = self.at.parent()
+        {
+            let _ = fs::write(parent.join("tasks"), thread_id());
+        }
+        let _ = fs::remove_dir(&self.at);
+    }
+
+    /// Moves a process that does nothing, which may be forbidden although the group could be made.
+    fn try_to_admit(&self) -> io::Result<()> {
+        let mut nothing =
+            std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn()?;
+        let pid = Pid::from_child(&nothing);
+        let admitted = self.admit(pid);
+        drop(nothing.stdin.take());
+        nothing.wait()?;
+        admitted
+    }
+}
+
+fn thread_id() -> String {
+    rustix::thread::gettid().as_raw_nonzero().to_string()
+}
+
+/// Where groups with a limit on memory can be made, from the list of groups that this process is in.
+fn parent(own: &str) -> Option<(PathBuf, Version)> {
+    let path_of = |wanted: &str| {
+        own.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let controllers = parts.next()?;
+            let path = parts.next()?;
+            controllers.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/'))
+        })
+    };
+    if let Some(path) = path_of("memory") {
+        let mounted = Path::new("/sys/fs/cgroup/memory");
+        // In a container the path can be that of the host, while the mount shows only our part of it.
+        let at = [mounted.join(path), mounted.to_owned()].into_iter().find(|at| at.join("tasks").exists())?;
+        return Some((at, Version::One));
+    }
+    let mounted = Path::new("/sys/fs/cgroup");
+    let own = mounted.join(path_of("")?);
+    // A group with processes cannot hand out memory to groups in it, so ours is mostly a sister.
+    let parents = own.ancestors().take(2).filter(|at| at.starts_with(mounted));
+    let hands_out_memory = |at: &&Path| {
+        let controllers = fs::read_to_string(at.join("cgroup.subtree_control")).unwrap_or_default();
+        controllers.split_whitespace().any(|name| name == "memory")
+    };
+    parents
+        .filter(|at| at.join("cgroup.procs").exists())
+        .find(hands_out_memory)
+        .map(|at| (at.to_owned(), Version::Two))
+}
+
+/// Takes away what processes left behind that were killed. A group that is in use cannot be removed.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_version_s_files() {
+        let at = tempfile::tempdir().unwrap();
+        let mut group = Group { at: at.path().to_owned(), version: Version::Two, limit: None };
+        assert_eq!(group.killed(), None);
+        fs::write(at.path().join("memory.events"), "low 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 0\n")
+            .unwrap();
+        assert_eq!(group.killed(), Some(3));
+        group.limit(4096).unwrap();
+        assert_eq!(fs::read_to_string(at.path().join("memory.max")).unwrap(), "4096");
+        group.admit(Pid::INIT).unwrap();
+        assert_eq!(fs::read_to_string(at.path().join("cgroup.procs")).unwrap(), "1");
+    }
+
+    #[test]
+    fn a_process_without_groups_has_no_parent_for_them() {
+        assert_eq!(parent(""), None);
+        assert_eq!(parent("0::/no/such/group\n"), None);
+    }
+}

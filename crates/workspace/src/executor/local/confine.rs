@@ -1,0 +1,119 @@
+//! The level without namespaces: Landlock and the filter of system calls.
+//!
+//! Both hold for a thread and for everything that it starts, and cannot be taken off again. So each command is
+//! started by a thread of its own, which ends with the command.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus,
+    Scope, path_beneath_rules,
+};
+use rustix::process::Pid;
+
+use super::seccomp;
+use super::spawn::{ProcessGroup, highest, spawn_below};
+use super::system::System;
+
+/// What is missing at this level.
+pub(super) const MISSING: &str = "no namespaces: commands see which files exist, share the machine's name and \
+     process numbers, and one that leaves its group can outlive its run where no control group holds it; temporary \
+     files count to the workspace";
+
+/// What a login shell reads, and says so when it may not.
+const SHELL: [&str; 3] = ["/etc/profile", "/etc/profile.d", "/etc/bash.bashrc"];
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// What a command may reach.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Confinement {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+}
+
+impl Confinement {
+    /// The system and these prefixes to read; of a workspace everything to read, and some parts to write.
+    pub(super) fn new(system: &System, prefixes: &[PathBuf], workspace: Option<(&Path, &str)>) -> Self {
+        let mut read: Vec<PathBuf> = system.bound.iter().chain(prefixes).cloned().collect();
+        read.extend(SHELL.map(PathBuf::from));
+        let mut write: Vec<PathBuf> = DEVICES.map(PathBuf::from).to_vec();
+        if let Some((workspace, run)) = workspace {
+            read.push(workspace.to_owned());
+            // Not the whole of it: a writable grant on the workspace would cover its skills.
+            write.extend(["work", "out"].map(|part| workspace.join(part)));
+            write.push(workspace.join("runs").join(run));
+        }
+        Self { read, write }
+    }
+
+    /// Confines the current thread and all that it starts, for good.
+    fn enforce(&self) -> io::Result<()> {
+        let abi = ABI::V6;
+        let enforced = || {
+            Ruleset::default()
+                .handle_access(AccessFs::from_all(abi))?
+                .handle_access(AccessNet::from_all(abi))?
+                .scope(Scope::from_all(abi))?
+                .create()?
+                .add_rules(path_beneath_rules(&self.read, AccessFs::from_read(abi)))?
+                .add_rules(path_beneath_rules(&self.write, AccessFs::from_all(abi)))?
+                .restrict_self()
+        };
+        let status = enforced().map_err(io::Error::other)?;
+        if status.ruleset == RulesetStatus::NotEnforced {
+            return Err(io::Error::other("this kernel has no Landlock"));
+        }
+        let filter = seccomp::without_sockets()
+            .ok_or_else(|| io::Error::other("no filter of system calls exists for this machine"))?;
+        seccompiler::apply_filter(&filter).map_err(io::Error::other)
+    }
+}
+
+/// The thread that started a command. A command can die with its thread, so this must outlive it.
+#[derive(Debug)]
+pub(super) struct Cage {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Cage {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts a program that is confined.
+pub(super) fn spawn_confined(
+    confinement: Confinement,
+    line: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    descriptors: &[(&OwnedFd, RawFd)],
+) -> io::Result<(Pid, Cage)> {
+    let copies: io::Result<Vec<(OwnedFd, RawFd)>> =
+        descriptors.iter().map(|(descriptor, number)| Ok((descriptor.try_clone()?, *number))).collect();
+    let copies = copies?;
+    // The confined thread cannot look.
+    let highest = highest()?;
+    let (end, ended) = channel();
+    let (answer, answered) = channel();
+    let thread = std::thread::Builder::new().name("prowess-cage".to_owned()).spawn(move || {
+        let given: Vec<(&OwnedFd, RawFd)> = copies.iter().map(|(copy, number)| (copy, *number)).collect();
+        let started = confinement
+            .enforce()
+            .and_then(|()| spawn_below(highest, &line, &variables, &given, ProcessGroup::Ours));
+        drop(copies);
+        let _ = answer.send(started);
+        let _: Result<(), _> = ended.recv();
+    })?;
+    let cage = Cage { end: Some(end), thread: Some(thread) };
+    let pid = answered.recv().map_err(io::Error::other)??;
+    Ok((pid, cage))
+}

@@ -1,0 +1,136 @@
+//! Which variables reach a command.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::options::LocalOptions;
+use super::place::Inside;
+use crate::executor::ExecuteError;
+
+/// The longest string that the system passes to a program, less what stands before a value.
+pub(super) const MAX_STRING: usize = 128 * 1024 - 256;
+
+/// Variables that make a program load or run something before its own work begins.
+const LOADERS: &[&str] = &[
+    "BASHOPTS",
+    "BASH_ENV",
+    "ENV",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "LOCPATH",
+    "NODE_OPTIONS",
+    "PERL5DB",
+    "PERL5OPT",
+    "PROMPT_COMMAND",
+    "PS4",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "RUBYOPT",
+    "SHELLOPTS",
+    "_JAVA_OPTIONS",
+];
+const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_"];
+
+/// Variables that say where things are. `HOME` is among them because a login shell runs files from it.
+const OURS: &[&str] = &["HOME", "OUTPUT_DIR", "RUN_DIR", "SKILLS_DIR", "TMPDIR", "WORKSPACE_DIR", "WORK_DIR"];
+
+/// All variables of a command: the workspace's, the user's, the request's.
+pub(super) fn variables(
+    options: &LocalOptions,
+    request: &BTreeMap<String, String>,
+    inside: &Inside,
+    sandboxed: bool,
+) -> Result<BTreeMap<String, String>, ExecuteError> {
+    for (name, value) in request {
+        check(options, name, value, sandboxed)?;
+    }
+    let mut all = BTreeMap::from([
+        ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        ("PATH".to_owned(), path(&options.read_only)),
+    ]);
+    all.extend(options.environment.clone());
+    all.extend(request.clone());
+    for (name, value) in inside.variables() {
+        all.insert(name.to_owned(), value);
+    }
+    Ok(all)
+}
+
+fn check(options: &LocalOptions, name: &str, value: &str, sandboxed: bool) -> Result<(), ExecuteError> {
+    let refuse = |why: &str| Err(ExecuteError::Refused(format!("variable {name:?}: {why}")));
+    let mut characters = name.chars();
+    let named = characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && characters.all(|other| other == '_' || other.is_ascii_alphanumeric());
+    // Without a sandbox they would reach the programs that set the limits, and those still have their privileges.
+    let allowed = sandboxed && options.allow_loaders.contains(name);
+    if !named {
+        return refuse("a name is made of letters, digits and `_`");
+    }
+    if name.len() + value.len() > MAX_STRING || value.contains('\0') {
+        return refuse("its value is too long or contains NUL; write it to a file or to standard input");
+    }
+    if OURS.contains(&name) {
+        return refuse("the workspace sets it");
+    }
+    let loader = LOADERS.contains(&name) || LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    if loader && !allowed {
+        return refuse("it makes programs load code, and the configuration does not allow it");
+    }
+    Ok(())
+}
+
+fn path(prefixes: &[impl AsRef<Path>]) -> String {
+    let mut path = String::new();
+    for prefix in prefixes {
+        let bin = prefix.as_ref().join("bin");
+        if let (true, Some(bin)) = (bin.is_dir(), bin.to_str()) {
+            path.push_str(bin);
+            path.push(':');
+        }
+    }
+    path + "/usr/local/bin:/usr/bin:/bin"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(name: &str, value: &str) -> Result<BTreeMap<String, String>, String> {
+        let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        variables(&LocalOptions::default(), &request, &Inside::sandboxed("r1"), true)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_plain_variable_passes() {
+        assert_eq!(ask("SKILL_NAME", "pdf").unwrap()["SKILL_NAME"], "pdf");
+        assert_eq!(ask("PATH", "/usr/bin").unwrap()["PATH"], "/usr/bin");
+    }
+
+    #[test]
+    fn loaders_and_our_own_are_refused() {
+        for name in
+            ["LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "ENV", "PYTHONSTARTUP", "NODE_OPTIONS", "HOME", "WORK_DIR"]
+        {
+            assert!(ask(name, "x").is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused() {
+        for name in ["", "1A", "A B", "A=B", "Ä", "A\0"] {
+            assert!(ask(name, "x").is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_loader_passes_when_it_is_allowed() {
+        let mut options = LocalOptions::default();
+        options.allow_loaders.insert("NODE_OPTIONS".to_owned());
+        let request = BTreeMap::from([("NODE_OPTIONS".to_owned(), "--no-warnings".to_owned())]);
+        assert!(variables(&options, &request, &Inside::sandboxed("r1"), true).is_ok());
+    }
+}

@@ -1,0 +1,108 @@
+//! Starts a sandbox: descriptors, the whole command line, and what is kept of both.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::cgroup::Group;
+use super::confine::{Confinement, spawn_confined};
+use super::privileges;
+use super::profile::descriptor;
+use super::reaper::Reaper;
+use super::spawn::{ProcessGroup, nul_separated, sealed, spawn};
+use super::supervise::Ends;
+use super::system::WRITTEN;
+use super::tree::Tree;
+
+/// What to start.
+#[derive(Debug)]
+pub(super) enum Start<'a> {
+    /// In bubblewrap, with these arguments of its own and this filter.
+    Sandboxed { line: Vec<OsString>, arguments: Vec<OsString>, filter: Option<&'a [u8]> },
+    /// Without it, with these variables, confined if that is wanted.
+    Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
+}
+
+/// Starts it. The command itself waits at the gate.
+pub(super) fn launch(
+    start: Start<'_>,
+    stdin: Option<&Bytes>,
+    reaper: &Arc<Reaper>,
+    group: Option<&Group>,
+) -> io::Result<(Tree, Ends)> {
+    let input = match stdin {
+        Some(bytes) => sealed("stdin", bytes)?,
+        None => File::open("/dev/null")?.into(),
+    };
+    let (stdout, stdout_end) = output_pipe()?;
+    let (stderr, stderr_end) = output_pipe()?;
+    let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (here, here_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut given: Vec<(&OwnedFd, RawFd)> = vec![
+        (&input, 0),
+        (&stdout_end, 1),
+        (&stderr_end, 2),
+        (&gate_end, descriptor::GATE),
+        (&here_end, descriptor::HERE),
+    ];
+    match start {
+        Start::Bare { line, variables, confinement } => {
+            let (child, cage) = match confinement {
+                None => (spawn(&line, &variables, &given, ProcessGroup::Ours)?, None),
+                Some(confinement) => {
+                    let (child, cage) = spawn_confined(confinement, line, variables, &given)?;
+                    (child, Some(cage))
+                }
+            };
+            let mut tree = Tree::new(child, true, reaper)?;
+            tree.keep(cage);
+            admit(&mut tree, group)?;
+            Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
+        }
+        Start::Sandboxed { line, arguments, filter } => {
+            let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&status, true)?;
+            let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
+            let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
+            let mut written = Vec::with_capacity(WRITTEN.len());
+            for (path, text) in WRITTEN {
+                written.push(sealed(path, text.as_bytes())?);
+            }
+            given.push((&status_end, descriptor::STATUS));
+            given.push((&arguments_end, descriptor::ARGUMENTS));
+            given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
+            given.extend(written.iter().zip(descriptor::WRITTEN..));
+            let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
+            admit(&mut tree, group)?;
+            // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
+            // has died already says why elsewhere.
+            drop(arguments_end);
+            let _ = File::from(rest).write_all(&nul_separated(&arguments));
+            Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
+        }
+    }
+}
+
+/// Puts a child that waits into the group that limits it, or ends it.
+fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
+    let admitted = group.map_or(Ok(()), |group| group.admit(tree.outside()));
+    if admitted.is_err() {
+        tree.collapse();
+    }
+    admitted
+}
+
+/// A pipe whose far end the command's user may open again, as `/dev/stdout` does.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (near, far) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&near, true)?;
+    if let Some((user, group)) = privileges::owner() {
+        rustix::fs::fchown(&far, Some(user), Some(group))?;
+    }
+    Ok((near, far))
+}

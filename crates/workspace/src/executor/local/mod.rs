@@ -1,0 +1,190 @@
+//! Commands as processes of this machine, each in a sandbox of its own.
+//!
+//! | level | held by | missing |
+//! |---|---|---|
+//! | `bwrap` | bubblewrap: all namespaces, a filter of system calls, no capabilities, a read-only system | |
+//! | `bwrap-noproc` | the same | `/proc`, which most containers do not give away |
+//! | `landlock` | Landlock, the same filter without any socket | namespaces |
+//! | `none` | limits | everything else |
+//!
+//! The strongest that works is taken, each is tried for real once, and what is weaker than the user allows is
+//! refused. At every level root becomes `nobody` first.
+//!
+//! A run, from the outside in: a cell (a thread, and a control group where one can be had) starts `setpriv`,
+//! which becomes bubblewrap, which starts a shell as the first process of a namespace. The shell says that it is
+//! there, waits until its keeper has heard it, limits itself and starts the command. The cell reads, watches and
+//! kills. When our process is killed, bubblewrap dies with the cell, the namespace with bubblewrap, and what was
+//! half started is killed by the reaper.
+
+mod cell;
+mod cgroup;
+mod confine;
+mod environment;
+mod launch;
+mod options;
+mod output;
+mod place;
+mod privileges;
+mod probe;
+mod processes;
+mod profile;
+mod reach;
+mod reaper;
+mod redact;
+mod run;
+mod seccomp;
+mod spawn;
+mod status;
+mod stream;
+mod supervise;
+mod system;
+mod tree;
+mod verdict;
+mod watch;
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument as _;
+
+use self::cell::Cells;
+pub use self::options::LocalOptions;
+pub use self::privileges::sandbox_owner;
+use self::probe::Host;
+pub use self::seccomp::filter as system_call_filter;
+use super::{ExecuteError, Executor, OutputSink};
+use crate::command::{Command, Finished, Sandbox};
+
+/// Pieces of output that may wait for their watcher.
+const PIECES: usize = 64;
+/// How long the drop of a run waits for the death of its processes.
+const DEAD_BY: Duration = Duration::from_secs(5);
+
+/// Runs commands as processes of this machine, each in a sandbox of its own.
+///
+/// A command is ended by dropping its future. The drop waits until all of its processes are dead, which takes
+/// milliseconds.
+///
+/// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`. What the command says and what it is
+/// given are in no span and no event: either may hold secrets.
+#[derive(Debug)]
+pub struct LocalExecutor {
+    shared: Arc<Shared>,
+    cells: Cells,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: LocalOptions,
+    host: Host,
+}
+
+impl LocalExecutor {
+    /// An executor for this machine. What it can do is found out with the first use.
+    pub fn new(options: LocalOptions) -> Self {
+        Self { shared: Arc::new(Shared { options, host: Host::new() }), cells: Cells::default() }
+    }
+
+    async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+        let failed =
+            |error| ExecuteError::System { action: "start a thread for the command".to_owned(), error };
+        // From here and not from a cell, whose limits are for commands.
+        self.shared.host.reaper().map_err(failed)?;
+        let cancel = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?);
+        let over = Arc::new(Over::default());
+        let (answer, answered) = oneshot::channel();
+        let (watcher, pieces) = mpsc::channel(PIECES);
+        let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
+        self.cells
+            .start(move |group| {
+                let result =
+                    run::run(&shared.host, &shared.options, &command, group, cancelled.as_fd(), &watcher);
+                drop(watcher);
+                let _ = answer.send(result);
+                ended.set();
+            })
+            .map_err(failed)?;
+        let mut unless_dropped = Cancel { cancel, over, done: false };
+        // Dropped before the guard is: a keeper that offers a piece must not wait for one who waits for it.
+        let mut pieces = pieces;
+        while let Some((stream, piece)) = pieces.recv().await {
+            output.piece(stream, &piece);
+        }
+        let result = answered.await;
+        unless_dropped.done = true;
+        result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+    }
+}
+
+#[async_trait]
+impl Executor for LocalExecutor {
+    async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+        use tracing::field::Empty;
+        let span = tracing::info_span!("workspace.run", level = Empty, exit = Empty, duration_ms = Empty);
+        let result = self.run_inner(command, output).instrument(span.clone()).await;
+        if let Ok(finished) = &result {
+            span.record("level", tracing::field::debug(finished.sandbox.level));
+            span.record("exit", tracing::field::debug(finished.exit));
+            span.record("duration_ms", u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX));
+        }
+        result
+    }
+
+    async fn probe(&self) -> Result<Sandbox, ExecuteError> {
+        let failed = |error| ExecuteError::System { action: "try the sandbox".to_owned(), error };
+        self.shared.host.reaper().map_err(failed)?;
+        let shared = Arc::clone(&self.shared);
+        let (answer, answered) = oneshot::channel();
+        self.cells
+            .start(move |group| {
+                let _ = answer.send(shared.host.found(&shared.options).map(|found| {
+                    let mut sandbox = found.sandbox;
+                    if group.is_none() {
+                        sandbox.missing.push(run::NO_GROUP.to_owned());
+                    }
+                    sandbox
+                }));
+            })
+            .map_err(failed)?;
+        answered.await.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+    }
+}
+
+/// Ends the run whose future is dropped, and waits until its processes are dead.
+struct Cancel {
+    cancel: Arc<OwnedFd>,
+    over: Arc<Over>,
+    done: bool,
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
+            self.over.wait();
+        }
+    }
+}
+
+/// Whether a run is over.
+#[derive(Debug, Default)]
+struct Over {
+    is: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Over {
+    fn set(&self) {
+        *self.is.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let is = self.is.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.changed.wait_timeout_while(is, DEAD_BY, |is| !*is);
+    }
+}

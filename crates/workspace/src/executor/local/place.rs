@@ -1,0 +1,168 @@
+//! Where a run finds the workspace, on the host and on the inside.
+
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+
+use super::privileges;
+use crate::executor::ExecuteError;
+
+/// The directories of a workspace that a command may write.
+pub(super) const WRITABLE: [&str; 3] = ["work", "out", "runs"];
+
+/// The workspace as a command sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Inside {
+    root: String,
+    home: String,
+    temporary: String,
+    run: String,
+}
+
+impl Inside {
+    /// In a sandbox the workspace is at `/ws`, and `HOME` is in the fresh `/tmp`.
+    pub(super) fn sandboxed(run: &str) -> Self {
+        Self { root: "/ws".into(), home: "/tmp/home".into(), temporary: "/tmp".into(), run: run.to_owned() }
+    }
+
+    /// Without a sandbox it is where it is, and `HOME` is in the directory of the run.
+    pub(super) fn bare(workspace: &str, run: &str) -> Self {
+        let home = format!("{workspace}/runs/{run}/home");
+        Self { root: workspace.to_owned(), temporary: home.clone(), home, run: run.to_owned() }
+    }
+
+    /// The place of a path that is relative to the workspace.
+    pub(super) fn path(&self, relative: &str) -> String {
+        match relative.trim_matches('/') {
+            "" | "." => self.root.clone(),
+            relative => format!("{}/{relative}", self.root),
+        }
+    }
+
+    pub(super) fn variables(&self) -> [(&'static str, String); 7] {
+        [
+            ("HOME", self.home.clone()),
+            ("TMPDIR", self.temporary.clone()),
+            ("WORKSPACE_DIR", self.root.clone()),
+            ("SKILLS_DIR", self.path("skills")),
+            ("WORK_DIR", self.path("work")),
+            ("OUTPUT_DIR", self.path("out")),
+            ("RUN_DIR", self.path(&format!("runs/{}", self.run))),
+        ]
+    }
+}
+
+/// A path that stays where it starts: relative, without `..` or NUL.
+pub(super) fn check_relative(what: &str, path: &str) -> Result<(), ExecuteError> {
+    let stays =
+        Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if stays && !path.contains('\0') {
+        return Ok(());
+    }
+    Err(ExecuteError::Refused(format!("{what} {path:?} must be a path inside the workspace, without `..`")))
+}
+
+/// Opens a directory of the workspace without following any link in it.
+fn open_inside(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+/// Checks that the directory is a workspace, and makes the directory of a new run in it. Returns the run's name.
+///
+/// Earlier commands could write here, so nothing follows a link: a `runs` that leads elsewhere is refused.
+pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<String, ExecuteError> {
+    if !workspace.is_absolute() || workspace.to_str().is_none() {
+        return Err(ExecuteError::Refused(format!("workspace {workspace:?} must be an absolute UTF-8 path")));
+    }
+    let failed = |part: &str| {
+        let action = format!("open {part:?} of workspace {}", workspace.display());
+        move |error: rustix::io::Errno| ExecuteError::System { action, error: error.into() }
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = rustix::fs::openat(CWD, workspace, flags, Mode::empty()).map_err(failed("."))?;
+    for part in ["skills", "work", "out"] {
+        open_inside(&root, part).map_err(failed(part))?;
+    }
+    let runs = open_inside(&root, "runs").map_err(failed("runs"))?;
+    let run = run_name();
+    make_directory(&runs, &run).map_err(failed("runs"))?;
+    if with_home {
+        let home = open_inside(&runs, &run).map_err(failed("runs"))?;
+        make_directory(&home, "home").map_err(failed("runs"))?;
+    }
+    Ok(run)
+}
+
+/// Takes away the directory of a run that put nothing into it, so that many runs do not fill the workspace.
+pub(super) fn tidy(workspace: &Path, run: &str) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(root) = rustix::fs::openat(CWD, workspace, flags, Mode::empty())
+        && let Ok(runs) = open_inside(&root, "runs")
+    {
+        let _ = rustix::fs::unlinkat(&runs, run, AtFlags::REMOVEDIR);
+    }
+}
+
+fn make_directory(parent: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
+    if let Some((user, group)) = privileges::owner() {
+        rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    Ok(())
+}
+
+/// Makes the place where something of the host will be mounted, without following links.
+pub(super) fn mount_point(workspace: &Path, to: &str, directory: bool) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = rustix::fs::openat(CWD, workspace, flags, Mode::empty())?;
+    let parts: Vec<&str> = to.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    for (index, part) in parts.iter().enumerate() {
+        if index + 1 == parts.len() && !directory {
+            let new = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::RDONLY;
+            rustix::fs::openat(&at, *part, new, Mode::from_raw_mode(0o644))?;
+            return Ok(());
+        }
+        match make_directory(&at, part) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => at = open_inside(&at, part)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn run_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    format!("{now:x}-{:x}-{:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_must_stay_inside() {
+        for good in ["", ".", "work", "skills/pdf", "work/ü b"] {
+            assert!(check_relative("cwd", good).is_ok(), "{good:?}");
+        }
+        for bad in ["..", "../..", "/etc", "work/../../x", "a\0b"] {
+            assert!(check_relative("cwd", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_linked_runs_directory_is_refused() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let workspace = tempfile::tempdir().unwrap();
+        for part in ["skills", "work", "out"] {
+            std::fs::create_dir(workspace.path().join(part)).unwrap();
+        }
+        std::os::unix::fs::symlink(elsewhere.path(), workspace.path().join("runs")).unwrap();
+        assert!(new_run(workspace.path(), false).is_err());
+        assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,226 @@
+//! Finds out what can hold a command here, by trying it once.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::WaitStatus;
+
+use super::confine::Confinement;
+use super::launch::{Start, launch};
+use super::options::LocalOptions;
+use super::profile::{Profile, command_line, gated};
+use super::reach::Reach;
+use super::reaper::Reaper;
+use super::supervise::{Kept, supervise};
+use super::system::System;
+use super::tree::Tree;
+use super::{confine, privileges, seccomp};
+use crate::command::{Level, Sandbox};
+use crate::executor::ExecuteError;
+use crate::limits::Limits;
+
+/// How long one try may take on a loaded machine.
+const TRY_FOR: Duration = Duration::from_secs(20);
+
+/// What this host has, tried once.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) system: System,
+    pub(super) filter: Option<Vec<u8>>,
+    reaper: OnceLock<Arc<Reaper>>,
+    found: OnceLock<Result<Found, Refusal>>,
+}
+
+/// What can hold a command.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) sandbox: Sandbox,
+    pub(super) bwrap: PathBuf,
+    /// Given when root is to be given up.
+    pub(super) setpriv: Option<PathBuf>,
+}
+
+/// Why nothing can.
+#[derive(Clone, Debug)]
+struct Refusal {
+    what: String,
+    remedy: String,
+}
+
+impl Host {
+    pub(super) fn new() -> Self {
+        Self {
+            system: System::detect(),
+            filter: seccomp::filter(),
+            reaper: OnceLock::new(),
+            found: OnceLock::new(),
+        }
+    }
+
+    /// The process that kills what we leave half started.
+    pub(super) fn reaper(&self) -> std::io::Result<&Arc<Reaper>> {
+        if let Some(reaper) = self.reaper.get() {
+            return Ok(reaper);
+        }
+        let reaper = Arc::new(Reaper::start()?);
+        // Another run may have been faster; then ours ends again.
+        Ok(self.reaper.get_or_init(|| reaper))
+    }
+
+    /// What can hold a command, and is strong enough for the user. Blocks while it tries.
+    pub(super) fn found(&self, options: &LocalOptions) -> Result<Found, ExecuteError> {
+        let found = self.found.get_or_init(|| self.look(options));
+        found.clone().map_err(|Refusal { what, remedy }| ExecuteError::NoSandbox { what, remedy })
+    }
+
+    fn look(&self, options: &LocalOptions) -> Result<Found, Refusal> {
+        if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
+            return Err(Refusal {
+                what: format!("{} cannot be bound", wrong.display()),
+                remedy: "Name the directory of one program, such as /opt/node.".to_owned(),
+            });
+        }
+        let setpriv = match (privileges::sandbox_owner(), options.find("setpriv")) {
+            (None, _) => None,
+            (Some(_), Some(setpriv)) => Some(setpriv),
+            (Some(_), None) => {
+                return Err(Refusal {
+                    what: "root cannot be given up: setpriv was not found".to_owned(),
+                    remedy: "Install the package util-linux, or run as another user.".to_owned(),
+                });
+            }
+        };
+        let mut missing = Vec::new();
+        if self.filter.is_none() {
+            missing.push(format!("no filter of system calls exists for {}", std::env::consts::ARCH));
+        }
+        let mut why = "bubblewrap is not installed: bwrap was not found".to_owned();
+        if options.strongest > Level::Bwrap {
+            why = "the configuration asks for less than bubblewrap".to_owned();
+        }
+        if let Some(bwrap) = options.find("bwrap") {
+            for level in
+                [Level::Bwrap, Level::BwrapNoproc].into_iter().filter(|level| *level >= options.strongest)
+            {
+                let found = Found {
+                    sandbox: Sandbox { level, missing: missing.clone() },
+                    bwrap: bwrap.clone(),
+                    setpriv: setpriv.clone(),
+                };
+                match self.attempt(&found, options) {
+                    Ok(()) => return allowed(found, options, &why),
+                    Err(error) => {
+                        if level == Level::Bwrap {
+                            why = format!("bubblewrap cannot make a sandbox: {error}");
+                            missing.push(format!("commands have no /proc: {error}"));
+                        }
+                    }
+                }
+            }
+        }
+        let held =
+            Sandbox { level: Level::Landlock, missing: vec![why.clone(), confine::MISSING.to_owned()] };
+        let found = Found { sandbox: held, bwrap: PathBuf::new(), setpriv };
+        if options.strongest <= Level::Landlock && self.attempt_confined(&found, options).is_ok() {
+            return allowed(found, options, &why);
+        }
+        let setpriv = found.setpriv;
+        let missing = vec![
+            why.clone(),
+            "commands see the host's files, processes and network; a process that leaves its group can outlive them".to_owned(),
+        ];
+        allowed(
+            Found { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv },
+            options,
+            &why,
+        )
+    }
+
+    /// Runs nothing in the sandbox, for real.
+    fn attempt(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
+        let limits = Limits { timeout: TRY_FOR, ..Limits::default() };
+        let reach = Reach::new(&options.read_only.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+        let profile = Profile {
+            level: found.sandbox.level,
+            system: &self.system,
+            reach: &reach,
+            prefixes: &options.read_only,
+            workspace: None,
+            read_only: Vec::new(),
+            variables: &BTreeMap::new(),
+            directory: "/".to_owned(),
+            temporary_bytes: limits.temporary_bytes,
+            filter: self.filter.is_some(),
+        };
+        let inner = gated(&limits, None, &["/bin/true".as_ref()]);
+        let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
+        let start = Start::Sandboxed { line, arguments: profile.arguments(), filter: self.filter.as_deref() };
+        self.run_nothing(start, &limits, |kept, _| kept.status.code == Some(0))
+    }
+
+    /// Runs nothing under Landlock, for real.
+    fn attempt_confined(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
+        let limits = Limits { timeout: TRY_FOR, processes: 1 << 16, ..Limits::default() };
+        let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
+        line.extend(gated(&limits, None, &["/bin/true".as_ref()]));
+        let confinement = Some(Confinement::new(&self.system, &options.read_only, None));
+        let start = Start::Bare { line, variables: Vec::new(), confinement };
+        self.run_nothing(start, &limits, |_, tree| tree.reap().and_then(WaitStatus::exit_status) == Some(0))
+    }
+
+    fn run_nothing(
+        &self,
+        start: Start<'_>,
+        limits: &Limits,
+        succeeded: impl FnOnce(&Kept, &mut Tree) -> bool,
+    ) -> Result<(), String> {
+        let launched = self.reaper().and_then(|reaper| launch(start, None, reaper, None));
+        let (mut tree, ends) = launched.map_err(|error| error.to_string())?;
+        let never = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
+        let (watcher, _) = tokio::sync::mpsc::channel(1);
+        let kept = supervise(&mut tree, ends, never.as_fd(), limits, &[], &watcher, &mut |_| None);
+        if succeeded(&kept, &mut tree) {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
+        Err(if said.is_empty() { format!("it ended without a word ({:?})", kept.verdict) } else { said })
+    }
+}
+
+/// Whether a directory may be bound: the root would bring the whole host, and what is under the others is made for
+/// each sandbox.
+fn is_a_prefix(path: &Path) -> bool {
+    let ours = ["/proc", "/dev", "/sys", "/ws"].iter().any(|ours| path.starts_with(ours));
+    path.is_absolute() && path.parent().is_some() && !ours && path != Path::new("/tmp")
+}
+
+/// Refuses what is weaker than the user wants.
+fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Refusal> {
+    let level = found.sandbox.level;
+    if level <= options.least {
+        return Ok(found);
+    }
+    let mut remedy = if options.strongest > Level::Bwrap {
+        "Ask for `bwrap`".to_owned()
+    } else if why.contains("Can't find source path") {
+        "Correct the directories that the configuration binds".to_owned()
+    } else if why.contains("not installed") {
+        "Install the package `bubblewrap`".to_owned()
+    } else {
+        "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+         kernel.apparmor_restrict_unprivileged_userns)"
+            .to_owned()
+    };
+    remedy.push_str(match level {
+        Level::BwrapNoproc => ", or allow the level `bwrap-noproc` in the configuration.",
+        Level::Landlock => {
+            ", or use the container executor, or allow the level `landlock` in the configuration."
+        }
+        _ => ", or use the container executor, or allow the level `none` in the configuration.",
+    });
+    Err(Refusal { what: why.to_owned(), remedy })
+}

@@ -1,0 +1,97 @@
+//! Brings what the sandbox's user cannot reach to a place that it can.
+//!
+//! Root gives up its privileges before it enters the sandbox, and `nobody` cannot enter `/root`, where the
+//! workspaces and interpreters of root often are. A first bubblewrap, still with root's privileges, binds them to
+//! an empty place; the sandbox takes them from there. Others see nothing of it: the binds are in a namespace.
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::privileges;
+
+/// Directories that every system has and hardly anyone keeps workspaces in.
+const ROOMS: [&str; 4] = ["/mnt", "/media", "/srv", "/opt"];
+
+/// What was brought where.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    room: Option<&'static str>,
+    brought: Vec<PathBuf>,
+}
+
+impl Reach {
+    /// Looks which of these the sandbox's user cannot reach.
+    pub(super) fn new(sources: &[&Path]) -> Self {
+        let Some((user, _)) = privileges::sandbox_owner() else { return Self::default() };
+        let brought: Vec<PathBuf> = sources
+            .iter()
+            .filter(|source| !can_enter(source, user))
+            .map(|source| source.to_path_buf())
+            .collect();
+        let is_free =
+            |room: &&&str| Path::new(room).is_dir() && !sources.iter().any(|source| source.starts_with(room));
+        Self { room: ROOMS.iter().find(is_free).copied(), brought }
+    }
+
+    /// Where the sandbox finds something.
+    pub(super) fn at(&self, source: &Path) -> PathBuf {
+        match (self.room, self.brought.iter().position(|brought| brought == source)) {
+            (Some(room), Some(number)) => Path::new(room).join(number.to_string()),
+            _ => source.to_owned(),
+        }
+    }
+
+    /// The program and arguments that bring everything and then become what follows them; nothing when all can be
+    /// reached.
+    pub(super) fn command_line(&self, bwrap: &Path) -> Vec<OsString> {
+        let Some(room) = self.room.filter(|_| !self.brought.is_empty()) else { return Vec::new() };
+        let mut line: Vec<OsString> = vec![bwrap.into()];
+        line.extend(["--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", room].map(Into::into));
+        for source in &self.brought {
+            line.extend(["--bind".into(), source.into(), self.at(source).into()]);
+        }
+        line.push("--".into());
+        line
+    }
+}
+
+/// Whether a user may go through all directories on the way to something, by their modes.
+fn can_enter(path: &Path, user: u32) -> bool {
+    path.ancestors().skip(1).all(|directory| {
+        std::fs::metadata(directory).is_ok_and(|metadata| {
+            let needed = if metadata.uid() == user { 0o100 } else { 0o001 };
+            metadata.mode() & needed != 0
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_directory_cannot_be_entered_by_others() {
+        let private = tempfile::tempdir().unwrap();
+        let only_the_owner = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(private.path(), only_the_owner).unwrap();
+        let owner = private.path().metadata().unwrap().uid();
+        assert!(can_enter(&private.path().join("x"), owner));
+        assert!(!can_enter(&private.path().join("x"), owner + 1));
+        assert!(can_enter(Path::new("/usr/bin"), owner + 1));
+    }
+
+    #[test]
+    fn what_was_brought_is_taken_from_its_new_place() {
+        let reach = Reach { room: Some("/mnt"), brought: vec!["/root/w".into(), "/root/py".into()] };
+        assert_eq!(reach.at(Path::new("/root/py")), Path::new("/mnt/1"));
+        assert_eq!(reach.at(Path::new("/opt/node")), Path::new("/opt/node"));
+        let line = reach.command_line(Path::new("/usr/bin/bwrap"));
+        let line: Vec<_> = line.iter().map(|part| part.to_string_lossy()).collect();
+        assert_eq!(
+            line.join(" "),
+            "/usr/bin/bwrap --die-with-parent --dev-bind / / --tmpfs /mnt --bind /root/w /mnt/0 --bind /root/py /mnt/1 --"
+        );
+        assert!(Reach::default().command_line(Path::new("/usr/bin/bwrap")).is_empty());
+    }
+}

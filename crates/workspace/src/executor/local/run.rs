@@ -1,0 +1,179 @@
+//! One run: from a checked command to what became of it.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use tokio::sync::mpsc::Sender;
+
+use super::cgroup::Group;
+use super::confine::Confinement;
+use super::environment::{MAX_STRING, variables};
+use super::launch::{Start, launch};
+use super::options::LocalOptions;
+use super::place::{Inside, check_relative, mount_point, new_run, tidy};
+use super::probe::{Found, Host};
+use super::profile::{Profile, command_line, gated};
+use super::reach::Reach;
+use super::stream::Piece;
+use super::supervise::{Kept, supervise};
+use super::watch::Watch;
+use super::{privileges, processes, verdict};
+use crate::command::{Command, Finished, Level, Network};
+use crate::executor::ExecuteError;
+
+/// What is missing where memory has no control group.
+pub(super) const NO_GROUP: &str =
+    "memory is limited by address space and by looking: no control group can be made";
+
+/// Address space is not memory: programs reserve much more than they use.
+const ADDRESS_SPACE: u64 = 4;
+
+/// Runs a command to its end in the current thread.
+pub(super) fn run(
+    host: &Host,
+    options: &LocalOptions,
+    command: &Command,
+    group: &mut Option<Group>,
+    cancel: BorrowedFd<'_>,
+    watcher: &Sender<Piece>,
+) -> Result<Finished, ExecuteError> {
+    check(command)?;
+    let found = host.found(options)?;
+    let started = Instant::now();
+    let mut sandbox = found.sandbox.clone();
+    let killed_before = limit_memory(group, command, &mut sandbox.missing);
+    let bare = sandbox.level >= Level::Landlock;
+    let run = new_run(&command.workspace, bare)?;
+    let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
+    let address_space = killed_before.is_none().then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE));
+    let start = if bare {
+        bare_start(host, options, command, &found, &run, address_space)?
+    } else {
+        sandboxed_start(host, options, command, &found, &run, address_space)?
+    };
+    let limiting = group.as_ref().filter(|_| killed_before.is_some());
+    let (mut tree, ends) = host
+        .reaper()
+        .and_then(|reaper| launch(start, command.stdin.as_ref(), reaper, limiting))
+        .map_err(failed)?;
+    let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
+    let kept =
+        supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
+            watch.look(namespace)
+        });
+    if bare && let Some(group) = group {
+        group.kill_all();
+    }
+    let killed =
+        group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
+    tidy(&command.workspace, &run);
+    let mut warnings = watch.warnings(started.elapsed());
+    let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
+        .map_err(|never| never.explain(command))?;
+    let Kept { stdout, stderr, .. } = kept;
+    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, warnings })
+}
+
+fn check(command: &Command) -> Result<(), ExecuteError> {
+    let refuse = |why: String| Err(ExecuteError::Refused(why));
+    check_relative("directory", &command.directory)?;
+    for (_, to) in &command.read_only {
+        check_relative("input", to)?;
+    }
+    if command.line.len() > MAX_STRING || command.line.contains('\0') {
+        return refuse(format!(
+            "the command is longer than {MAX_STRING} bytes or contains NUL; put it into a file"
+        ));
+    }
+    if !command.shell.starts_with('/') || command.shell.contains('\0') {
+        return refuse(format!("shell {:?} must be an absolute path", command.shell));
+    }
+    if command.network != Network::None {
+        return refuse("the local executor has no network yet: run without it".to_owned());
+    }
+    Ok(())
+}
+
+/// Limits memory by a control group; says how many were killed in it before, or what is missing.
+fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<String>) -> Option<u64> {
+    let limited = group.as_mut().map(|group| group.limit(command.limits.memory).map(|()| group.killed()));
+    if let Some(Ok(Some(killed))) = limited {
+        return Some(killed);
+    }
+    missing.push(NO_GROUP.to_owned());
+    None
+}
+
+fn sandboxed_start<'a>(
+    host: &'a Host,
+    options: &LocalOptions,
+    command: &Command,
+    found: &Found,
+    run: &str,
+    address_space: Option<u64>,
+) -> Result<Start<'a>, ExecuteError> {
+    let inside = Inside::sandboxed(run);
+    let variables = variables(options, &command.environment, &inside, true)?;
+    let mut read_only = Vec::new();
+    for (from, to) in &command.read_only {
+        mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
+            action: format!("make a place for {to:?}"),
+            error: error.into(),
+        })?;
+        read_only.push((from.as_path(), inside.path(to)));
+    }
+    let sources = options
+        .read_only
+        .iter()
+        .chain([&command.workspace])
+        .chain(command.read_only.iter().map(|(from, _)| from));
+    let reach = Reach::new(&sources.map(PathBuf::as_path).collect::<Vec<_>>());
+    let profile = Profile {
+        level: found.sandbox.level,
+        system: &host.system,
+        reach: &reach,
+        prefixes: &options.read_only,
+        workspace: Some(&command.workspace),
+        read_only,
+        variables: &variables,
+        directory: inside.path(&command.directory),
+        temporary_bytes: command.limits.temporary_bytes,
+        filter: host.filter.is_some(),
+    };
+    let inner = gated(&command.limits, address_space, &shell(command));
+    let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
+    Ok(Start::Sandboxed { line, arguments: profile.arguments(), filter: host.filter.as_deref() })
+}
+
+fn bare_start<'a>(
+    host: &Host,
+    options: &LocalOptions,
+    command: &Command,
+    found: &Found,
+    run: &str,
+    address_space: Option<u64>,
+) -> Result<Start<'a>, ExecuteError> {
+    if !command.read_only.is_empty() {
+        return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
+    }
+    let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
+    let variables = variables(options, &command.environment, &inside, false)?;
+    let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
+    let directory = inside.path(&command.directory);
+    // A session of its own keeps its hands off our terminal and makes a group that can be killed.
+    line.extend(["/usr/bin/setsid", "/usr/bin/env", "-C", &directory, "--"].map(Into::into));
+    let mut limits = command.limits.clone();
+    // Without a namespace the limit counts all processes of the user, also those that are there already.
+    limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
+    line.extend(gated(&limits, address_space, &shell(command)));
+    let confined = found.sandbox.level == Level::Landlock;
+    let confinement =
+        confined.then(|| Confinement::new(&host.system, &options.read_only, Some((&command.workspace, run))));
+    Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
+}
+
+fn shell(command: &Command) -> [&OsStr; 3] {
+    [command.shell.as_ref(), "-lc".as_ref(), command.line.as_ref()]
+}

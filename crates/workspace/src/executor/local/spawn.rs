@@ -1,0 +1,108 @@
+//! Starts a program with exactly the descriptors it is given.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::sys::signal::SigSet;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::Pid;
+
+/// Copies of descriptors are made from here on, so that none stands where the program expects another.
+const ABOVE: RawFd = 64;
+/// So many numbers beyond the highest one in use are closed too: other threads open files meanwhile.
+const MARGIN: RawFd = 64;
+
+/// Which group of processes a program starts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcessGroup {
+    /// That of this process.
+    Ours,
+    /// A new one that it leads.
+    New,
+}
+
+/// Starts a program with these variables and descriptors and no others, and no blocked signals.
+///
+/// The program dies with the **thread** that calls this, when it asks the system for that.
+pub(super) fn spawn(
+    line: &[OsString],
+    variables: &[(String, String)],
+    descriptors: &[(&OwnedFd, RawFd)],
+    group: ProcessGroup,
+) -> io::Result<Pid> {
+    spawn_below(highest()?, line, variables, descriptors, group)
+}
+
+/// The same, where the highest descriptor in use is known.
+pub(super) fn spawn_below(
+    highest: RawFd,
+    line: &[OsString],
+    variables: &[(String, String)],
+    descriptors: &[(&OwnedFd, RawFd)],
+    group: ProcessGroup,
+) -> io::Result<Pid> {
+    let mut actions = PosixSpawnFileActions::init()?;
+    let mut copies = Vec::with_capacity(descriptors.len());
+    let mut next = 3;
+    for (descriptor, number) in descriptors {
+        let copy = fcntl_dupfd_cloexec(descriptor.as_fd(), ABOVE)?;
+        actions.add_dup2(copy.as_raw_fd(), *number)?;
+        next = next.max(number + 1);
+        copies.push(copy);
+    }
+    // Whoever started this process, or a library in it, may have left descriptors open for children.
+    for number in next..=highest + MARGIN {
+        if actions.add_close(number).is_err() {
+            break;
+        }
+    }
+    let mut attributes = PosixSpawnAttr::init()?;
+    let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
+    flags.set(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, group == ProcessGroup::New);
+    attributes.set_flags(flags)?;
+    attributes.set_pgroup(nix::unistd::Pid::from_raw(0))?;
+    attributes.set_sigmask(&SigSet::empty())?;
+    attributes.set_sigdefault(&SigSet::all())?;
+    let line: Vec<CString> =
+        line.iter().map(|part| CString::new(part.as_bytes())).collect::<Result<_, _>>()?;
+    let program = line.first().ok_or(io::ErrorKind::InvalidInput)?.clone();
+    let environment: Vec<CString> = variables
+        .iter()
+        .map(|(name, value)| CString::new(format!("{name}={value}")))
+        .collect::<Result<_, _>>()?;
+    let pid = posix_spawn(program.as_c_str(), &actions, &attributes, &line, &environment)?;
+    Pid::from_raw(pid.as_raw()).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The highest descriptor in use.
+pub(super) fn highest() -> io::Result<RawFd> {
+    let mut highest = 0;
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        highest = highest.max(number.unwrap_or(0));
+    }
+    Ok(highest)
+}
+
+/// A file in memory that nobody can change, at its beginning.
+pub(super) fn sealed(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let descriptor = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = std::fs::File::from(descriptor);
+    file.write_all(bytes)?;
+    let descriptor = OwnedFd::from(file);
+    rustix::fs::fcntl_add_seals(
+        &descriptor,
+        SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+    )?;
+    rustix::fs::seek(&descriptor, rustix::fs::SeekFrom::Start(0))?;
+    Ok(descriptor)
+}
+
+/// Arguments as bubblewrap reads them from a descriptor.
+pub(super) fn nul_separated(arguments: &[OsString]) -> Vec<u8> {
+    arguments.iter().flat_map(|part| OsStr::as_bytes(part).iter().copied().chain([0])).collect()
+}

@@ -1,0 +1,175 @@
+//! Cases 59 to 61 and 64: system calls that are ways out.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use prowess_workspace::Exit;
+
+use crate::home::{Home, text};
+use crate::modes::in_both_modes;
+
+in_both_modes!(
+    case_59_calls_on_others_and_on_the_kernel,
+    case_60_i386_calls,
+    case_60_x32_calls,
+    case_61_no_user_namespace,
+    case_64_no_typing_into_a_terminal,
+    threads_and_children_work_all_the_same,
+);
+
+/// Makes the calls with these numbers, and says which did not fail with this error.
+async fn fails_with(calls: &[(&str, i64, [i64; 5])], errno: i32) {
+    let home = Home::new();
+    let list: Vec<String> = calls
+        .iter()
+        .map(|(name, number, arguments)| {
+            format!("[q({name}), {number}, {}]", arguments.map(|one| one.to_string()).join(", "))
+        })
+        .collect();
+    let program = format!(
+        "perl -e 'for my $c ({}) {{ my ($name, $n, @a) = @$c; my $r = syscall($n, @a); print qq($name $r $!\\n) if $r != -1 or $! != {errno} }} print qq(done\\n)'",
+        list.join(", ")
+    );
+    assert_eq!(home.says(&program).await, "done\n");
+}
+
+const EPERM: i32 = 1;
+const ENOSYS: i32 = 38;
+const NEW_USER: i64 = 0x1000_0000;
+const SIGCHLD: i64 = 17;
+
+#[cfg(target_arch = "x86_64")]
+async fn case_59_calls_on_others_and_on_the_kernel() {
+    let none = [0; 5];
+    let calls = [
+        ("ptrace", 101, none),
+        ("process_vm_readv", 310, none),
+        ("process_vm_writev", 311, none),
+        ("kcmp", 312, none),
+        ("pidfd_getfd", 438, none),
+        ("io_uring_setup", 425, [8, 0, 0, 0, 0]),
+        ("io_uring_enter", 426, none),
+        ("io_uring_register", 427, none),
+        ("bpf", 321, none),
+        ("perf_event_open", 298, none),
+        ("userfaultfd", 323, none),
+        ("keyctl", 250, none),
+        ("add_key", 248, none),
+        ("request_key", 249, none),
+        ("mount", 165, none),
+        ("umount2", 166, none),
+        ("pivot_root", 155, none),
+        ("chroot", 161, none),
+        ("open_tree", 428, none),
+        ("move_mount", 429, none),
+        ("fsopen", 430, none),
+        ("mount_setattr", 442, none),
+        ("setns", 308, none),
+        ("open_by_handle_at", 304, none),
+        ("kexec_load", 246, none),
+        ("init_module", 175, none),
+        ("finit_module", 313, none),
+        ("reboot", 169, none),
+        ("syslog", 103, none),
+        ("settimeofday", 164, none),
+        ("personality", 135, [0x0040_0000, 0, 0, 0, 0]),
+    ];
+    fails_with(&calls, EPERM).await;
+    // What is newer than the filter does not exist.
+    fails_with(&[("new", 467, none), ("newest", 1000, none)], ENOSYS).await;
+}
+
+#[cfg(target_arch = "x86_64")]
+async fn case_60_i386_calls() {
+    let home = Home::new();
+    // mov eax, 1 (exit of i386); mov ebx, 42; int 0x80; then exit_group(43) of this machine.
+    let code =
+        [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80, 0xb8, 231, 0, 0, 0, 0xbf, 43, 0, 0, 0, 0x0f, 0x05];
+    let program = home.path().join("work/i386");
+    std::fs::File::create(&program).unwrap().write_all(&executable(&code)).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let finished = home.run("exec ./i386").await;
+    // Killed by the filter; by a fault where the kernel has no i386 calls at all.
+    assert!(matches!(finished.exit, Exit::Signal(31 | 11)), "{:?} {}", finished.exit, text(&finished));
+}
+
+/// A program of these instructions, as small as the system takes it.
+fn executable(code: &[u8]) -> Vec<u8> {
+    let base: u64 = 0x40_0000;
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+    file.extend((base + 120).to_le_bytes());
+    file.extend(64u64.to_le_bytes());
+    file.extend([0; 12]);
+    file.extend(b"\x40\0\x38\0\x01\0\0\0\0\0\0\0");
+    file.extend(b"\x01\0\0\0\x05\0\0\0");
+    let length = 120 + code.len() as u64;
+    for field in [0, base, base, length, length, 0x1000] {
+        file.extend(field.to_le_bytes());
+    }
+    file.extend(code);
+    file
+}
+
+#[cfg(target_arch = "x86_64")]
+async fn case_60_x32_calls() {
+    let x32 = 0x4000_0000;
+    fails_with(
+        &[("socket", x32 + 41, [1, 1, 0, 0, 0]), ("getpid", x32 + 39, [0; 5]), ("ptrace", x32 + 521, [0; 5])],
+        ENOSYS,
+    )
+    .await;
+}
+
+#[cfg(target_arch = "x86_64")]
+async fn case_61_no_user_namespace() {
+    fails_with(
+        &[("unshare", 272, [NEW_USER, 0, 0, 0, 0]), ("clone", 56, [NEW_USER | SIGCHLD, 0, 0, 0, 0])],
+        EPERM,
+    )
+    .await;
+    fails_with(&[("clone with other namespaces", 56, [0x2000_0000 | SIGCHLD, 0, 0, 0, 0])], EPERM).await;
+    fails_with(&[("clone3", 435, [0; 5])], ENOSYS).await;
+    let home = Home::new();
+    let said = home.says("unshare -Ur true 2>/dev/null && echo made; cat /proc/sys/user/max_user_namespaces; (echo 9 > /proc/sys/user/max_user_namespaces) 2>/dev/null && echo raised; grep CapEff /proc/self/status; grep NoNewPrivs /proc/self/status; grep Seccomp: /proc/self/status").await;
+    assert!(said.contains("CapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"), "{said}");
+    assert!(!said.contains("made") && !said.contains("raised"), "{said}");
+}
+
+#[cfg(target_arch = "x86_64")]
+async fn case_64_no_typing_into_a_terminal() {
+    let (sti, linux) = (0x5412, 0x541c);
+    fails_with(
+        &[
+            ("TIOCSTI", 16, [0, sti, 0, 0, 0]),
+            ("TIOCSTI with high bits", 16, [0, sti + (1 << 32), 0, 0, 0]),
+            ("TIOCLINUX", 16, [0, linux, 0, 0, 0]),
+        ],
+        EPERM,
+    )
+    .await;
+    let home = Home::new();
+    assert_eq!(
+        home.says(
+            "ps -o tty= -p $$ 2>/dev/null | tr -d ' ' | head -c 1; (: > /dev/tty) 2>/dev/null || echo none"
+        )
+        .await
+        .replace('?', ""),
+        "none\n"
+    );
+}
+
+async fn threads_and_children_work_all_the_same() {
+    let home = Home::new();
+    assert_eq!(
+        home.says("seq 3 | sort -r --parallel=4 | xargs -P 3 -n 1 echo | sort; sh -c 'exit 7'; echo $?")
+            .await,
+        "1\n2\n3\n7\n"
+    );
+    if std::path::Path::new("/usr/bin/node").exists() {
+        let line = "node -e 'const {Worker} = require(\"worker_threads\"); new Worker(\"console.log(require(\\\"child_process\\\").execSync(\\\"echo hi\\\").toString())\", {eval: true})'";
+        let mut command = home.command(line);
+        command.limits.memory = 2 << 30;
+        let finished = home.finish(command).await;
+        assert_eq!(text(&finished).trim(), "hi", "{:?}", finished.exit);
+    }
+}

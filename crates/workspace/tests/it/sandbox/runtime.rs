@@ -1,0 +1,243 @@
+//! Cases 70 and 71: the runtime is killed, or has no sandbox to offer.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prowess_workspace::executor::local::LocalOptions;
+use prowess_workspace::{ExecuteError, Executor as _, Exit, Level, NoSink};
+
+use crate::home::{Home, processes_with, unique};
+use crate::modes::{Mode, again, in_both_modes};
+
+in_both_modes!(
+    case_70_a_killed_runtime_leaves_no_survivors,
+    case_70_nor_does_one_that_is_killed_while_it_starts,
+    case_71_bwrap_missing,
+    case_71_user_namespaces_off,
+    case_71_no_proc_is_a_level_of_its_own,
+    case_71_a_lower_level_needs_the_user_s_word,
+    a_dropped_run_is_dead,
+    many_runs_leave_nothing_behind,
+    a_thread_that_ends_takes_no_command_with_it,
+);
+
+/// The word that marks the processes of the victim.
+const MARK: &str = "PROWESS_TEST_VICTIM";
+
+/// The runtime that is killed: it starts fifty commands that would never end.
+#[test]
+fn victim() {
+    let Ok(mark) = std::env::var(MARK) else { return };
+    crate::modes::run("sandbox::runtime::victim", Mode::User, async {
+        let home = Arc::new(Home::new());
+        let mut runs = Vec::new();
+        for number in 0..50 {
+            let (home, mark) = (Arc::clone(&home), mark.clone());
+            runs.push(tokio::spawn(async move {
+                let line = format!(": {mark}; touch up{number}; setsid bash -c 'trap \"\" TERM HUP; exec -a {mark} sleep 600' & sleep 600");
+                home.finish(home.command(&line)).await;
+            }));
+        }
+        let up = || std::fs::read_dir(home.path().join("work")).unwrap().count();
+        while up() < 50 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        println!("all are up");
+        for run in runs {
+            run.await.unwrap();
+        }
+    });
+}
+
+/// Starts the victim as whoever we are.
+fn start_victim(mark: &str) -> std::process::Child {
+    let mut command = again("sandbox::runtime::victim", Mode::Root, false);
+    command.env(MARK, mark).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+async fn none_left(mark: &str) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !processes_with(mark).is_empty() {
+        assert!(Instant::now() < until, "{:?}", processes_with(mark));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn case_70_a_killed_runtime_leaves_no_survivors() {
+    let mark = unique("survivor");
+    let mut victim = start_victim(&mark);
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("all are up")));
+    assert!(processes_with(&mark).len() >= 100);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    none_left(&mark).await;
+}
+
+async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
+    for round in 0..8u64 {
+        let mark = unique("early");
+        let mut victim = start_victim(&mark);
+        // Somewhere between the first start and the last.
+        while processes_with(&mark).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(round * 7)).await;
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        none_left(&mark).await;
+    }
+}
+
+async fn case_71_bwrap_missing() {
+    let programs = tempfile::tempdir().unwrap();
+    symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
+    let mut options = LocalOptions::default();
+    options.programs = Some(vec![programs.path().to_owned()]);
+    let home = Home::with(options);
+    let error = home.executor.run(home.command("true"), &NoSink).await.unwrap_err();
+    let ExecuteError::NoSandbox { what, remedy } = error else { panic!("{error}") };
+    assert_eq!(what, "bubblewrap is not installed: bwrap was not found");
+    assert!(remedy.starts_with("Install the package `bubblewrap`"), "{remedy}");
+    assert!(matches!(home.executor.probe().await, Err(ExecuteError::NoSandbox { .. })));
+}
+
+async fn case_71_user_namespaces_off() {
+    // bubblewrap inside a place where no user namespace can be made says so itself.
+    let programs = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
+    let shim = programs.path().join("bwrap");
+    std::fs::write(&shim, "#!/bin/sh\nexec /usr/bin/bwrap --dev-bind / / --unshare-user --disable-userns -- /usr/bin/bwrap \"$@\"\n").unwrap();
+    std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut options = LocalOptions::default();
+    options.programs = Some(vec![programs.path().to_owned()]);
+    let home = Home::with(options);
+    let error = home.executor.run(home.command("true"), &NoSink).await.unwrap_err();
+    let ExecuteError::NoSandbox { what, remedy } = error else { panic!("{error}") };
+    assert!(what.starts_with("bubblewrap cannot make a sandbox: bwrap: "), "{what}");
+    assert!(remedy.contains("Allow user namespaces"), "{remedy}");
+}
+
+async fn case_71_a_lower_level_needs_the_user_s_word() {
+    let mut options = LocalOptions::default();
+    options.strongest = Level::None;
+    for least in [Level::Bwrap, Level::BwrapNoproc, Level::Landlock] {
+        options.least = least;
+        assert!(Home::with(options.clone()).executor.probe().await.is_err());
+    }
+    options.least = Level::None;
+    let home = Home::with(options);
+    let finished = home.run("echo $WORK_DIR; echo $API_KEY; pwd; exit 3").await;
+    let work = home.path().join("work").display().to_string();
+    let said = String::from_utf8_lossy(&finished.stdout.head).into_owned();
+    assert_eq!((finished.exit, said), (Exit::Code(3), format!("{work}\n\n{work}\n")));
+    assert_eq!(finished.sandbox.level, Level::None);
+    assert!(finished.sandbox.missing.iter().any(|one| one.contains("host's files")));
+    // Its processes end with it all the same.
+    let mark = unique("bare");
+    let mut command = home.command(&format!("bash -c 'exec -a {mark} sleep 600' & sleep 600"));
+    command.limits.timeout = Duration::from_millis(500);
+    assert_eq!(home.finish(command).await.exit, Exit::TimedOut);
+    none_left(&mark).await;
+}
+
+async fn case_71_no_proc_is_a_level_of_its_own() {
+    // Where something of /proc is hidden, as in most containers, the system lets nobody have a new one.
+    let programs = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
+    let shim = programs.path().join("bwrap");
+    let script = "#!/bin/sh\nexec /usr/bin/bwrap --dev-bind / / --die-with-parent --ro-bind /dev/null /proc/version -- /usr/bin/bwrap \"$@\"\n";
+    std::fs::write(&shim, script).unwrap();
+    std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut options = LocalOptions::default();
+    options.programs = Some(vec![programs.path().to_owned()]);
+    let error = Home::with(options.clone()).executor.probe().await.unwrap_err();
+    assert!(error.to_string().contains("allow the level `bwrap-noproc`"), "{error}");
+    options.least = Level::BwrapNoproc;
+    let home = Home::with(options);
+    let finished = home.run("ls /proc 2>/dev/null | wc -l; echo ok > $OUTPUT_DIR/x; (: > /dev/tcp/1.1.1.1/53) 2>/dev/null || echo none").await;
+    assert_eq!(finished.sandbox.level, Level::BwrapNoproc);
+    assert!(finished.sandbox.missing.iter().any(|one| one.contains("no /proc")), "{:?}", finished.sandbox);
+    assert_eq!(finished.stdout.head, b"0\nnone\n");
+    let mark = unique("noproc");
+    let mut command = home.command(&format!("setsid bash -c 'exec -a {mark} sleep 600' & sleep 600"));
+    command.limits.timeout = Duration::from_millis(700);
+    assert_eq!(home.finish(command).await.exit, Exit::TimedOut);
+    none_left(&mark).await;
+}
+
+async fn a_dropped_run_is_dead() {
+    let home = Home::new();
+    let mark = unique("dropped");
+    let up = home.path().join("work/up");
+    let command =
+        home.command(&format!("bash -c 'trap \"\" TERM; exec -a {mark} sleep 600' & touch up; sleep 600"));
+    let is_up = async {
+        while !up.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        finished = home.finish(command) => panic!("{finished:?}"),
+        () = is_up => {}
+    }
+    assert!(processes_with(&mark).is_empty());
+}
+
+async fn many_runs_leave_nothing_behind() {
+    let mark = unique("many");
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = mounts();
+    let home = Arc::new(Home::new());
+    home.run("true").await;
+    let open = descriptors();
+    for _ in 0..25 {
+        let runs = (0..8).map(|_| {
+            let (home, mark) = (Arc::clone(&home), mark.clone());
+            tokio::spawn(async move { home.says(&format!(": {mark}; echo ok; sleep 60 &")).await })
+        });
+        for run in runs.collect::<Vec<_>>() {
+            assert_eq!(run.await.unwrap(), "ok\n");
+        }
+    }
+    assert!(processes_with(&mark).is_empty());
+    assert_eq!(mounts(), before);
+    assert!(descriptors() <= open + 2, "{} {open}", descriptors());
+    drop(home);
+    assert_eq!(groups(), 0);
+}
+
+/// The control groups of this process.
+fn groups() -> usize {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let Some(path) = own.lines().find_map(|line| line.split_once(":memory:")) else { return 0 };
+    let at = format!("/sys/fs/cgroup/memory{}", path.1);
+    let name = format!("prowess-{}-", std::process::id());
+    std::fs::read_dir(at)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&name))
+        .count()
+}
+
+async fn a_thread_that_ends_takes_no_command_with_it() {
+    let home = Arc::new(Home::new());
+    let (send, received) = std::sync::mpsc::channel();
+    // The thread that asks for the run ends while the command runs.
+    let there = Arc::clone(&home);
+    let handle = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        send.send(handle.spawn(async move { there.says("sleep 0.3; echo lived").await })).unwrap();
+    })
+    .join()
+    .unwrap();
+    let run = received.recv().unwrap();
+    assert_eq!(run.await.unwrap(), "lived\n");
+}
