@@ -13,4 +13,5 @@ mod runs;
 mod sandbox;
 mod span;
 mod staging;
+mod whole;
 mod workspaces;
