@@ -189,7 +189,7 @@ pub struct PreparedCall(Result<Prepared, SkillError>);
 #[derive(Debug)]
 enum Prepared {
     Load(Box<PreparedLoad>),
-    Select(SkillSession, String, Chosen),
+    Select(SkillSession, String, Box<Chosen>),
     Unload(SkillSession, String),
     Answer(Answer),
 }
@@ -199,7 +199,7 @@ impl PreparedCall {
     pub fn finish(self) -> ToolReply {
         let finished = self.0.and_then(|prepared| match prepared {
             Prepared::Load(prepared) => prepared.finish(),
-            Prepared::Select(session, name, chosen) => session.finish_selection(&name, chosen),
+            Prepared::Select(session, name, chosen) => session.finish_selection(&name, *chosen),
             Prepared::Unload(session, name) => session.unload(&name),
             Prepared::Answer(answer) => Ok(answer),
         });
@@ -250,7 +250,7 @@ impl SkillSession {
             }
             Act::Select { name, mode, choice } => {
                 let chosen = self.choose(&name, mode, choice).await?;
-                Prepared::Select(self.clone(), name, chosen)
+                Prepared::Select(self.clone(), name, Box::new(chosen))
             }
             Act::Unload { name } => Prepared::Unload(self.clone(), name),
             Act::List { name } => Prepared::Answer(self.list_documents(&name).await?),
