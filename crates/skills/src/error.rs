@@ -173,6 +173,26 @@ pub enum SkillError {
         #[source]
         error: DocumentError,
     },
+    /// The permission gate did not let a command pass.
+    #[cfg(feature = "run")]
+    #[error("Cannot run a command of skill '{}'. {refusal}", safe(name))]
+    RunRefused {
+        /// Whose command.
+        name: String,
+        /// What the gate said.
+        #[source]
+        refusal: Refusal,
+    },
+    /// A command was not run.
+    #[cfg(feature = "run")]
+    #[error("Cannot run a command of skill '{}': {}", safe(name), safe(&error.to_string()))]
+    Run {
+        /// Whose command.
+        name: String,
+        /// What happened.
+        #[source]
+        error: prowess_workspace::RunError,
+    },
     /// The arguments of a tool call are not what its schema asks for.
     #[error("{tool}: the arguments are not right: {}", shown(problem))]
     Arguments {

@@ -40,7 +40,7 @@
 //!
 //! Text of a skill reaches a model only in a frame that it cannot close. There is no agent loop here, no
 //! model and no process; reading goes through [`SkillFiles`]. The feature `backend` reads skills from a
-//! `prowess_backend::Backend`.
+//! `prowess_backend::Backend`; the feature `run` hands commands of skills to a `prowess_workspace::Runner`.
 
 mod arguments;
 mod commit;
@@ -59,6 +59,8 @@ mod options;
 mod overview;
 mod refresh;
 mod render;
+#[cfg(feature = "run")]
+mod run;
 mod saved;
 mod secret;
 mod session;
@@ -88,6 +90,8 @@ pub use options::{
 };
 pub use overview::ModelView;
 pub use refresh::Refreshed;
+#[cfg(feature = "run")]
+pub use run::{MAX_SHOWN_OUTPUT, Runs};
 pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
 pub use secret::Secret;
 pub use session::{Answer, SessionBuilder, SkillSession};

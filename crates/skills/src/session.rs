@@ -35,6 +35,8 @@ pub(crate) struct Inner {
     pub(crate) files: Arc<dyn SkillFiles>,
     pub(crate) permissions: Permissions,
     pub(crate) secret: Secret,
+    #[cfg(feature = "run")]
+    pub(crate) runs: Option<crate::run::Runs>,
     pub(crate) shared: Mutex<Shared>,
     pub(crate) events: broadcast::Sender<SkillEvent>,
 }
@@ -83,9 +85,18 @@ pub struct SessionBuilder {
     permissions: Permissions,
     secret: Option<Secret>,
     saved: Option<SavedState>,
+    #[cfg(feature = "run")]
+    runs: Option<crate::run::Runs>,
 }
 
 impl SessionBuilder {
+    /// What runs commands of skills; without it none can be run.
+    #[cfg(feature = "run")]
+    pub fn runs(mut self, runs: crate::run::Runs) -> Self {
+        self.runs = Some(runs);
+        self
+    }
+
     /// How the session behaves.
     pub fn options(mut self, options: SessionOptions) -> Self {
         self.options = options;
@@ -120,7 +131,7 @@ impl SessionBuilder {
 
     /// The session. With eager discovery it looks for the resources of all skills first.
     pub async fn start(self) -> SkillSession {
-        let Self { catalog, options, files, permissions, secret, saved } = self;
+        let Self { catalog, options, files, permissions, secret, saved, .. } = self;
         let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
         state.keep_last(options.budgets.max_loaded_skills);
         let shared = Shared {
@@ -137,6 +148,8 @@ impl SessionBuilder {
             files,
             permissions,
             secret: secret.or(saved_secret).unwrap_or_else(Secret::random),
+            #[cfg(feature = "run")]
+            runs: self.runs,
             shared: Mutex::new(shared),
             events: broadcast::channel(EVENTS).0,
         }));
@@ -155,6 +168,8 @@ impl SkillSession {
             permissions: Permissions::default(),
             secret: None,
             saved: None,
+            #[cfg(feature = "run")]
+            runs: None,
         }
     }
 
@@ -211,6 +226,11 @@ impl SkillSession {
         let deltas = over
             .map(|skill| SkillDelta::Unloaded { name: skill.name.clone(), reason: UnloadReason::Expired });
         deltas.filter(|delta| self.commit(std::slice::from_ref(delta)).is_ok()).collect()
+    }
+
+    #[cfg(feature = "run")]
+    pub(crate) fn runs(&self) -> Option<&crate::run::Runs> {
+        self.0.runs.as_ref()
     }
 
     pub(crate) fn files(&self) -> &dyn SkillFiles {

@@ -34,8 +34,8 @@ pub enum Dialect {
     /// `load_skill` and `unload_skill`; the overview is in the system prompt.
     #[default]
     DeepAgents,
-    /// `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; loaded text goes into the
-    /// system message and stays for a turn.
+    /// `skill_load`, `skill_select_docs`, `skill_list_docs`, `skill_unload` and, where commands can be run,
+    /// `skill_run`; loaded text goes into the system message and stays for a turn.
     Trpc,
     /// `skill`, whose description lists what there is, and `skill_unload`.
     OpenCode,
@@ -172,10 +172,24 @@ impl Dialect {
 /// What a model wants, whatever the dialect calls it.
 #[derive(Debug)]
 enum Act {
-    Load { name: String, arguments: Option<String>, documents: Option<Choice> },
-    Unload { name: String },
-    Select { name: String, mode: SelectMode, choice: Choice },
-    List { name: String },
+    Load {
+        name: String,
+        arguments: Option<String>,
+        documents: Option<Choice>,
+    },
+    Unload {
+        name: String,
+    },
+    Select {
+        name: String,
+        mode: SelectMode,
+        choice: Choice,
+    },
+    List {
+        name: String,
+    },
+    #[cfg(feature = "run")]
+    Run(Box<prowess_workspace::RunRequest>),
 }
 
 /// A tool call of which everything is done but the change of state.
@@ -217,9 +231,16 @@ impl SkillSession {
     pub(crate) fn tools_of(&self, moment: &Moment) -> Vec<ToolSpec> {
         match self.options().dialect {
             Dialect::DeepAgents => deepagents::tools(moment),
-            Dialect::Trpc => trpc::tools(moment),
+            Dialect::Trpc => trpc::tools(moment, self.can_run()),
             Dialect::OpenCode => opencode::tools(moment),
         }
+    }
+
+    fn can_run(&self) -> bool {
+        #[cfg(feature = "run")]
+        return self.runs().is_some();
+        #[cfg(not(feature = "run"))]
+        false
     }
 
     /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong.
@@ -254,6 +275,8 @@ impl SkillSession {
             }
             Act::Unload { name } => Prepared::Unload(self.clone(), name),
             Act::List { name } => Prepared::Answer(self.list_documents(&name).await?),
+            #[cfg(feature = "run")]
+            Act::Run(request) => Prepared::Answer(self.run(*request).await?),
         })
     }
 

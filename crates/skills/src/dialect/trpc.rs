@@ -17,6 +17,11 @@ use crate::state::SkillState;
 pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
 const SELECT: &str = "skill_select_docs";
 const LIST: &str = "skill_list_docs";
+#[cfg(feature = "run")]
+const RUN: &str = "skill_run";
+#[cfg(feature = "run")]
+pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload, RUN];
+#[cfg(not(feature = "run"))]
 pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload];
 
 #[derive(Deserialize, JsonSchema)]
@@ -56,14 +61,14 @@ struct ByName {
     skill: String,
 }
 
-pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
+pub(super) fn tools(moment: &Moment, can_run: bool) -> Vec<ToolSpec> {
     let names = moment.offered_names();
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
         description: description.to_owned(),
         parameters,
     };
-    vec![
+    let mut tools = vec![
         tool(
             WORDS.load,
             "Load a skill: its instructions, and the documents you choose, are put into the system message. \
@@ -81,7 +86,20 @@ pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
             "Unload a skill that is no longer needed, with its documents.",
             schema::<ByName>("skill", &[]),
         ),
-    ]
+    ];
+    #[cfg(feature = "run")]
+    if can_run {
+        tools.push(tool(
+            RUN,
+            "Run a command of a skill in its own workspace, isolated and without network. The working directory \
+             is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
+             outputs.",
+            schema::<prowess_workspace::RunRequest>("skill", &names),
+        ));
+    }
+    #[cfg(not(feature = "run"))]
+    let _ = (&mut tools, can_run);
+    tools
 }
 
 pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
@@ -95,6 +113,8 @@ pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
             let ByName { skill: name } = parsed(tool, arguments)?;
             Act::List { name }
         }
+        #[cfg(feature = "run")]
+        RUN => Act::Run(Box::new(parsed(tool, arguments)?)),
         unload if unload == WORDS.unload => {
             let ByName { skill: name } = parsed(tool, arguments)?;
             Act::Unload { name }

@@ -16,4 +16,5 @@ mod messages;
 mod policies;
 mod properties;
 mod refresh;
+mod running;
 mod saving;

@@ -1,0 +1,157 @@
+//! Commands of skills: the gate, the sandbox, and what the model reads.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use prowess_permission::{Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule};
+use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession, ToolReply};
+use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
+use serde_json::{Value, json};
+
+use crate::library::Library;
+
+fn library() -> Library {
+    let library =
+        Library::of(&["kit", "hushed"]).file("kit/scripts/say.sh", "echo \"said $1 by $SKILL_NAME\"\n");
+    std::fs::set_permissions(library.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    library
+}
+
+/// Commands run for real, in workspaces that are gone with the second value.
+fn runs() -> (Runs, tempfile::TempDir) {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
+    let runner = Runner {
+        workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
+        artifacts: Some(Arc::new(Artifacts::in_memory())),
+        executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+    };
+    (Runs::new(runner, "one"), scratch)
+}
+
+async fn session(library: &Library, permissions: Permissions, runs: Runs) -> SkillSession {
+    let options = SessionOptions::new(Dialect::Trpc);
+    library.builder().options(options).permissions(permissions).runs(runs).start().await
+}
+
+fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
+    Permissions::unattended(Policy::new().with(Layer::User, rules))
+}
+
+async fn run(session: &SkillSession, arguments: Value) -> ToolReply {
+    session.call("skill_run", arguments).await
+}
+
+#[tokio::test]
+async fn a_command_runs_and_its_files_come_back() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let session = session(&library, allowing([Rule::new("run", "kit *", Decision::Allow)]), runs).await;
+    assert_eq!(session.tools().last().unwrap().name, "skill_run");
+    let reply = run(
+        &session,
+        json!({"skill": "kit", "command": "bash scripts/say.sh hello | tee out/said.txt", "output_files": ["out/*.txt"]}),
+    )
+    .await;
+    assert!(!reply.is_error, "{}", reply.text);
+    let report: Value = serde_json::from_str(&reply.text).unwrap();
+    assert_eq!((&report["stdout"], &report["exit_code"]), (&json!("said hello by kit\n"), &json!(0)));
+    assert_eq!(report["output_files"][0]["content"], "said hello by kit\n");
+    assert_eq!(report["sandbox"]["level"], "bwrap");
+    assert_eq!(reply.data.unwrap()["stdout"], report["stdout"]);
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_an_answer() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let session = session(&library, allowing([Rule::new("run", "*", Decision::Allow)]), runs).await;
+    let reply = run(&session, json!({"skill": "kit", "command": "echo no >&2; exit 3"})).await;
+    assert!(!reply.is_error);
+    let report: Value = serde_json::from_str(&reply.text).unwrap();
+    assert_eq!((&report["stderr"], &report["exit_code"]), (&json!("no\n"), &json!(3)));
+    let long =
+        run(&session, json!({"skill": "kit", "command": "head -c 200000 /dev/zero | tr '\\0' x"})).await;
+    assert!(long.text.len() < 20_000 && long.text.contains("bytes left out"));
+}
+
+#[tokio::test]
+async fn nothing_runs_without_permission() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let rules = [Rule::new("skill", "hushed", Decision::Deny), Rule::new("run", "kit true", Decision::Allow)];
+    let session = session(&library, allowing(rules), runs).await;
+    let said = async |arguments| run(&session, arguments).await.text;
+    assert_eq!(
+        said(json!({"skill": "kit", "command": "make"})).await,
+        "Error: Cannot run a command of skill 'kit'. Permission for run 'kit make' is needed, and nobody can be asked. \
+         To allow it, add at the end of [permission.run]: \"kit make\" = \"allow\""
+    );
+    assert_eq!(
+        said(json!({"skill": "hushed", "command": "true"})).await,
+        "Error: unknown skill 'hushed'. Available skills: kit"
+    );
+    assert!(!run(&session, json!({"skill": "kit", "command": "true"})).await.is_error);
+    // The same command in other surroundings is another act.
+    for more in [json!({"env": {"A": "b"}}), json!({"cwd": "scripts"}), json!({"stdin": "x"})] {
+        let mut arguments = json!({"skill": "kit", "command": "true"});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert!(run(&session, arguments.clone()).await.is_error, "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn files_of_the_host_are_asked_about() {
+    let library = library();
+    let (runs, scratch) = runs();
+    let file = scratch.path().join("given.txt");
+    std::fs::write(&file, "given\n").unwrap();
+    let run_rule = Rule::new("run", "kit *", Decision::Allow);
+    let arguments = json!({"skill": "kit", "command": "cat work/inputs/given.txt",
+        "inputs": [{"from": format!("host://{}", file.display())}]});
+    let closed = session(&library, allowing([run_rule.clone()]), runs.clone()).await;
+    assert!(run(&closed, arguments.clone()).await.is_error);
+    let read_rule = Rule::new("read", &format!("{}/*", scratch.path().display()), Decision::Allow);
+    let open = session(&library, allowing([run_rule, read_rule]), runs).await;
+    let reply = run(&open, arguments).await;
+    assert!(reply.text.contains("given\\n"), "{}", reply.text);
+}
+
+/// "Always" is for this command of this skill as it is.
+#[tokio::test]
+async fn always_covers_this_command_and_no_other() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let broker = Broker::in_memory();
+    let permissions = Permissions::new(Arc::clone(&broker), "one", Policy::new());
+    let session = session(&library, permissions, runs).await;
+    let command = |line: &str| json!({"skill": "kit", "command": line});
+    {
+        let mut front_end = broker.subscribe();
+        let answering = async {
+            while let Some(event) = front_end.next().await {
+                if let PermissionEvent::Asked(asked) = event {
+                    assert_eq!(asked.request.title, "run in skill 'kit': echo *");
+                    broker.reply(asked.id, Reply::Always).await.unwrap();
+                    return;
+                }
+            }
+        };
+        let (reply, ()) = tokio::join!(run(&session, command("echo *")), answering);
+        assert!(!reply.is_error, "{}", reply.text);
+    }
+    assert!(!run(&session, command("echo *")).await.is_error, "it is remembered");
+    assert!(run(&session, command("echo x; rm y")).await.is_error, "a star is a star");
+    library.write("kit/SKILL.md", "---\nname: kit\ndescription: Looks after kit.\n---\nAnother.\n");
+    session.refresh(&library.catalog()).await;
+    assert!(run(&session, command("echo *")).await.is_error, "a changed skill is asked about again");
+}
+
+#[tokio::test]
+async fn without_an_executor_nothing_can_be_run() {
+    let library = library();
+    let session = library.session_in(Dialect::Trpc).await;
+    assert!(session.tools().iter().all(|tool| tool.name != "skill_run"));
+    let reply = run(&session, json!({"skill": "kit", "command": "true"})).await;
+    assert!(reply.text.contains("executor is not configured"), "{}", reply.text);
+}
