@@ -17,20 +17,23 @@ components: linker
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy || { echo "clippy is missing: rustup component add clippy, or apt-get install rust-clippy" >&2; exit 1; }
 	@$(call install,python3)
 	@$(call install,bash)
+	@$(call install,bwrap,bubblewrap)
+	@$(call install,setpriv,util-linux)
 
 linker:
 	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }
 	@command -v cc >/dev/null || $(call install,gcc)
 
-# Installs a Debian package for the command of the same name, as root; else says what to install.
-install = command -v $(1) >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy $(1); } || { echo "$(1) is missing: apt-get install $(1)" >&2; exit 1; }
+# Installs the Debian package of a command, as root, named after it or by the second word; else says what to
+# install.
+install = command -v $(1) >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy $(or $(2),$(1)); } || { echo "$(1) is missing: apt-get install $(or $(2),$(1))" >&2; exit 1; }
 
 fmt:
 	$(CARGO) fmt --all --check
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills --locked -- -D warnings
+	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace --locked -- -D warnings
 
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
@@ -53,7 +56,7 @@ shuttle:
 
 # What is for embedding stays small.
 dependencies:
-	@for budget in prowess-catalog:20 prowess-permission:40 prowess-skills:60; do \
+	@for budget in prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60; do \
 	  crate=$${budget%:*}; most=$${budget#*:}; \
 	  count=$$($(CARGO) tree --locked -p $$crate -e normal --prefix none | sed 's/ .*//' | sort -u | wc -l); \
 	  echo "$$crate: $$count crates without features, $$most allowed"; test "$$count" -le "$$most" || exit 1; \
