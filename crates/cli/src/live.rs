@@ -38,46 +38,45 @@ impl Live {
         self.closed.notified().await;
     }
 
-    /// Shows what was held back, and says whether a screen is left in the middle of a line.
+    /// Shows what was held back, and says whether what is written to the error stream now would continue a line.
     pub(crate) fn finish(&self) -> bool {
-        let finish = |side: &Mutex<Side>, to: &mut dyn Write| {
-            let mut side = side.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(rest) = side.screen.as_mut().map(Harmless::finish) else { return false };
-            side.is_within_line |= !rest.is_empty();
-            // A screen that is gone is no reason to fail.
-            let _ = to.write_all(rest.as_bytes()).and_then(|()| to.flush());
-            side.is_within_line
-        };
-        let out = finish(&self.out, &mut io::stdout());
-        finish(&self.err, &mut io::stderr()) || out
+        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner).finish(&mut io::stdout());
+        let err = self.err.lock().unwrap_or_else(PoisonError::into_inner).finish(&mut io::stderr());
+        err || (out && io::stdout().is_terminal())
+    }
+}
+
+impl Side {
+    fn finish(&mut self, to: &mut dyn Write) -> bool {
+        let rest = self.screen.as_mut().map(Harmless::finish).unwrap_or_default();
+        self.is_within_line |= !rest.is_empty();
+        // A screen that is gone is no reason to fail.
+        let _ = to.write_all(rest.as_bytes()).and_then(|()| to.flush());
+        self.is_within_line
+    }
+
+    fn write(&mut self, to: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
+        let harmless = self.screen.as_mut().map(|screen| screen.push(bytes).into_bytes());
+        let bytes = harmless.as_deref().unwrap_or(bytes);
+        if let Some(last) = bytes.last() {
+            self.is_within_line = *last != b'\n';
+        }
+        to.write_all(bytes)?;
+        to.flush()
     }
 }
 
 impl OutputSink for Live {
     fn piece(&self, stream: Stream, bytes: &[u8]) {
-        let written = match stream {
-            Stream::Stdout => write(&self.out, &mut io::stdout(), bytes),
-            Stream::Stderr => write(&self.err, &mut io::stderr(), bytes),
+        let (side, to): (_, &mut dyn Write) = match stream {
+            Stream::Stdout => (&self.out, &mut io::stdout()),
+            Stream::Stderr => (&self.err, &mut io::stderr()),
         };
+        let written = side.lock().unwrap_or_else(PoisonError::into_inner).write(to, bytes);
         if written.is_err() {
             self.closed.notify_one();
         }
     }
-}
-
-fn write(side: &Mutex<Side>, to: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
-    let mut side = side.lock().unwrap_or_else(PoisonError::into_inner);
-    match &mut side.screen {
-        None => to.write_all(bytes)?,
-        Some(screen) => {
-            let text = screen.push(bytes);
-            to.write_all(text.as_bytes())?;
-            if let Some(last) = text.chars().last() {
-                side.is_within_line = last != '\n';
-            }
-        }
-    }
-    to.flush()
 }
 
 /// Makes text that comes in pieces harmless for a screen.

@@ -1,7 +1,7 @@
 //! `prowess run SKILL -- COMMAND`
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -25,6 +25,8 @@ use crate::terminal::{Style, Terminal, shown, size, styled};
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The most that a command can be given to read.
 const MAX_STDIN: u64 = 64 << 20;
+/// Which files are results when nobody says.
+const DEFAULT_OUT: &str = "out/**";
 /// What a shell says of a program that was ended by a closed pipe.
 const BROKEN_PIPE: u8 = 141;
 
@@ -48,8 +50,8 @@ pub(crate) struct Options {
     /// A file or directory for the command, at work/inputs/ or TO in its workspace: a path, or artifact://NAME[@VERSION], skill://NAME/PATH, workspace://PATH; can be repeated
     #[arg(long, value_name = "FROM[=TO]")]
     input: Vec<String>,
-    /// Which files of the workspace are results; can be repeated
-    #[arg(long, value_name = "GLOB", default_value = "out/**")]
+    /// Which files of the workspace are results; can be repeated [default: out/**]
+    #[arg(long, value_name = "GLOB")]
     out: Vec<String>,
     /// Save the results as artifacts
     #[arg(long)]
@@ -131,20 +133,24 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
     });
     let Some(report) = report else { return Ok(Outcome::Code(BROKEN_PIPE)) };
-    let report = report.map_err(|error| anyhow!("nothing ran: {error}"))?;
-
-    let mut notes = report.warnings.clone();
+    let mut report = report.map_err(|error| anyhow!("nothing ran: {error}"))?;
+    if options.out.is_empty() {
+        // Nobody said that there would be one.
+        report.warnings.retain(|warning| *warning != format!("`{DEFAULT_OUT}` matched no file"));
+    }
     let copied = match &options.to {
-        Some(directory) => copy_out(&report, directory, &mut notes),
+        Some(directory) => copy_out(&mut report, directory),
         None => Vec::new(),
     };
     if options.json {
         terminal.json(&report)?;
     } else {
-        if live.finish() {
-            writeln!(anstream::stderr())?;
+        let is_within_line = live.finish();
+        let mut err = terminal.errors();
+        if is_within_line {
+            writeln!(err)?;
         }
-        summarize(&report, &copied, &notes, workspace.path())?;
+        summarize(&report, &copied, workspace.path(), &mut err)?;
     }
     Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
 }
@@ -161,6 +167,9 @@ impl Options {
         request.env = BTreeMap::from_iter(self.env.iter().cloned());
         request.stdin = self.stdin.as_deref().map(stdin).transpose()?;
         request.output_files.clone_from(&self.out);
+        if self.out.is_empty() {
+            request.output_files.push(DEFAULT_OUT.to_owned());
+        }
         request.save_as_artifacts = self.save;
         request.timeout = self.timeout;
         Ok((request, host))
@@ -276,7 +285,7 @@ pub(crate) fn level_name(level: Level) -> &'static str {
 }
 
 /// Copies results that are text and whole; says of the others why not.
-fn copy_out(report: &RunReport, directory: &Path, notes: &mut Vec<String>) -> Vec<PathBuf> {
+fn copy_out(report: &mut RunReport, directory: &Path) -> Vec<PathBuf> {
     let mut copied = Vec::new();
     for file in &report.output_files {
         let outcome = match &file.content {
@@ -286,7 +295,7 @@ fn copy_out(report: &RunReport, directory: &Path, notes: &mut Vec<String>) -> Ve
         };
         match outcome {
             Ok(path) => copied.push(path),
-            Err(reason) => notes.push(format!("`{}` was not copied: {reason}", file.name)),
+            Err(reason) => report.warnings.push(format!("`{}` was not copied: {reason}", file.name)),
         }
     }
     copied
@@ -306,11 +315,10 @@ fn copy_one(directory: &Path, name: &str, content: &str) -> std::io::Result<Path
 }
 
 /// What became of it, for a person.
-fn summarize(report: &RunReport, copied: &[PathBuf], notes: &[String], workspace: &Path) -> Result<()> {
-    let mut err = anstream::stderr().lock();
+fn summarize(report: &RunReport, copied: &[PathBuf], workspace: &Path, err: &mut impl Write) -> Result<()> {
     let seconds = report.duration_ms as f64 / 1000.0;
     let (end, style) = match report.exit_code {
-        _ if report.timed_out => (format!("stopped, its time was over, after {seconds:.2} s"), Style::Bad),
+        _ if report.timed_out => (format!("stopped after {seconds:.2} s: its time was over"), Style::Bad),
         0 => (format!("exit 0 after {seconds:.2} s"), Style::Good),
         137 => (format!("killed after {seconds:.2} s"), Style::Bad),
         code => (format!("exit {code} after {seconds:.2} s"), Style::Bad),
@@ -324,7 +332,7 @@ fn summarize(report: &RunReport, copied: &[PathBuf], notes: &[String], workspace
     }
     for file in &report.output_files {
         let cut = if file.truncated { ", truncated" } else { "" };
-        line("file", &format!("{}  {}, {}{cut}", file.name, size(file.size_bytes), file.mime_type))?;
+        line("file", &format!("{} ({}, {}{cut})", file.name, size(file.size_bytes), file.mime_type))?;
     }
     for saved in &report.artifact_files {
         line("saved", &format!("{}@{}", saved.name, saved.version))?;
@@ -335,8 +343,8 @@ fn summarize(report: &RunReport, copied: &[PathBuf], notes: &[String], workspace
     if !report.output_files.is_empty() {
         line("workspace", &workspace.display().to_string())?;
     }
-    for note in notes {
-        line("warning", note)?;
+    for warning in &report.warnings {
+        line("warning", warning)?;
     }
     Ok(())
 }
