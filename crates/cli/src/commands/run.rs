@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
+use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,8 +12,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::{Catalog, SkillEntry, Trust};
 use prowess_workspace::{
-    ArtifactStore, Executor, HostPaths, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport,
-    RunRequest, Runner, StageSource,
+    ArtifactStore, Executor, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport, RunRequest,
+    Runner, StageSource,
 };
 
 use crate::commands::Outcome;
@@ -32,21 +33,23 @@ const BROKEN_PIPE: u8 = 141;
 
 const AFTER_HELP: &str = "\
 The command runs in the skill's directory, without network, and sees nothing of this machine but the system's \
-programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). One \
-word after -- is a line for the shell; several are a program and its arguments. Without --stdin there is nothing to \
-read. Workspaces that were not used for 30 days are removed.
+programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
+--stdin there is nothing to read. Workspaces that were not used for 30 days are removed.
 
 Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran
 
 Examples:
-  prowess run csv-report -- 'python3 scripts/csv_profile.py assets/orders.csv -o out/report.md'
-  prowess run csv-report --input sales.csv --to . -- python3 scripts/csv_profile.py inputs/sales.csv -o out/report.md";
+  prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
+  prowess run csv-report --input sales.csv -- python3 scripts/csv_profile.py inputs/sales.csv";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// The skill's name
     skill: String,
+    /// What to run: a line for the shell, or a program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
     /// A file or directory for the command, at work/inputs/ or TO in its workspace: a path, or artifact://NAME[@VERSION], skill://NAME/PATH, workspace://PATH; can be repeated
     #[arg(long, value_name = "FROM[=TO]")]
     input: Vec<String>,
@@ -84,9 +87,6 @@ pub(crate) struct Options {
     kept: Kept,
     #[command(flatten)]
     places: Places,
-    /// What to run
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             shown(entry.skill.location.directory())
         );
     }
-    let (request, host) = options.request()?;
+    let request = options.request()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
         writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
@@ -117,6 +117,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
     let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
+    // The person who runs this named the files.
+    let host = |_: &Path| true;
     let sources = |name: &str| source(&skills.catalog, name);
     let live = Live::new();
     let mut context = RunContext::new(&sources);
@@ -156,13 +158,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 impl Options {
-    /// What is asked for, and the files of this machine that may come in: those that were named.
-    fn request(&self) -> Result<(RunRequest, HostPaths)> {
+    fn request(&self) -> Result<RunRequest> {
         let mut request = RunRequest::new(&self.skill, line(&self.command));
-        let mut host = HostPaths::default();
-        for given in &self.input {
-            request.inputs.push(input(given, &mut host)?);
-        }
+        request.inputs = self.input.iter().map(|given| input(given)).collect::<Result<_>>()?;
         request.cwd.clone_from(&self.cwd);
         request.env = BTreeMap::from_iter(self.env.iter().cloned());
         request.stdin = self.stdin.as_deref().map(stdin).transpose()?;
@@ -172,7 +170,7 @@ impl Options {
         }
         request.save_as_artifacts = self.save;
         request.timeout = self.timeout;
-        Ok((request, host))
+        Ok(request)
     }
 }
 
@@ -211,34 +209,39 @@ fn line(words: &[String]) -> String {
 }
 
 /// `FROM` or `FROM=TO`; a file whose name has a `=` counts as itself.
-fn input(given: &str, host: &mut HostPaths) -> Result<RunInput> {
+fn input(given: &str) -> Result<RunInput> {
     let (from, to) = match given.rsplit_once('=') {
         Some((from, to)) if !Path::new(given).exists() => (from, Some(to)),
         _ => (given, None),
     };
     let mut input = RunInput::copy(from);
     input.to = to.filter(|to| !to.is_empty()).map(ToOwned::to_owned);
-    let path = match from.split_once("://") {
-        None => PathBuf::from(from),
-        Some(("host", path)) => Path::new("/").join(path.trim_start_matches('/')),
-        Some(_) => return Ok(input),
-    };
-    let missing = || format!("the input {} cannot be read", shown(from));
-    let real = path.canonicalize().with_context(missing)?;
-    // With the name that was given, and no `..` on the way.
-    let named = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            parent.canonicalize().with_context(missing)?.join(name)
-        }
-        _ => real.clone(),
-    };
-    let text = named
-        .to_str()
-        .with_context(|| format!("the input {} has a name that is no text: rename it", shown(from)))?;
-    input.from = format!("host://{text}");
-    host.0.extend([named, real]);
+    if !from.contains("://") {
+        let path =
+            named(Path::new(from)).with_context(|| format!("the input {} cannot be read", shown(from)))?;
+        let path = path.to_str().map(|path| format!("host://{path}"));
+        input.from =
+            path.with_context(|| format!("the place of {} has a name that is no text", shown(from)))?;
+    }
     Ok(input)
+}
+
+/// The absolute path of what has this name, without a `..`, and still with the last name that was given.
+fn named(path: &Path) -> std::io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    std::fs::metadata(&path)?;
+    match (path.parent(), path.file_name()) {
+        _ if !path.components().any(|part| part == Component::ParentDir) => Ok(path),
+        (Some(parent), Some(name)) => Ok(place(parent)?.join(name)),
+        _ => place(&path),
+    }
+}
+
+/// Where a path leads, as the system says it.
+fn place(path: &Path) -> std::io::Result<PathBuf> {
+    use rustix::fs::{Mode, OFlags, open};
+    let found = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }
 
 fn stdin(from: &str) -> Result<String> {
