@@ -113,8 +113,7 @@ fn examine(kept: &Kept) -> Result<Report> {
     };
     let is_root = rustix::process::geteuid().is_root();
     let sandbox = sandbox.ok();
-    let no_group =
-        |sandbox: &Sandbox| sandbox.missing.iter().any(|missing| missing.contains("control group"));
+    let no_group = |sandbox: &Sandbox| sandbox.missing.iter().any(|missing| is_about_groups(missing));
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
         can_run: problems.is_empty(),
@@ -181,7 +180,8 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         "sandbox",
         &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),
     )?;
-    for missing in report.sandbox.iter().flat_map(|sandbox| &sandbox.missing) {
+    let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
+    for missing in missing.filter(|missing| !is_about_groups(missing)) {
         line("missing", missing)?;
     }
     line("bubblewrap", &told(&report.bubblewrap))?;
@@ -230,6 +230,11 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         ),
     )?;
     Ok(())
+}
+
+/// Whether what is missing is the limit on memory, which has a line of its own.
+fn is_about_groups(missing: &str) -> bool {
+    missing.contains("control group")
 }
 
 fn described(level: Level) -> String {

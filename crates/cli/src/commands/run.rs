@@ -23,7 +23,7 @@ use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
 
 /// Workspaces that nobody used for so long are removed.
-const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The most that a command can be given to read.
 const MAX_STDIN: u64 = 64 << 20;
 /// Which files are results when nobody says.
@@ -34,7 +34,7 @@ const BROKEN_PIPE: u8 = 141;
 const AFTER_HELP: &str = "\
 The command runs in the skill's directory, without network, and sees nothing of this machine but the system's \
 programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
---stdin there is nothing to read. Workspaces that were not used for 30 days are removed.
+--stdin there is nothing to read. Workspaces that were not used for a week are removed.
 
 Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran
 
