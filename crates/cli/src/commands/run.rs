@@ -31,6 +31,9 @@ const DEFAULT_OUT: &str = "out/**";
 /// What a shell says of a program that was ended by a closed pipe.
 const BROKEN_PIPE: u8 = 141;
 
+const INPUT_HELP: &str = "\
+A file or directory for the command, at work/inputs/ or TO in its workspace: a path, artifact://NAME[@VERSION], \
+skill://NAME/PATH or workspace://PATH; can be repeated";
 const AFTER_HELP: &str = "\
 The command runs in the skill's directory, without network, and sees nothing of this machine but the system's \
 programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
@@ -50,8 +53,7 @@ pub(crate) struct Options {
     /// What to run: a line for the shell, or a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// A file or directory for the command, at work/inputs/ or TO in its workspace: a path, or artifact://NAME[@VERSION], skill://NAME/PATH, workspace://PATH; can be repeated
-    #[arg(long, value_name = "FROM[=TO]")]
+    #[arg(long, value_name = "FROM[=TO]", help = INPUT_HELP)]
     input: Vec<String>,
     /// Which files of the workspace are results; can be repeated [default: out/**]
     #[arg(long, value_name = "GLOB")]

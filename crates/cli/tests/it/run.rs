@@ -137,6 +137,26 @@ fn a_project_s_skill_runs_when_it_is_trusted() {
 }
 
 #[test]
+fn a_skill_s_own_shell_is_used_or_named() {
+    let world = reachable();
+    for shell in ["sh", "/bin/bash", "no-such-shell"] {
+        let name = format!("in-{}", shell.replace('/', "-").trim_matches('-'));
+        let text =
+            format!("---\nname: {name}\ndescription: Uses a shell. Use for tests.\nshell: {shell}\n---\n");
+        world.file(&format!("home/.prowess/skills/{name}/SKILL.md"), &text);
+        let output = world.output(&["run", &name, "--", "echo ${BASH_VERSION:+bash}"]);
+        match shell {
+            "sh" => assert_eq!(stdout(&output), "\n"),
+            "/bin/bash" => assert_eq!(stdout(&output), "bash\n"),
+            _ => {
+                assert_eq!(output.status.code(), Some(125));
+                assert!(stderr(&output).contains("`no-such-shell`"), "{}", stderr(&output));
+            }
+        }
+    }
+}
+
+#[test]
 fn json_is_the_report_alone() {
     let world = reachable();
     let output = run(&world, &["--json"], &["echo out; echo err >&2; echo text > out/a.txt; exit 3"]);
