@@ -34,7 +34,15 @@ title "Load one as a model does, and unload it" "session --only --root skills -c
   awk '/^> /{shown = 0} shown < 9 {print} shown == 9 {print "…"} {shown++}'
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'chmod -R u+w "$scratch" && rm -rf "$scratch"' EXIT # a staged skill is read-only
+chmod 711 "$scratch"
+if "$prowess" doctor --workspace "$scratch/kept" >/dev/null 2>&1; then
+  step "Run one, isolated" "run csv-report --only --root skills --workspace $scratch/kept --save -- python3 scripts/csv_profile.py assets/orders.csv -o out/report.md"
+  step "Keep what it made" "artifacts list --workspace $scratch/kept"
+else
+  title "See why none can run here" "doctor"
+  "$prowess" doctor --workspace "$scratch/kept" || true
+fi
 step "Make a skill of your own" "new tide-tables --in $scratch"
 step "Which is valid from the start" "check $scratch/tide-tables"
 printf -- '---\nname: Tide_Tables\ndescription: Looks up tides. Use when: a boat leaves.\nallowed-tools: Read, Bash(git:*)\n---\nLook it up.\n' >"$scratch/tide-tables/SKILL.md"

@@ -1,13 +1,15 @@
-//! `prowess`: finds, checks and shows Agent Skills.
+//! `prowess`: finds, checks, shows and runs Agent Skills.
 
 #![allow(clippy::doc_markdown, reason = "doc comments on arguments are help texts, which have no markup")]
 
 mod check;
 mod commands;
+mod live;
 mod options;
 mod progress;
 mod session;
 mod skills;
+mod state;
 mod terminal;
 
 use std::io::{self, Write as _};
@@ -20,6 +22,11 @@ use crate::commands::Outcome;
 use crate::options::Cli;
 use crate::terminal::Terminal;
 
+/// The exit code of a command that could not do its work.
+const MISUSE: u8 = 2;
+/// The same for `run`, where other codes are those of what ran.
+const NOTHING_RAN: u8 = 125;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -28,6 +35,7 @@ fn main() -> ExitCode {
     let mut terminal = Terminal::new(cli.color);
     init_log(cli.verbose, &terminal);
     let is_check = matches!(cli.command, options::Command::Check(_));
+    let misuse = if matches!(cli.command, options::Command::Run(_)) { NOTHING_RAN } else { MISUSE };
     let result = commands::run(cli.command, &mut terminal).and_then(|outcome| {
         terminal.flush()?;
         Ok(outcome)
@@ -35,13 +43,14 @@ fn main() -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::FAILURE,
+        Ok(Outcome::Code(code)) => ExitCode::from(code),
         // Nobody heard what a check would have found in the end: that is not success.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
             // Nothing can be done about an error stream that is closed.
             let _ =
                 writeln!(anstream::stderr(), "prowess: {}", prowess_catalog::one_line(&format!("{error:#}")));
-            ExitCode::from(2)
+            ExitCode::from(misuse)
         }
     }
 }
@@ -61,7 +70,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
-        return ExitCode::from(2);
+        return ExitCode::from(MISUSE);
     }
     let text = error.render().to_string();
     let told: Vec<&str> = text
@@ -73,9 +82,10 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let told = told.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ");
     let command = Cli::command();
     let given = std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some());
+    let code = if given.as_deref() == Some("run") { NOTHING_RAN } else { MISUSE };
     let help = given.map_or_else(String::new, |name| format!("{name} "));
     let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess {help}--help` shows what there is");
-    ExitCode::from(2)
+    ExitCode::from(code)
 }
 
 fn init_log(verbose: u8, terminal: &Terminal) {

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{check, completions, info, list, new, package, prompt, search, session};
+use crate::commands::{
+    artifacts, check, completions, doctor, info, list, new, package, prompt, run, search, session,
+};
 
-/// Finds, checks and shows Agent Skills.
+/// Finds, checks, shows and runs Agent Skills.
 #[derive(Debug, Parser)]
 #[command(
     name = "prowess",
@@ -50,6 +52,12 @@ pub(crate) enum Command {
     Search(search::Options),
     /// Try a session by hand: see what a model would see at each step
     Session(session::Options),
+    /// Run a command of a skill, isolated
+    Run(run::Options),
+    /// Show what runs have saved, or get it out
+    Artifacts(artifacts::Options),
+    /// Say whether and how well isolated skills can run here
+    Doctor(doctor::Options),
     /// Pack a skill into a .skill archive
     Package(package::Options),
     /// Print a script that completes commands in a shell

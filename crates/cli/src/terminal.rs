@@ -46,6 +46,12 @@ impl Terminal {
         self.is_styled() && io::stderr().is_terminal()
     }
 
+    /// The error stream, with styles where they are wanted.
+    pub(crate) fn errors(&self) -> AutoStream<io::Stderr> {
+        let choice = if self.errors_are_styled() { ColorChoice::AlwaysAnsi } else { ColorChoice::Never };
+        AutoStream::new(io::stderr(), choice)
+    }
+
     /// The columns to draw in.
     pub(crate) fn width(&self) -> usize {
         self.width.unwrap_or(120)
@@ -245,7 +251,8 @@ pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
     }
 }
 
@@ -320,6 +327,9 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        assert_eq!([size(5), size(2048), size(3_500_000)], ["5 B", "2.0 KiB", "3.3 MiB"]);
+        assert_eq!(
+            [size(5), size(2048), size(3_500_000), size(1 << 30)],
+            ["5 B", "2.0 KiB", "3.3 MiB", "1.0 GiB"]
+        );
     }
 }

@@ -1,12 +1,15 @@
 //! One file a command: what it takes, and what it does.
 
+pub(crate) mod artifacts;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod package;
 pub(crate) mod prompt;
+pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod session;
 
@@ -20,8 +23,10 @@ use crate::terminal::Terminal;
 pub(crate) enum Outcome {
     /// All is well.
     Done,
-    /// It found something wrong with the skills, or a script ended with an error.
+    /// It found something wrong with the skills or the machine, or a script ended with an error.
     Findings,
+    /// Something ran, and ended with this code.
+    Code(u8),
 }
 
 pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> {
@@ -33,6 +38,9 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> 
         Command::Prompt(options) => prompt::run(&options, terminal),
         Command::Search(options) => search::run(&options, terminal),
         Command::Session(options) => session::run(&options, terminal),
+        Command::Run(options) => run::run(&options, terminal),
+        Command::Artifacts(options) => artifacts::run(&options, terminal),
+        Command::Doctor(options) => doctor::run(&options, terminal),
         Command::Package(options) => package::run(&options, terminal),
         Command::Completions(options) => completions::run(&options, terminal),
     }

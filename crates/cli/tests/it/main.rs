@@ -5,6 +5,7 @@
 mod authoring;
 mod checking;
 mod mistakes;
+mod run;
 mod session;
 mod showing;
 mod world;

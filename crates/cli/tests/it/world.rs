@@ -95,6 +95,16 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        // Skills in workspaces are read-only, which only root can remove as they are.
+        let state = self.path("home/.local/state");
+        if state.is_dir() {
+            let _ = Command::new("chmod").args(["-R", "u+w"]).arg(state).status();
+        }
+    }
+}
+
 /// The skills that come with the project.
 pub(crate) fn examples() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/skills").to_string_lossy().into_owned()

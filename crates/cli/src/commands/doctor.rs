@@ -1,0 +1,256 @@
+//! `prowess doctor`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use prowess_workspace::{Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT, Sandbox};
+use serde::Serialize;
+
+use crate::commands::Outcome;
+use crate::commands::run::level_name;
+use crate::state::Kept;
+use crate::terminal::{Style, Terminal, shown, size, styled};
+
+const AFTER_HELP: &str =
+    "Exit codes: 0 skills can run, 1 nothing can run until something is mended, 2 misuse";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    kept: Kept,
+}
+
+#[derive(Serialize)]
+struct Report {
+    version: &'static str,
+    can_run: bool,
+    /// What to mend before anything can run.
+    problems: Vec<String>,
+    sandbox: Option<Sandbox>,
+    bubblewrap: Program,
+    /// Gives up root; other users do not need it.
+    setpriv: Option<Program>,
+    /// Whether the memory of a whole command is limited by a control group.
+    memory_cgroup: bool,
+    workspaces: Directory,
+    artifacts: Directory,
+    limits: LimitsReport,
+}
+
+#[derive(Serialize)]
+struct Program {
+    path: Option<PathBuf>,
+    version: Option<String>,
+    package: &'static str,
+}
+
+#[derive(Serialize)]
+struct Directory {
+    path: Option<PathBuf>,
+    writable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LimitsReport {
+    timeout_seconds: u64,
+    max_timeout_seconds: u64,
+    memory_bytes: u64,
+    processes: u64,
+    open_files: u64,
+    file_bytes: u64,
+    workspace_bytes: u64,
+    workspace_files: u64,
+    temporary_bytes: u64,
+    output_kept_bytes: u64,
+    output_bytes: u64,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let report = examine(&options.kept)?;
+    if options.json {
+        terminal.json(&report)?;
+    } else {
+        print(&report, terminal)?;
+    }
+    Ok(if report.can_run { Outcome::Done } else { Outcome::Findings })
+}
+
+fn examine(kept: &Kept) -> Result<Report> {
+    let mut problems = Vec::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("the sandbox cannot be tried")?;
+    // What there is, however weak; then whether that is enough.
+    let mut anything = LocalOptions::default();
+    anything.least = Level::None;
+    let sandbox = runtime.block_on(LocalExecutor::new(anything).probe());
+    if let Err(error) = runtime.block_on(LocalExecutor::new(LocalOptions::default()).probe()) {
+        problems.push(error.to_string());
+    }
+    let workspaces = match kept.workspaces() {
+        Ok(place) => {
+            Directory { writable: is_writable(&place.path), path: Some(place.path), note: place.moved }
+        }
+        Err(error) => {
+            problems.push(format!("{error:#}"));
+            Directory { path: None, writable: false, note: None }
+        }
+    };
+    if let (Some(path), false) = (&workspaces.path, workspaces.writable) {
+        problems.push(format!("{} cannot be written; give another --workspace DIR", path.display()));
+    }
+    let artifacts = match kept.artifacts().and_then(|_| kept.artifacts_path()) {
+        Ok(path) => Directory { writable: is_writable(&path), path: Some(path), note: None },
+        Err(error) => Directory { path: None, writable: false, note: Some(format!("{error:#}")) },
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    let sandbox = sandbox.ok();
+    let no_group = |sandbox: &Sandbox| sandbox.missing.iter().any(|missing| is_about_groups(missing));
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION"),
+        can_run: problems.is_empty(),
+        problems,
+        bubblewrap: program("bwrap", "bubblewrap"),
+        setpriv: is_root.then(|| program("setpriv", "util-linux")),
+        memory_cgroup: sandbox.as_ref().is_some_and(|sandbox| !no_group(sandbox)),
+        sandbox,
+        workspaces,
+        artifacts,
+        limits: limits(&Limits::default()),
+    })
+}
+
+fn limits(limits: &Limits) -> LimitsReport {
+    LimitsReport {
+        timeout_seconds: limits.timeout.as_secs(),
+        max_timeout_seconds: MAX_TIMEOUT.as_secs(),
+        memory_bytes: limits.memory,
+        processes: limits.processes,
+        open_files: limits.open_files,
+        file_bytes: limits.file_size,
+        workspace_bytes: limits.workspace_bytes,
+        workspace_files: limits.workspace_entries,
+        temporary_bytes: limits.temporary_bytes,
+        output_kept_bytes: limits.output_kept as u64,
+        output_bytes: limits.output_total,
+    }
+}
+
+fn is_writable(path: &std::path::Path) -> bool {
+    tempfile::tempfile_in(path).is_ok()
+}
+
+/// The program as the executor finds it: at an absolute entry of PATH.
+fn program(name: &str, package: &'static str) -> Program {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&places)
+        .filter(|place| place.is_absolute())
+        .map(|place| place.join(name))
+        .find(|path| path.is_file());
+    let said = path.as_ref().and_then(|path| {
+        let output = Command::new(path).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
+        String::from_utf8(output.ok()?.stdout).ok()
+    });
+    let version = said.and_then(|said| said.lines().next()?.split(' ').next_back().map(shown));
+    Program { path, version, package }
+}
+
+fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
+    let verdict = if report.can_run {
+        styled("Skills can run here.", Style::Good)
+    } else {
+        styled("Nothing can run here yet.", Style::Bad)
+    };
+    writeln!(terminal, "{verdict}\n")?;
+    let mut line = |label: &str, text: &str| {
+        writeln!(terminal, "  {} {}", styled(format!("{label:<12}"), Style::Faint), shown(text))
+    };
+    for problem in &report.problems {
+        line("to mend", problem)?;
+    }
+    line(
+        "sandbox",
+        &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),
+    )?;
+    let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
+    for missing in missing.filter(|missing| !is_about_groups(missing)) {
+        line("missing", missing)?;
+    }
+    line("bubblewrap", &told(&report.bubblewrap))?;
+    if let Some(setpriv) = &report.setpriv {
+        line("setpriv", &format!("{}; root is given up with it", told(setpriv)))?;
+    }
+    let group = "a control group limits the memory of each command";
+    line(
+        "memory",
+        if report.memory_cgroup {
+            group
+        } else {
+            "no control group: limited for each process, and by looking"
+        },
+    )?;
+    for (label, directory) in [("workspaces", &report.workspaces), ("artifacts", &report.artifacts)] {
+        let place = directory.path.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());
+        let state = if directory.writable { "writable" } else { "not writable" };
+        line(label, &format!("{place} ({state})"))?;
+        if let Some(note) = &directory.note {
+            line("", note)?;
+        }
+    }
+    let limits = &report.limits;
+    line(
+        "limits",
+        &format!(
+            "{} s (--timeout up to {} s), {} of memory, {} processes, {} open files",
+            limits.timeout_seconds,
+            limits.max_timeout_seconds,
+            size(limits.memory_bytes),
+            limits.processes,
+            limits.open_files
+        ),
+    )?;
+    line(
+        "",
+        &format!(
+            "{} a file, {} and {} files a workspace, {} in /tmp, {} of output kept, killed at {}",
+            size(limits.file_bytes),
+            size(limits.workspace_bytes),
+            limits.workspace_files,
+            size(limits.temporary_bytes),
+            size(limits.output_kept_bytes),
+            size(limits.output_bytes)
+        ),
+    )?;
+    Ok(())
+}
+
+/// Whether what is missing is the limit on memory, which has a line of its own.
+fn is_about_groups(missing: &str) -> bool {
+    missing.contains("control group")
+}
+
+fn described(level: Level) -> String {
+    let what = match level {
+        Level::Bwrap => "namespaces, a filter of system calls, no network, a read-only system",
+        Level::BwrapNoproc => "the same as bwrap, but commands have no /proc",
+        Level::Landlock => "rules for files and a filter of system calls, no namespaces",
+        _ => "limits only: commands see all that this user sees",
+    };
+    format!("{}: {what}", level_name(level))
+}
+
+fn told(program: &Program) -> String {
+    match (&program.path, &program.version) {
+        (Some(path), Some(version)) => format!("{version} at {}", path.display()),
+        (Some(path), None) => path.display().to_string(),
+        (None, _) => format!("not found: install the Debian package {}", program.package),
+    }
+}

@@ -1,0 +1,383 @@
+//! `prowess run SKILL -- COMMAND`
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write};
+use std::os::fd::AsRawFd as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use prowess_catalog::{Catalog, SkillEntry, Trust};
+use prowess_workspace::{
+    ArtifactStore, Executor, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport, RunRequest,
+    Runner, StageSource,
+};
+
+use crate::commands::Outcome;
+use crate::live::Live;
+use crate::options::Places;
+use crate::state::Kept;
+use crate::terminal::{Style, Terminal, shown, size, styled};
+
+/// Workspaces that nobody used for so long are removed.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The most that a command can be given to read.
+const MAX_STDIN: u64 = 64 << 20;
+/// Which files are results when nobody says.
+const DEFAULT_OUT: &str = "out/**";
+/// What a shell says of a program that was ended by a closed pipe.
+const BROKEN_PIPE: u8 = 141;
+
+const INPUT_HELP: &str = "\
+A file or directory for the command, at work/inputs/ or TO in its workspace: a path, artifact://NAME[@VERSION], \
+skill://NAME/PATH or workspace://PATH; can be repeated";
+const AFTER_HELP: &str = "\
+The command runs in the skill's directory, without network, and sees nothing of this machine but the system's \
+programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
+--stdin there is nothing to read. Workspaces that were not used for a week are removed.
+
+Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran
+
+Examples:
+  prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
+  prowess run csv-report --input sales.csv -- python3 scripts/csv_profile.py inputs/sales.csv";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The skill's name
+    skill: String,
+    /// What to run: a line for the shell, or a program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    #[arg(long, value_name = "FROM[=TO]", help = INPUT_HELP)]
+    input: Vec<String>,
+    /// Which files of the workspace are results; can be repeated [default: out/**]
+    #[arg(long, value_name = "GLOB")]
+    out: Vec<String>,
+    /// Save the results as artifacts
+    #[arg(long)]
+    save: bool,
+    /// Copy the results that are text to this directory
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Where in the skill to run, or below $OUTPUT_DIR or $WORK_DIR
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// A variable for the command; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// What the command reads from its standard input: a text file, or - for our own
+    #[arg(long, value_name = "FILE")]
+    stdin: Option<String>,
+    /// How long it may run, from 1 to 600 [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: Option<u64>,
+    /// The weakest isolation that is enough; the strongest that works here is taken
+    #[arg(long, value_name = "LEVEL", default_value = "bwrap", value_parser = level())]
+    sandbox: Level,
+    /// Work in the workspace of this name, with what earlier runs left there; else in a new one
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Print a report as JSON, and no output while it runs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    kept: Kept,
+    #[command(flatten)]
+    places: Places,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let skills = options.places.discover()?;
+    let entry = skills.find(&options.skill)?;
+    if entry.root.trust == Trust::Untrusted {
+        bail!(
+            "`{}` belongs to this project, which is not trusted: read {}, then add --trust-project",
+            shown(entry.skill.name.as_str()),
+            shown(entry.skill.location.directory())
+        );
+    }
+    let request = options.request()?;
+    let place = options.kept.workspaces()?;
+    if let Some(moved) = &place.moved {
+        writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
+    }
+    // What cannot be removed is not this run's trouble.
+    let _ = place.workspaces.cleanup(KEPT_FOR);
+    let needs_artifacts =
+        options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
+    let artifacts = needs_artifacts.then(|| options.kept.artifacts()).transpose()?;
+    let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
+    let mut local = LocalOptions::default();
+    local.least = options.sandbox;
+    let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(local));
+
+    let session = options.session.clone().unwrap_or_else(unnamed);
+    let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
+    let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
+    // The person who runs this named the files.
+    let host = |_: &Path| true;
+    let sources = |name: &str| source(&skills.catalog, name);
+    let live = Live::new();
+    let mut context = RunContext::new(&sources);
+    context.host = &host;
+    if !options.json {
+        context.output = &live;
+    }
+    context.shell = shell(&entry)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let report = runtime.context("the run cannot be started")?.block_on(async {
+        tokio::select! {
+            report = runner.run(&session, request, context) => Some(report),
+            () = live.closed() => None,
+        }
+    });
+    let Some(report) = report else { return Ok(Outcome::Code(BROKEN_PIPE)) };
+    let mut report = report.map_err(|error| anyhow!("nothing ran: {error}"))?;
+    if options.out.is_empty() {
+        // Nobody said that there would be one.
+        report.warnings.retain(|warning| *warning != format!("`{DEFAULT_OUT}` matched no file"));
+    }
+    let copied = match &options.to {
+        Some(directory) => copy_out(&mut report, directory),
+        None => Vec::new(),
+    };
+    if options.json {
+        terminal.json(&report)?;
+    } else {
+        let is_within_line = live.finish();
+        let mut err = terminal.errors();
+        if is_within_line {
+            writeln!(err)?;
+        }
+        summarize(&report, &copied, workspace.path(), &mut err)?;
+    }
+    Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
+}
+
+impl Options {
+    fn request(&self) -> Result<RunRequest> {
+        let mut request = RunRequest::new(&self.skill, line(&self.command));
+        request.inputs = self.input.iter().map(|given| input(given)).collect::<Result<_>>()?;
+        request.cwd.clone_from(&self.cwd);
+        request.env = BTreeMap::from_iter(self.env.iter().cloned());
+        request.stdin = self.stdin.as_deref().map(stdin).transpose()?;
+        request.output_files.clone_from(&self.out);
+        if self.out.is_empty() {
+            request.output_files.push(DEFAULT_OUT.to_owned());
+        }
+        request.save_as_artifacts = self.save;
+        request.timeout = self.timeout;
+        Ok(request)
+    }
+}
+
+/// A new name for a workspace that nobody asks for again.
+fn unnamed() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("run {} {}", std::process::id(), now.as_nanos())
+}
+
+fn source(catalog: &Catalog, name: &str) -> Option<StageSource> {
+    let directory = catalog.get(name)?.skill.location.directory();
+    Some(StageSource::Directory(PathBuf::from(directory)))
+}
+
+/// The shell that the skill wants.
+fn shell(entry: &SkillEntry) -> Result<Option<String>> {
+    let Some(wanted) = &entry.skill.extensions.shell else { return Ok(None) };
+    let found = ["", "/bin/", "/usr/bin/"].iter().map(|place| format!("{place}{wanted}"));
+    let mut found = found.filter(|path| path.starts_with('/') && Path::new(path).is_file());
+    let found = found.next();
+    let missing = || {
+        format!("`{}` wants the shell `{}`, which is not here: install it", entry.skill.name, shown(wanted))
+    };
+    found.with_context(missing).map(Some)
+}
+
+/// One word is a line for the shell as it is; several are quoted.
+fn line(words: &[String]) -> String {
+    match words {
+        [line] => line.clone(),
+        words => {
+            let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+            quoted.collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// `FROM` or `FROM=TO`; a file whose name has a `=` counts as itself.
+fn input(given: &str) -> Result<RunInput> {
+    let (from, to) = match given.rsplit_once('=') {
+        Some((from, to)) if !Path::new(given).exists() => (from, Some(to)),
+        _ => (given, None),
+    };
+    let mut input = RunInput::copy(from);
+    input.to = to.filter(|to| !to.is_empty()).map(ToOwned::to_owned);
+    if !from.contains("://") {
+        let path =
+            named(Path::new(from)).with_context(|| format!("the input {} cannot be read", shown(from)))?;
+        let path = path.to_str().map(|path| format!("host://{path}"));
+        input.from =
+            path.with_context(|| format!("the place of {} has a name that is no text", shown(from)))?;
+    }
+    Ok(input)
+}
+
+/// The absolute path of what has this name, without a `..`, and still with the last name that was given.
+fn named(path: &Path) -> std::io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    std::fs::metadata(&path)?;
+    match (path.parent(), path.file_name()) {
+        _ if !path.components().any(|part| part == Component::ParentDir) => Ok(path),
+        (Some(parent), Some(name)) => Ok(place(parent)?.join(name)),
+        _ => place(&path),
+    }
+}
+
+/// Where a path leads, as the system says it.
+fn place(path: &Path) -> std::io::Result<PathBuf> {
+    use rustix::fs::{Mode, OFlags, open};
+    let found = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+fn stdin(from: &str) -> Result<String> {
+    let source: Box<dyn std::io::Read> = if from == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(from).with_context(|| format!("{} cannot be read", shown(from)))?)
+    };
+    let mut bytes = Vec::new();
+    let read = source.take(MAX_STDIN + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("{} cannot be read", shown(from)))?;
+    if bytes.len() as u64 > MAX_STDIN {
+        bail!("{} has more than {}: give it with --input", shown(from), size(MAX_STDIN));
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is no text: give it with --input", shown(from)))
+}
+
+fn variable(given: &str) -> Result<(String, String), String> {
+    let pair = given.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
+    PossibleValuesParser::new(["bwrap", "bwrap-noproc", "landlock", "none"]).map(|given| {
+        match given.as_str() {
+            "bwrap-noproc" => Level::BwrapNoproc,
+            "landlock" => Level::Landlock,
+            "none" => Level::None,
+            _ => Level::Bwrap,
+        }
+    })
+}
+
+/// The word for a level.
+pub(crate) fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Container => "container",
+        Level::Bwrap => "bwrap",
+        Level::BwrapNoproc => "bwrap-noproc",
+        Level::Landlock => "landlock",
+        _ => "none",
+    }
+}
+
+/// Copies results that are text and whole; says of the others why not.
+fn copy_out(report: &mut RunReport, directory: &Path) -> Vec<PathBuf> {
+    let mut copied = Vec::new();
+    for file in &report.output_files {
+        let outcome = match &file.content {
+            None => Err("it is no text; --save it, and `prowess artifacts get` it".to_owned()),
+            Some(_) if file.truncated => Err("it is too long".to_owned()),
+            Some(content) => copy_one(directory, &file.name, content).map_err(|error| error.to_string()),
+        };
+        match outcome {
+            Ok(path) => copied.push(path),
+            Err(reason) => report.warnings.push(format!("`{}` was not copied: {reason}", file.name)),
+        }
+    }
+    copied
+}
+
+fn copy_one(directory: &Path, name: &str, content: &str) -> std::io::Result<PathBuf> {
+    let name = Path::new(name);
+    if name.components().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(std::io::Error::other("its name leads elsewhere"));
+    }
+    let path = directory.join(name);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(&path, content)?;
+    Ok(path)
+}
+
+/// What became of it, for a person.
+fn summarize(report: &RunReport, copied: &[PathBuf], workspace: &Path, err: &mut impl Write) -> Result<()> {
+    let seconds = report.duration_ms as f64 / 1000.0;
+    let (end, style) = match report.exit_code {
+        _ if report.timed_out => (format!("stopped after {seconds:.2} s: its time was over"), Style::Bad),
+        0 => (format!("exit 0 after {seconds:.2} s"), Style::Good),
+        137 => (format!("killed after {seconds:.2} s"), Style::Bad),
+        code => (format!("exit {code} after {seconds:.2} s"), Style::Bad),
+    };
+    writeln!(err, "{}, sandbox {}", styled(end, style), level_name(report.sandbox.level))?;
+    let mut line = |label: &str, text: &str| {
+        writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), shown(text))
+    };
+    for missing in &report.sandbox.missing {
+        line("missing", missing)?;
+    }
+    for file in &report.output_files {
+        let cut = if file.truncated { ", truncated" } else { "" };
+        line("file", &format!("{} ({}, {}{cut})", file.name, size(file.size_bytes), file.mime_type))?;
+    }
+    for saved in &report.artifact_files {
+        line("saved", &format!("{}@{}", saved.name, saved.version))?;
+    }
+    for path in copied {
+        line("copied", &path.display().to_string())?;
+    }
+    if !report.output_files.is_empty() {
+        line("workspace", &workspace.display().to_string())?;
+    }
+    for warning in &report.warnings {
+        line("warning", warning)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_is_a_line_and_several_are_quoted() {
+        let words = |words: &[&str]| line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(&["ls | wc"]), "ls | wc");
+        assert_eq!(words(&["echo", "it's", "$HOME"]), r"'echo' 'it'\''s' '$HOME'");
+    }
+
+    #[test]
+    fn results_stay_below_their_directory() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(copy_one(place.path(), "out/a.txt", "a").unwrap().starts_with(place.path()));
+        for name in ["../a", "/tmp/a", "out/../../a", "."] {
+            copy_one(place.path(), name, "a").unwrap_err();
+        }
+    }
+
+    #[test]
+    fn variables_need_a_name() {
+        assert_eq!(variable("A=b=c").unwrap(), ("A".to_owned(), "b=c".to_owned()));
+        variable("=b").unwrap_err();
+        variable("A").unwrap_err();
+    }
+}

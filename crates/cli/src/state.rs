@@ -1,0 +1,117 @@
+//! Where workspaces and artifacts are kept.
+
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use prowess_catalog::Surroundings;
+use prowess_workspace::{Artifacts, Workspaces};
+
+/// Where workspaces and artifacts are kept.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where files are kept")]
+pub(crate) struct Kept {
+    /// Keep workspaces and artifacts below this directory, not in ~/.local/state/prowess
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+}
+
+/// Where workspaces are.
+pub(crate) struct Place {
+    pub(crate) workspaces: Workspaces,
+    pub(crate) path: PathBuf,
+    /// Why they are not where one would look for them.
+    pub(crate) moved: Option<String>,
+}
+
+impl Kept {
+    /// The workspaces, at a place that commands can reach.
+    pub(crate) fn workspaces(&self) -> Result<Place> {
+        let base = self.base()?;
+        make(&base)?;
+        let path = base.join("workspaces");
+        let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
+        let Some(closed) = workspaces.closed_to_commands() else {
+            return Ok(Place { workspaces, path, moved: None });
+        };
+        let closed = closed.display();
+        if self.workspace.is_some() {
+            bail!(
+                "commands of root run as nobody, who may not pass {closed}: `chmod o+x {closed}`, or give another --workspace DIR"
+            );
+        }
+        let shared = PathBuf::from(format!("/var/tmp/prowess-{}", rustix::process::geteuid().as_raw()));
+        let moved = format!("commands of root run as nobody, who may not pass {closed}");
+        make(&shared)?;
+        check_ours(&shared)?;
+        let path = shared.join("workspaces");
+        let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
+        if let Some(closed) = workspaces.closed_to_commands() {
+            bail!("{moved}, nor {}; give a --workspace DIR that everybody may pass", closed.display());
+        }
+        Ok(Place { workspaces, path, moved: Some(moved) })
+    }
+
+    /// The artifacts, beside the workspaces.
+    pub(crate) fn artifacts(&self) -> Result<Artifacts> {
+        Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
+    }
+
+    pub(crate) fn artifacts_path(&self) -> Result<PathBuf> {
+        Ok(self.base()?.join("artifacts"))
+    }
+
+    fn base(&self) -> Result<PathBuf> {
+        if let Some(given) = &self.workspace {
+            return std::path::absolute(given).context("the working directory cannot be read");
+        }
+        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || Surroundings::of_process().ok()?.home.map(|home| home.join(".local/state"));
+        let state = state.or_else(home).filter(|path| path.is_absolute());
+        let state =
+            state.context("there is no home to keep workspaces in: set HOME, or give --workspace DIR")?;
+        Ok(state.join("prowess"))
+    }
+}
+
+/// Makes a directory that others may pass when commands run as another user.
+fn make(path: &Path) -> Result<()> {
+    let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.with_context(|| format!("{} cannot be made; give another --workspace DIR", path.display()))
+}
+
+/// In a directory where everybody may write, somebody else may have been first.
+fn check_ours(path: &Path) -> Result<()> {
+    let found =
+        std::fs::symlink_metadata(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if !is_ours || found.mode() & 0o022 != 0 {
+        bail!(
+            "{} is not ours alone: remove it, or give --workspace DIR to keep workspaces elsewhere",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_shared_directory_must_be_ours_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join("own");
+        make(&own).unwrap();
+        check_ours(&own).unwrap();
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
+        check_ours(&own).unwrap_err();
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(place.path(), &link).unwrap();
+        check_ours(&link).unwrap_err();
+    }
+}

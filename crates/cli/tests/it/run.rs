@@ -1,0 +1,339 @@
+//! `run`, `doctor` and `artifacts`, with real commands in a real sandbox: without bubblewrap they fail.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output};
+
+use crate::world::{World, examples};
+
+/// A world whose home commands can reach, whoever they run as.
+fn reachable() -> World {
+    let world = World::new();
+    for path in ["", "home"] {
+        std::fs::set_permissions(world.path(path), std::fs::Permissions::from_mode(0o711)).unwrap();
+    }
+    world
+}
+
+/// `prowess run` of an example with these options and this command.
+fn args<'a>(examples: &'a str, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["run", "python-math", "--only", "--root", examples];
+    args.extend(options);
+    args.push("--");
+    args.extend(command);
+    args
+}
+
+fn run(world: &World, options: &[&str], command: &[&str]) -> Output {
+    world.output(&args(&examples(), options, command))
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The first example in a SKILL.md.
+fn first_example(skill: &str) -> String {
+    let text = std::fs::read_to_string(format!("{}/{skill}/SKILL.md", examples())).unwrap();
+    let (_, after) = text.split_once("```bash\n").unwrap();
+    after.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_first_example_of_every_skill_leaves_its_result() {
+    let world = reachable();
+    for entry in std::fs::read_dir(examples()).unwrap() {
+        let skill = entry.unwrap().file_name().into_string().unwrap();
+        let (examples, example) = (examples(), first_example(&skill));
+        let to = world.path("results").join(&skill).to_string_lossy().into_owned();
+        let output =
+            world.output(&["run", &skill, "--only", "--root", &examples, "--to", &to, "--", example.trim()]);
+        let said = stderr(&output);
+        assert!(output.status.success(), "{skill}: {said}");
+        assert!(said.contains("sandbox bwrap") && said.contains("  file       out/"), "{skill}: {said}");
+        let results = std::fs::read_dir(world.path("results").join(&skill).join("out")).unwrap();
+        assert!(results.count() > 0, "{skill}: {said}");
+    }
+}
+
+#[test]
+fn the_summary_has_what_matters() {
+    let world = reachable();
+    let output =
+        run(&world, &["--save"], &["python3 scripts/fib.py 5 | tee out/fib.txt; printf '\\0' > out/b"]);
+    assert_eq!(stdout(&output), "0\n1\n1\n2\n3\n");
+    let said = stderr(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("exit 0 after 0.") && lines[0].ends_with(" s, sandbox bwrap"), "{said}");
+    for line in [
+        "  file       out/b (1 B, application/octet-stream)",
+        "  file       out/fib.txt (10 B, text/plain)",
+        "  saved      out/b@0",
+        "  saved      out/fib.txt@0",
+    ] {
+        assert!(lines.contains(&line), "{line}: {said}");
+    }
+    let workspace = said.lines().find_map(|line| line.strip_prefix("  workspace  ")).unwrap();
+    assert_eq!(std::fs::read_to_string(format!("{workspace}/out/fib.txt")).unwrap(), "0\n1\n1\n2\n3\n");
+}
+
+#[test]
+fn exit_codes_are_those_of_the_command() {
+    let world = reachable();
+    for (command, code) in [("exit 0", 0), ("exit 7", 7), ("no-such-program", 127), ("kill -9 $$", 137)] {
+        assert_eq!(run(&world, &[], &[command]).status.code(), Some(code), "{command}");
+    }
+}
+
+#[test]
+fn what_takes_too_long_is_stopped() {
+    let world = reachable();
+    let output = run(&world, &["--timeout", "1"], &["echo begun; sleep 30"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(124), &b"begun\n"[..]));
+    assert!(stderr(&output).contains("its time was over"), "{}", stderr(&output));
+}
+
+#[test]
+fn when_nothing_ran_one_line_says_why_and_the_code_is_125() {
+    let world = reachable();
+    world.skill("project/.prowess/skills", "tide-tables", "Looks up tides. Use before boat trips.");
+    let examples = examples();
+    let python = |options: &[&'static str]| {
+        args(&examples, options, &["true"]).into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    for (given, expected) in [
+        (words(&["run", "tide", "--", "true"]), "did you mean `tide-tables`?"),
+        (words(&["run", "tide-tables", "--", "true"]), "--trust-project"),
+        (words(&["run", "tide-tables"]), "<COMMAND>"),
+        (python(&["--timeout", "601"]), "1..=600"),
+        (python(&["--sandbox", "hope"]), "bwrap-noproc"),
+        (python(&["--env", "A"]), "NAME=VALUE"),
+        (python(&["--env", "LD_PRELOAD=/x.so"]), "LD_PRELOAD"),
+        (python(&["--input", "nowhere.txt"]), "nowhere.txt"),
+        (python(&["--input", "artifact://none"]), "there is no artifact `none`"),
+        (python(&["--stdin", "nowhere.txt"]), "nowhere.txt"),
+        (python(&["--cwd", "../.."]), "../.."),
+        (python(&["--out", "../*"]), "../*"),
+        (python(&["--workspace", "/dev/null/x"]), "--workspace"),
+    ] {
+        let output = world.output(&given.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = stderr(&output);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(125), 0), "{given:?}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{given:?}: {said}");
+    }
+}
+
+#[test]
+fn a_project_s_skill_runs_when_it_is_trusted() {
+    let world = reachable();
+    world.skill("project/.prowess/skills", "tide-tables", "Looks up tides. Use before boat trips.");
+    let output = world.output(&["run", "tide-tables", "--trust-project", "--", "cat", "SKILL.md"]);
+    assert!(stdout(&output).contains("# tide-tables"));
+}
+
+#[test]
+fn a_skill_s_own_shell_is_used_or_named() {
+    let world = reachable();
+    for shell in ["sh", "/bin/bash", "no-such-shell"] {
+        let name = format!("in-{}", shell.replace('/', "-").trim_matches('-'));
+        let text =
+            format!("---\nname: {name}\ndescription: Uses a shell. Use for tests.\nshell: {shell}\n---\n");
+        world.file(&format!("home/.prowess/skills/{name}/SKILL.md"), &text);
+        let output = world.output(&["run", &name, "--", "echo ${BASH_VERSION:+bash}"]);
+        match shell {
+            "sh" => assert_eq!(stdout(&output), "\n"),
+            "/bin/bash" => assert_eq!(stdout(&output), "bash\n"),
+            _ => {
+                assert_eq!(output.status.code(), Some(125));
+                assert!(stderr(&output).contains("`no-such-shell`"), "{}", stderr(&output));
+            }
+        }
+    }
+}
+
+#[test]
+fn json_is_the_report_alone() {
+    let world = reachable();
+    let output = run(&world, &["--json"], &["echo out; echo err >&2; echo text > out/a.txt; exit 3"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        [&report["stdout"], &report["stderr"], &report["sandbox"]["level"], &report["warnings"]],
+        [&"out\n".into(), &"err\n".into(), &"bwrap".into(), &serde_json::json!([])]
+    );
+    assert_eq!(report["output_files"][0]["content"], "text\n");
+    assert_eq!((&report["exit_code"], &report["timed_out"]), (&3.into(), &false.into()));
+}
+
+#[test]
+fn words_input_and_variables_reach_the_command_as_they_are() {
+    let world = reachable();
+    world.file("project/a=b.txt", "from a file\n").file("project/sub/c.txt", "c\n");
+    let examples = examples();
+    let output = run(&world, &[], &["printf", "%s|", "it's", "$HOME", "a  b", ""]);
+    assert_eq!(stdout(&output), "it's|$HOME|a  b||");
+    let output = world.fed(&args(&examples, &["--stdin", "-"], &["cat"]), "fed\n");
+    assert_eq!(stdout(&output), "fed\n");
+    assert_eq!(stdout(&run(&world, &["--stdin", "a=b.txt"], &["cat"])), "from a file\n");
+    assert_eq!(stdout(&run(&world, &[], &["cat; echo end"])), "end\n");
+    let inputs = ["--input", "a=b.txt", "--input", "sub/../sub/c.txt=work/d.txt", "--env", "A=b c"];
+    let output = run(&world, &inputs, &["cat inputs/a=b.txt $WORK_DIR/d.txt; echo \"$A\""]);
+    assert_eq!(stdout(&output), "from a file\nc\nb c\n");
+}
+
+#[test]
+fn a_named_session_keeps_its_files_and_others_do_not() {
+    let world = reachable();
+    run(&world, &["--session", "one"], &["echo kept > work/a"]);
+    assert_eq!(stdout(&run(&world, &["--session", "one"], &["cat work/a"])), "kept\n");
+    assert!(!run(&world, &["--session", "two"], &["cat work/a"]).status.success());
+    assert!(!run(&world, &[], &["cat work/a"]).status.success());
+}
+
+#[test]
+fn nothing_of_the_host_is_seen() {
+    let world = reachable();
+    world.file("home/secret", "hunter2");
+    let examples = examples();
+    let secret = world.path("home/secret").to_string_lossy().into_owned();
+    let mut command = world.command(&args(&examples, &[], &["cat", &secret]));
+    let output = command.env("MY_TOKEN", "hunter2").output().unwrap();
+    assert!(!output.status.success() && !stderr(&output).contains("hunter2"), "{}", stderr(&output));
+    let mut command = world.command(&args(&examples, &[], &["env"]));
+    let output = command.env("MY_TOKEN", "hunter2").output().unwrap();
+    assert!(!stdout(&output).contains("hunter2"));
+}
+
+#[test]
+fn output_is_raw_in_a_pipe_and_harmless_on_a_screen() {
+    let world = reachable();
+    let command = "printf 'a\\033[2J\\377'; printf '\\033]0;x\\007' >&2; touch \"out/$(printf 'n\\033[2J')\"";
+    let output = run(&world, &[], &[command]);
+    assert_eq!(output.stdout, b"a\x1b[2J\xff");
+    assert!(output.stderr.starts_with(b"\x1b]0;x\x07\nexit 0"), "{}", stderr(&output));
+    // `script` belongs to every Debian; it gives what it runs a terminal of its own.
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+    let examples = examples();
+    let words: Vec<String> =
+        args(&examples, &["--color", "never"], &[command]).into_iter().map(quoted).collect();
+    let line = format!("{} {}", quoted(env!("CARGO_BIN_EXE_prowess")), words.join(" "));
+    let home = world.path("home");
+    let screen = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("HOME", home)
+        .env_remove("XDG_STATE_HOME")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let seen = String::from_utf8(screen.stdout).unwrap();
+    assert!(screen.status.success(), "{seen}");
+    assert!(seen.contains("a\\u{1b}[2J\u{fffd}") && seen.contains("\\u{1b}]0;x\\u{7}"), "{seen:?}");
+    assert!(seen.contains("exit 0") && !seen.contains('\u{1b}'), "{seen:?}");
+}
+
+#[test]
+fn who_stops_reading_stops_the_command() {
+    let world = reachable();
+    let examples = examples();
+    let mut command = world.command(&args(&examples, &[], &["yes"]));
+    let mut child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(141), String::new()));
+}
+
+#[test]
+fn a_weaker_sandbox_needs_the_user_s_word() {
+    let world = reachable();
+    // The programs of the executor without bubblewrap.
+    for program in ["setpriv", "bash", "python3"] {
+        let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|place| place.join(program))
+            .find(|path| path.is_file());
+        std::fs::create_dir_all(world.path("bin")).unwrap();
+        if let Some(found) = found {
+            std::os::unix::fs::symlink(found, world.path("bin").join(program)).unwrap();
+        }
+    }
+    let examples = examples();
+    let without = |args: &[&str]| world.command(args).env("PATH", world.path("bin")).output().unwrap();
+    let output = without(&args(&examples, &[], &["true"]));
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("Install the package `bubblewrap`") && said.lines().count() == 1, "{said}");
+    let output = without(&args(&examples, &["--sandbox", "none"], &["echo", "ran"]));
+    assert_eq!(stdout(&output), "ran\n");
+    assert!(stderr(&output).contains("  missing    "), "{}", stderr(&output));
+    let output = without(&["doctor"]);
+    let told = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("install the Debian package bubblewrap"), "{told}");
+    let output = without(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["can_run"], report["problems"].as_array().unwrap().len()), (&false.into(), 1));
+}
+
+#[test]
+fn doctor_says_what_holds_commands_here() {
+    let world = reachable();
+    let told = world.stdout(&["doctor"]);
+    assert!(told.starts_with("Skills can run here.\n"), "{told}");
+    assert!(told.contains("sandbox      bwrap: ") && told.contains("/workspaces (writable)"), "{told}");
+    let report = world.json(&["doctor", "--json"]);
+    assert_eq!((&report["can_run"], &report["sandbox"]["level"]), (&true.into(), &"bwrap".into()));
+    assert!(report["bubblewrap"]["version"].as_str().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+}
+
+#[test]
+fn a_place_that_commands_cannot_reach_is_told() {
+    if std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own)).unwrap() != 0 {
+        // Only root's commands run as another.
+        return;
+    }
+    let world = reachable();
+    std::fs::create_dir(world.path("closed")).unwrap();
+    std::fs::set_permissions(world.path("closed"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let closed = world.path("closed/state").to_string_lossy().into_owned();
+    let output = run(&world, &["--workspace", &closed], &["true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("chmod o+x"), "{}", stderr(&output));
+    let examples = examples();
+    let mut command = world.command(&args(&examples, &[], &["echo", "ran"]));
+    let output = command.env("XDG_STATE_HOME", world.path("closed")).output().unwrap();
+    assert_eq!(stdout(&output), "ran\n");
+    assert!(stderr(&output).contains("workspaces are at /var/tmp/prowess-0"), "{}", stderr(&output));
+}
+
+#[test]
+fn artifacts_can_be_listed_fetched_used_and_removed() {
+    let world = reachable();
+    let none = world.output(&["artifacts", "list"]);
+    assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
+    for text in ["first", "second"] {
+        let command = format!("printf '{text}\\033' > out/a.txt");
+        assert!(run(&world, &["--save"], &[&command]).status.success());
+    }
+    assert_eq!(world.stdout(&["artifacts", "list"]), "out/a.txt\t1\t7 B\ttext/plain\n");
+    let listed = world.json(&["artifacts", "list", "--json"]);
+    assert_eq!((&listed[0]["name"], &listed[0]["versions"]), (&"out/a.txt".into(), &2.into()));
+    assert_eq!(world.stdout(&["artifacts", "get", "out/a.txt"]), "second\u{1b}");
+    assert_eq!(world.stdout(&["artifacts", "get", "out/a.txt@0"]), "first\u{1b}");
+    world.stdout(&["artifacts", "get", "out/a.txt", "-o", "copy.txt"]);
+    assert_eq!(std::fs::read(world.path("project/copy.txt")).unwrap(), b"second\x1b");
+    let output = run(&world, &["--input", "artifact://out/a.txt@0=work/b"], &["cat $WORK_DIR/b"]);
+    assert_eq!(stdout(&output), "first\u{1b}");
+    for wrong in
+        [&["artifacts", "get", "out/a.txt@2"], &["artifacts", "get", "../a"], &["artifacts", "rm", "b"]]
+    {
+        let output = world.output(wrong);
+        assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(2), 1), "{wrong:?}");
+    }
+    world.stdout(&["artifacts", "rm", "out/a.txt"]);
+    assert_eq!(world.output(&["artifacts", "get", "out/a.txt"]).status.code(), Some(2));
+}
