@@ -158,10 +158,11 @@ mod tests {
     fn an_approval_of_a_command_does_not_cover_other_surroundings() {
         let plain = RunRequest::new("a", "make");
         assert_eq!(subject(&plain), "a make");
-        let mut changed = Vec::new();
-        changed.push(RunRequest { cwd: Some("x".into()), ..plain.clone() });
-        changed.push(RunRequest { stdin: Some("x".into()), ..plain.clone() });
-        changed.push(RunRequest { env: [("A".to_owned(), "b".to_owned())].into(), ..plain.clone() });
+        let changed = [
+            RunRequest { cwd: Some("x".into()), ..plain.clone() },
+            RunRequest { stdin: Some("x".into()), ..plain.clone() },
+            RunRequest { env: [("A".to_owned(), "b".to_owned())].into(), ..plain.clone() },
+        ];
         let mut subjects: Vec<String> = changed.iter().map(subject).collect();
         subjects.dedup();
         assert_eq!(subjects.len(), 3);
