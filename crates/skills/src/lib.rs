@@ -91,7 +91,7 @@ pub use options::{
 pub use overview::ModelView;
 pub use refresh::Refreshed;
 #[cfg(feature = "run")]
-pub use run::{MAX_SHOWN_OUTPUT, Runs};
+pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs};
 pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
 pub use secret::Secret;
 pub use session::{Answer, SessionBuilder, SkillSession};

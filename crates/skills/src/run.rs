@@ -1,21 +1,29 @@
 //! Layer 3: a skill's commands, in the session's workspace and behind the gate.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_catalog::{Digest, Place, one_line};
+use prowess_catalog::{Digest, Place, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
     ExecuteError, HostGate, Limits, NoSink, OutputSink, RunContext, RunError, RunReport, RunRequest, Runner,
     StageSource,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::SkillError;
 use crate::session::{Answer, SkillSession};
 
 /// How much of each output stream a model reads, in bytes: its beginning and its end.
 pub const MAX_SHOWN_OUTPUT: usize = 16 * 1024;
+/// How much of the contents of all collected files a model reads, in bytes.
+pub const MAX_SHOWN_FILES: usize = 32 * 1024;
+/// How many warnings a model reads.
+const MAX_SHOWN_WARNINGS: usize = 20;
+/// The most files and directories of the host that one input may hold.
+const MAX_HOST_ENTRIES: usize = 10_000;
 
 /// What a session runs commands with.
 #[derive(Clone, Debug)]
@@ -40,9 +48,10 @@ impl SkillSession {
     /// Runs a command of a skill, once the gate has let it pass. A command that fails or takes too long has an
     /// answer like any other.
     ///
-    /// The gate is asked with kind `run`; the subject is the skill's name and the command, and whatever else
-    /// could change what the command does is part of it as a digest. Files of the host are asked about with
-    /// kind `read`.
+    /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
+    /// kind `run`; the subject is the skill's name and the command. An approval is bound to all files of the
+    /// skill and to everything else that was asked for. Files of the host are asked about with kind `read`; a
+    /// directory comes in only if nothing in it is denied.
     ///
     /// # Errors
     ///
@@ -50,13 +59,7 @@ impl SkillSession {
     pub async fn run(&self, request: RunRequest) -> Result<Answer, SkillError> {
         let report = self.run_watched(request, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
-        let mut shown = data.clone();
-        for stream in ["stdout", "stderr"] {
-            if let Some(text) = shown[stream].as_str().map(shortened) {
-                shown[stream] = text.into();
-            }
-        }
-        Ok(Answer { text: shown.to_string(), deltas: Vec::new(), data: Some(data) })
+        Ok(Answer { text: shown(data.clone()).to_string(), deltas: Vec::new(), data: Some(data) })
     }
 
     /// [`SkillSession::run`] for a host: the report itself, and its output while it is written.
@@ -69,55 +72,115 @@ impl SkillSession {
         request: RunRequest,
         output: &dyn OutputSink,
     ) -> Result<RunReport, SkillError> {
-        let failed = |error: RunError| SkillError::Run { name: request.skill.clone(), error };
-        let entry = self.visible_to_model(&request.skill)?;
+        let name = request.skill.clone();
+        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
         let runs = self.runs().ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
-        self.pass_run_gate(&request).await?;
-        let sources = |name: &str| {
-            let entry = self.visible_to_model(name).ok()?;
-            let directory = || PathBuf::from(entry.skill.location.directory());
-            (entry.root.place == Place::Local).then(|| StageSource::Directory(directory()))
+        let refused = |why: &str| failed(ExecuteError::Refused(why.to_owned()).into());
+        if request.inputs.iter().any(|input| reads_staged_skills(&input.from)) {
+            return Err(refused("inputs from other skills are written skill://name/path"));
+        }
+        let shell = match self.visible_to_model(&name)?.skill.extensions.shell.as_deref() {
+            None => None,
+            Some(named) => {
+                Some(shell(named).ok_or_else(|| refused("the skill asks for a shell that is not bash or sh"))?)
+            }
         };
-        let host = AskedHost(self.permissions());
-        let mut context = RunContext::new(&sources);
+        // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
+        let mut sources = BTreeMap::new();
+        for skill in std::iter::once(name.as_str()).chain(request.inputs.iter().filter_map(|input| skill_of(&input.from))) {
+            if !sources.contains_key(skill) {
+                let entry = self.visible_to_model(skill)?;
+                self.pass_skill_gate(&entry).await?;
+                if entry.root.place != Place::Local {
+                    return Err(refused("a skill that is not on the local disk cannot be run yet"));
+                }
+                let directory = PathBuf::from(entry.skill.location.directory());
+                sources.insert(skill.to_owned(), StageSource::Directory(directory));
+            }
+        }
+        let expected = self.pass_run_gate(&request, &sources[&name], runs).await?;
+        let find = |skill: &str| sources.get(skill).cloned();
+        let host = AskedHost { permissions: self.permissions(), request: &request };
+        let mut context = RunContext::new(&find);
         context.host = &host;
         context.output = output;
         context.limits = runs.limits.clone();
-        context.shell = entry.skill.extensions.shell.as_deref().and_then(shell);
+        context.shell = shell;
+        context.expected = expected;
         runs.runner.run(&runs.workspace, request.clone(), context).await.map_err(failed)
     }
 
-    async fn pass_run_gate(&self, request: &RunRequest) -> Result<(), SkillError> {
-        let subject = subject(request);
-        let title = format!("run in skill '{}': {}", one_line(&request.skill), one_line(&request.command));
-        let mut asked = Request::new(Kind::RUN, subject)
-            .titled(title)
-            .with_details(serde_json::to_value(request).unwrap_or_default());
-        if self.permissions().policy().evaluate(&asked).decision == Decision::Ask {
-            // Another document under the same name is another skill.
-            let entry = self.visible_to_model(&request.skill)?;
-            let text = self.read(&entry).await?;
-            asked = asked.bound_to(text.identity().to_string());
+    /// The gate of a load, for a skill that is not loaded.
+    async fn pass_skill_gate(&self, entry: &Arc<SkillEntry>) -> Result<(), SkillError> {
+        let state = self.state();
+        let loaded = state.get(entry.skill.name.as_str());
+        if loaded.is_some_and(|skill| skill.location == entry.skill.location && !skill.nonce.is_empty()) {
+            return Ok(());
         }
-        let refused = |refusal| SkillError::RunRefused { name: request.skill.clone(), refusal };
-        self.permissions().request(asked).await.map_err(refused)?;
-        Ok(())
+        self.pass_gate(entry, None).await.map(drop)
+    }
+
+    /// Asks for a run. Gives the digest of the files that were approved, where somebody had to be asked.
+    async fn pass_run_gate(
+        &self,
+        request: &RunRequest,
+        source: &StageSource,
+        runs: &Runs,
+    ) -> Result<Option<String>, SkillError> {
+        let name = &request.skill;
+        let title = format!("run in skill '{}': {}", one_line(name), one_line(&request.command));
+        let subject = format!("{name} {}", request.command);
+        let all = serde_json::to_value(request).unwrap_or_default();
+        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(all.clone());
+        let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
+        if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
+            // An answer that is bound to nothing is not to be remembered.
+            self.permissions().request(plain.always([])).await.map_err(refused)?;
+            return Ok(None);
+        }
+        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
+        let staged = runs.runner.stage(&runs.workspace, name, source).await.map_err(failed)?;
+        let files = staged.digest.to_string();
+        let binding = format!("{files} {} {source:?}", Digest::of(all.to_string().as_bytes()));
+        self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
+        Ok(Some(files))
     }
 }
 
-/// What a rule or an approval is about: the skill and the command, and a digest of what else was asked for, so
-/// that an approval of the command alone does not cover it with other surroundings.
-fn subject(request: &RunRequest) -> String {
-    let plain = RunRequest::new(request.skill.clone(), request.command.clone());
-    let RunRequest { cwd, env, stdin, inputs, .. } = request;
-    let has_more = (cwd, env, stdin, inputs) != (&plain.cwd, &plain.env, &plain.stdin, &plain.inputs);
-    let subject = format!("{} {}", request.skill, request.command);
-    if !has_more {
-        return subject;
+/// The skill that an input comes from, if it does.
+fn skill_of(from: &str) -> Option<&str> {
+    let (name, _) = from.strip_prefix("skill://")?.split_once('/')?;
+    Some(name)
+}
+
+/// Whether an input would take files of skills by the workspace's paths, past their gate.
+fn reads_staged_skills(from: &str) -> bool {
+    let Some(path) = from.strip_prefix("workspace://") else { return false };
+    path.split('/').find(|part| !matches!(*part, "" | ".")) == Some("skills")
+}
+
+/// A report as a model reads it: the beginning and the end of what is long.
+fn shown(mut report: Value) -> Value {
+    for stream in ["stdout", "stderr"] {
+        if let Some(text) = report[stream].as_str().map(|text| shortened(text, MAX_SHOWN_OUTPUT)) {
+            report[stream] = text.into();
+        }
     }
-    let more = json!({"cwd": cwd, "env": env, "stdin": stdin, "inputs": inputs}).to_string();
-    let digest = Digest::of(more.as_bytes()).to_string();
-    format!("{subject} # with {}", &digest[..digest.len().min(23)])
+    let mut room = MAX_SHOWN_FILES;
+    for file in report["output_files"].as_array_mut().into_iter().flatten() {
+        if let Some(text) = file["content"].as_str().map(|text| shortened(text, room)) {
+            room = room.saturating_sub(text.len());
+            file["content"] = text.into();
+        }
+    }
+    if let Some(warnings) = report["warnings"].as_array_mut()
+        && warnings.len() > MAX_SHOWN_WARNINGS
+    {
+        let more = warnings.len() - MAX_SHOWN_WARNINGS;
+        warnings.truncate(MAX_SHOWN_WARNINGS);
+        warnings.push(format!("and {more} more warnings").into());
+    }
+    report
 }
 
 /// A shell that a skill may name.
@@ -129,25 +192,65 @@ fn shell(name: &str) -> Option<String> {
     }
 }
 
-/// The beginning and the end of a long output.
-fn shortened(text: &str) -> String {
-    if text.len() <= MAX_SHOWN_OUTPUT {
+/// The beginning and the end of a long text, in about `most` bytes.
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let head = &text[..text.floor_char_boundary(MAX_SHOWN_OUTPUT / 2)];
-    let tail = &text[text.ceil_char_boundary(text.len() - MAX_SHOWN_OUTPUT / 2)..];
+    let head = &text[..text.floor_char_boundary(most / 2)];
+    let tail = &text[text.ceil_char_boundary(text.len() - most / 2)..];
     let left_out = text.len() - head.len() - tail.len();
     format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
 }
 
 /// Files of the host come in when the gate lets them be read.
-struct AskedHost<'a>(&'a Permissions);
+struct AskedHost<'a> {
+    permissions: &'a Permissions,
+    request: &'a RunRequest,
+}
 
 #[async_trait]
 impl HostGate for AskedHost<'_> {
     async fn allow_host(&self, path: &Path) -> bool {
-        self.0.request(Request::new(Kind::READ, path.to_string_lossy())).await.is_ok()
+        let asked = |path: &Path| Request::new(Kind::READ, path.to_string_lossy());
+        // What is denied does not come in with the directory that it lies in.
+        let is_denied = |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision == Decision::Deny;
+        let below = entries_below(path);
+        let Some(entries) = below else { return false };
+        if entries.iter().any(|entry| is_denied(entry)) {
+            return false;
+        }
+        let what = if entries.is_empty() { "the file" } else { "all files in" };
+        let title = format!(
+            "let skill '{}' read {what} {}",
+            one_line(&self.request.skill),
+            one_line(&path.to_string_lossy())
+        );
+        let details = json!({"skill": self.request.skill, "command": self.request.command});
+        let request = asked(path).titled(title).with_details(details).always([]);
+        self.permissions.request(request).await.is_ok()
     }
+}
+
+/// What lies below a directory, links not followed; nothing for a file, and `None` when it is too much to look
+/// at or cannot be looked at.
+fn entries_below(path: &Path) -> Option<Vec<PathBuf>> {
+    let is_directory = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let mut pending: Vec<PathBuf> = is_directory.then(|| path.to_owned()).into_iter().collect();
+    let mut found = Vec::new();
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).ok()? {
+            let entry = entry.ok()?;
+            if entry.file_type().ok()?.is_dir() {
+                pending.push(entry.path());
+            }
+            found.push(entry.path());
+            if found.len() > MAX_HOST_ENTRIES {
+                return None;
+            }
+        }
+    }
+    Some(found)
 }
 
 #[cfg(test)]
@@ -155,24 +258,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approval_of_a_command_does_not_cover_other_surroundings() {
-        let plain = RunRequest::new("a", "make");
-        assert_eq!(subject(&plain), "a make");
-        let changed = [
-            RunRequest { cwd: Some("x".into()), ..plain.clone() },
-            RunRequest { stdin: Some("x".into()), ..plain.clone() },
-            RunRequest { env: [("A".to_owned(), "b".to_owned())].into(), ..plain.clone() },
-        ];
-        let mut subjects: Vec<String> = changed.iter().map(subject).collect();
-        subjects.dedup();
-        assert_eq!(subjects.len(), 3);
-        assert!(subjects.iter().all(|subject| subject.starts_with("a make # with sha256:")), "{subjects:?}");
+    fn long_output_keeps_both_ends() {
+        let long = format!("begin{}end", "é".repeat(MAX_SHOWN_OUTPUT));
+        let short = shortened(&long, MAX_SHOWN_OUTPUT);
+        assert!(short.starts_with("begin") && short.ends_with("end") && short.len() < MAX_SHOWN_OUTPUT + 60);
     }
 
     #[test]
-    fn long_output_keeps_both_ends() {
-        let long = format!("begin{}end", "é".repeat(MAX_SHOWN_OUTPUT));
-        let shown = shortened(&long);
-        assert!(shown.starts_with("begin") && shown.ends_with("end") && shown.len() < MAX_SHOWN_OUTPUT + 60);
+    fn contents_of_files_share_one_budget() {
+        let file = json!({"name": "a", "content": "x".repeat(MAX_SHOWN_FILES)});
+        let report = json!({"stdout": "", "stderr": "", "output_files": [file, file, file],
+            "warnings": vec!["w"; 100]});
+        let text = shown(report).to_string();
+        assert!(text.len() < MAX_SHOWN_FILES + 2_000, "{}", text.len());
+        assert!(text.contains("and 80 more warnings"));
+    }
+
+    #[test]
+    fn skills_are_read_by_their_names_alone() {
+        assert_eq!(skill_of("skill://kit/a/b"), Some("kit"));
+        assert_eq!(skill_of("host://kit/a"), None);
+        for from in ["workspace://skills/kit/SKILL.md", "workspace://./skills/x", "workspace:///skills"] {
+            assert!(reads_staged_skills(from), "{from}");
+        }
+        assert!(!reads_staged_skills("workspace://work/skills/x"));
     }
 }

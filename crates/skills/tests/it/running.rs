@@ -92,12 +92,6 @@ async fn nothing_runs_without_permission() {
         "Error: unknown skill 'hushed'. Available skills: kit"
     );
     assert!(!run(&session, json!({"skill": "kit", "command": "true"})).await.is_error);
-    // The same command in other surroundings is another act.
-    for more in [json!({"env": {"A": "b"}}), json!({"cwd": "scripts"}), json!({"stdin": "x"})] {
-        let mut arguments = json!({"skill": "kit", "command": "true"});
-        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        assert!(run(&session, arguments.clone()).await.is_error, "{arguments}");
-    }
 }
 
 #[tokio::test]
@@ -142,9 +136,58 @@ async fn always_covers_this_command_and_no_other() {
     }
     assert!(!run(&session, command("echo *")).await.is_error, "it is remembered");
     assert!(run(&session, command("echo x; rm y")).await.is_error, "a star is a star");
+    for more in [json!({"env": {"A": "b"}}), json!({"cwd": "scripts"}), json!({"stdin": "x"}), json!({"output_files": ["work/**"]})] {
+        let mut arguments = command("echo *");
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert!(run(&session, arguments.clone()).await.is_error, "in other surroundings: {arguments}");
+    }
+    library.write("kit/scripts/say.sh", "echo other\n");
+    assert!(run(&session, command("echo *")).await.is_error, "with another script");
+    library.write("kit/scripts/say.sh", "echo \"said $1 by $SKILL_NAME\"\n");
+    assert!(!run(&session, command("echo *")).await.is_error, "as it was");
     library.write("kit/SKILL.md", "---\nname: kit\ndescription: Looks after kit.\n---\nAnother.\n");
     session.refresh(&library.catalog()).await;
     assert!(run(&session, command("echo *")).await.is_error, "a changed skill is asked about again");
+}
+
+/// A directory of the host comes in only if nothing in it is denied.
+#[tokio::test]
+async fn what_is_denied_does_not_come_in_with_its_directory() {
+    let library = library();
+    let (runs, scratch) = runs();
+    let home = scratch.path().join("home");
+    std::fs::create_dir_all(home.join(".ssh")).unwrap();
+    std::fs::write(home.join(".ssh/key"), "KEY\n").unwrap();
+    std::fs::write(home.join("notes.txt"), "notes\n").unwrap();
+    let at = home.display();
+    let rules = [
+        Rule::new("run", "kit *", Decision::Allow),
+        Rule::new("read", &format!("{at}*"), Decision::Allow),
+        Rule::new("read", &format!("{at}/.ssh/*"), Decision::Deny),
+    ];
+    let session = session(&library, allowing(rules), runs).await;
+    let input = |path: &str| json!({"skill": "kit", "command": "find work/inputs -type f",
+        "inputs": [{"from": format!("host://{at}{path}")}]});
+    assert!(run(&session, input("")).await.is_error);
+    assert!(run(&session, input("/.ssh")).await.is_error);
+    let notes = run(&session, input("/notes.txt")).await;
+    assert!(notes.text.contains("notes.txt") && !notes.text.contains("key"), "{}", notes.text);
+}
+
+/// A skill that has to be asked about is not read through another one's run.
+#[tokio::test]
+async fn other_skills_pass_their_own_gate() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let rules = [Rule::new("run", "kit *", Decision::Allow), Rule::new("skill", "hushed", Decision::Ask)];
+    let session = session(&library, allowing(rules), runs).await;
+    for from in ["skill://hushed/SKILL.md", "workspace://skills/hushed/SKILL.md"] {
+        let arguments = json!({"skill": "kit", "command": "cat work/inputs/SKILL.md", "inputs": [{"from": from}]});
+        let reply = run(&session, arguments).await;
+        assert!(reply.is_error && !reply.text.contains("Do it."), "{}", reply.text);
+    }
+    let reply = run(&session, json!({"skill": "hushed", "command": "cat SKILL.md"})).await;
+    assert!(reply.is_error, "{}", reply.text);
 }
 
 #[tokio::test]
