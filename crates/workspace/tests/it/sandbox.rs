@@ -1,6 +1,7 @@
-//! The security cases 46 to 71 against real processes.
+//! The security cases 46 to 71, and the checks that comparisons publish, against real processes.
 
 mod calls;
+mod checks;
 mod files;
 mod landlock;
 mod network;
