@@ -28,6 +28,12 @@ pub enum RunError {
     /// No skill has that name.
     #[error("unknown skill: {0}")]
     UnknownSkill(String),
+    /// The skill is not the one that was approved.
+    #[error("the skill `{skill}` changed after it was approved; ask again")]
+    Changed {
+        /// The skill.
+        skill: String,
+    },
     /// The command could not be started.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
@@ -72,6 +78,8 @@ pub struct RunContext<'a> {
     pub network: Network,
     /// The shell, an absolute path in the sandbox; bash unless the skill names another.
     pub shell: Option<String>,
+    /// The digest that the skill has to have, if somebody approved it: [`StagedSkill::digest`].
+    pub expected: Option<String>,
 }
 
 impl<'a> RunContext<'a> {
@@ -85,6 +93,7 @@ impl<'a> RunContext<'a> {
             limits: Limits::default(),
             network: Network::default(),
             shell: None,
+            expected: None,
         }
     }
 }
@@ -95,6 +104,7 @@ impl fmt::Debug for RunContext<'_> {
             .field("limits", &self.limits)
             .field("network", &self.network)
             .field("shell", &self.shell)
+            .field("expected", &self.expected)
             .finish_non_exhaustive()
     }
 }
@@ -142,11 +152,11 @@ impl Runner {
         let wanted = Wanted::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
 
-        let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
-        let workspace = blocking(move || workspaces.for_session(&session)).await;
-        let workspace = workspace
-            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??;
+        let workspace = self.workspace(session).await?;
         let skill = workspace.stage(&request.skill, &source).await?;
+        if context.expected.as_ref().is_some_and(|expected| *expected != skill.digest) {
+            return Err(RunError::Changed { skill: skill.name });
+        }
         let _others = self.stage_others(&workspace, &request, &context).await?;
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
         // Dropped after what runs, should nobody wait for the answer any more.
@@ -165,6 +175,28 @@ impl Runner {
         let wanted = wanted.of_run(&request, &workspace, &runs);
         self.collect(&workspace, &request, wanted, &mut report).await;
         Ok(report)
+    }
+
+    /// Stages a skill as a run would, to know before it what it would run: [`StagedSkill::digest`].
+    ///
+    /// # Errors
+    ///
+    /// The name can be no skill's, or the workspace or the skill cannot be had.
+    pub async fn stage(
+        &self,
+        session: &str,
+        name: &str,
+        source: &StageSource,
+    ) -> Result<StagedSkill, RunError> {
+        check_name(name).map_err(|_| RunError::UnknownSkill(shown(name.as_ref())))?;
+        Ok(self.workspace(session).await?.stage(name, source).await?)
+    }
+
+    async fn workspace(&self, session: &str) -> Result<Workspace, RunError> {
+        let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
+        let workspace = blocking(move || workspaces.for_session(&session)).await;
+        Ok(workspace
+            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??)
     }
 
     /// Stages the other skills that inputs name.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use prowess_workspace::{
-    Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunInput,
-    RunOutputs, RunReport, RunRequest, Runner, Sandbox,
+    Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunError,
+    RunInput, RunOutputs, RunReport, RunRequest, Runner, Sandbox,
 };
 use serde_json::json;
 
@@ -257,6 +257,29 @@ async fn nothing_stays_of_a_linked_input_when_nobody_waits_for_the_run() {
     let running = runner.run("test", asked, context);
     tokio::time::timeout(std::time::Duration::from_millis(500), running).await.unwrap_err();
     assert_eq!(tree(&place.workspace().path().join("work")), ["inputs"]);
+}
+
+#[tokio::test]
+async fn what_runs_is_what_was_approved() {
+    let place = with_demo();
+    let (runner, skills) = (place.runner(), |name: &str| place.source(name));
+    let staged = runner.stage("test", "demo", &place.source("demo").unwrap()).await.unwrap();
+    let approved = staged.digest.clone();
+    drop(staged);
+    let run = async || {
+        let mut context = RunContext::new(&skills);
+        context.expected = Some(approved.clone());
+        runner.run("test", request("echo ran > out/a"), context).await
+    };
+    assert_eq!(run().await.unwrap().exit_code, 0);
+    std::fs::remove_file(place.workspace().path().join("out/a")).unwrap();
+    place.skill("demo", &[("scripts/a.txt", "another text")]);
+    let refused = run().await.unwrap_err();
+    assert!(matches!(&refused, RunError::Changed { skill } if skill == "demo"), "{refused:?}");
+    assert!(refused.to_string().ends_with("changed after it was approved; ask again"), "{refused}");
+    assert_eq!(tree(&place.workspace().path().join("out")), Vec::<String>::new());
+    let refused = runner.stage("test", "../demo", &place.source("demo").unwrap()).await.unwrap_err();
+    assert!(matches!(refused, RunError::UnknownSkill(_)), "{refused:?}");
 }
 
 #[tokio::test]
