@@ -159,12 +159,10 @@ impl Runner {
         }
         let _others = self.stage_others(&workspace, &request, &context).await?;
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
-        // Dropped after what runs, should nobody wait for the answer any more.
-        let inputs = Linked { inputs, workspace: workspace.clone() };
-        warnings.extend(skill.warnings.iter().chain(&inputs.inputs.warnings).cloned());
+        warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
         let runs = runs(&workspace);
-        let command = command(&workspace, &skill, &inputs.inputs, &request, &context, &mut warnings);
+        let command = command(&workspace, &skill, &inputs, &request, &context, &mut warnings);
         let ran = match command {
             Ok(command) => executor.run(command, context.output).await.map_err(RunError::from),
             Err(error) => Err(error.into()),
@@ -324,18 +322,6 @@ fn runs(workspace: &Workspace) -> BTreeSet<String> {
     let listed = workspace.dir().dir("runs").map_err(Into::into).and_then(|runs| runs.entries(MAX_VISITED));
     let entries = listed.map(|(entries, _)| entries).unwrap_or_default();
     entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
-}
-
-/// Inputs, and the places in the workspace that stand for the host's files, which go with it.
-struct Linked {
-    inputs: StagedInputs,
-    workspace: Workspace,
-}
-
-impl Drop for Linked {
-    fn drop(&mut self) {
-        self.inputs.clear(&self.workspace);
-    }
 }
 
 /// The command as the executor gets it.
