@@ -407,6 +407,9 @@ async fn save_one(
     prefix: &str,
     saved: &mut BTreeSet<ArtifactName>,
 ) -> Result<Option<ArtifactFile>, String> {
+    if file.moving {
+        return Err("it was written while it was collected".to_owned());
+    }
     if file.truncated {
         return Err("it is truncated".to_owned());
     }

@@ -198,6 +198,36 @@ async fn a_truncated_file_is_not_saved_as_if_whole() {
     assert_eq!(listed.len(), 1);
 }
 
+#[test]
+fn a_file_that_is_written_while_it_is_collected_is_not_saved() {
+    use std::os::unix::fs::FileExt as _;
+    let place = with_demo();
+    let file = std::fs::File::create(place.workspace().path().join("out/moving")).unwrap();
+    file.set_len(32 << 20).unwrap();
+    let mut asked = request("true");
+    asked.outputs = Some(RunOutputs { save: true, max_file_bytes: 64 << 20, ..outputs(&["out/*"]) });
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                file.write_all_at(b"x", 0).unwrap();
+            }
+        });
+        let report = crate::place::block_on(place.run(asked.clone()));
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        report.unwrap()
+    });
+    assert_eq!((report.artifact_files.as_slice(), report.output_files[0].truncated), (&[][..], true));
+    for warning in [
+        "`out/moving` was written while it was collected: it may be a mix",
+        "`out/moving` was not saved: it was written while it was collected",
+    ] {
+        assert!(report.warnings.contains(&warning.to_owned()), "{:?}", report.warnings);
+    }
+    let report = crate::place::block_on(place.run(asked)).unwrap();
+    assert_eq!((report.artifact_files.len(), report.output_files[0].truncated), (1, false));
+}
+
 #[tokio::test]
 async fn without_a_store_saving_is_a_warning() {
     let place = with_demo();
