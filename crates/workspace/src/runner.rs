@@ -28,6 +28,12 @@ pub enum RunError {
     /// No skill has that name.
     #[error("unknown skill: {0}")]
     UnknownSkill(String),
+    /// The skill is not the one that was approved.
+    #[error("the skill `{skill}` changed after it was approved; ask again")]
+    Changed {
+        /// The skill.
+        skill: String,
+    },
     /// The command could not be started.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
@@ -72,6 +78,8 @@ pub struct RunContext<'a> {
     pub network: Network,
     /// The shell, an absolute path in the sandbox; bash unless the skill names another.
     pub shell: Option<String>,
+    /// The digest that the skill has to have, if somebody approved it: [`StagedSkill::digest`].
+    pub expected: Option<String>,
 }
 
 impl<'a> RunContext<'a> {
@@ -85,6 +93,7 @@ impl<'a> RunContext<'a> {
             limits: Limits::default(),
             network: Network::default(),
             shell: None,
+            expected: None,
         }
     }
 }
@@ -95,6 +104,7 @@ impl fmt::Debug for RunContext<'_> {
             .field("limits", &self.limits)
             .field("network", &self.network)
             .field("shell", &self.shell)
+            .field("expected", &self.expected)
             .finish_non_exhaustive()
     }
 }
@@ -142,19 +152,17 @@ impl Runner {
         let wanted = Wanted::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
 
-        let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
-        let workspace = blocking(move || workspaces.for_session(&session)).await;
-        let workspace = workspace
-            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??;
+        let workspace = self.workspace(session).await?;
         let skill = workspace.stage(&request.skill, &source).await?;
+        if context.expected.as_ref().is_some_and(|expected| *expected != skill.digest) {
+            return Err(RunError::Changed { skill: skill.name });
+        }
         let _others = self.stage_others(&workspace, &request, &context).await?;
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
-        // Dropped after what runs, should nobody wait for the answer any more.
-        let inputs = Linked { inputs, workspace: workspace.clone() };
-        warnings.extend(skill.warnings.iter().chain(&inputs.inputs.warnings).cloned());
+        warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
         let runs = runs(&workspace);
-        let command = command(&workspace, &skill, &inputs.inputs, &request, &context, &mut warnings);
+        let command = command(&workspace, &skill, &inputs, &request, &context, &mut warnings);
         let ran = match command {
             Ok(command) => executor.run(command, context.output).await.map_err(RunError::from),
             Err(error) => Err(error.into()),
@@ -165,6 +173,28 @@ impl Runner {
         let wanted = wanted.of_run(&request, &workspace, &runs);
         self.collect(&workspace, &request, wanted, &mut report).await;
         Ok(report)
+    }
+
+    /// Stages a skill as a run would, to know before it what it would run: [`StagedSkill::digest`].
+    ///
+    /// # Errors
+    ///
+    /// The name can be no skill's, or the workspace or the skill cannot be had.
+    pub async fn stage(
+        &self,
+        session: &str,
+        name: &str,
+        source: &StageSource,
+    ) -> Result<StagedSkill, RunError> {
+        check_name(name).map_err(|_| RunError::UnknownSkill(shown(name.as_ref())))?;
+        Ok(self.workspace(session).await?.stage(name, source).await?)
+    }
+
+    async fn workspace(&self, session: &str) -> Result<Workspace, RunError> {
+        let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
+        let workspace = blocking(move || workspaces.for_session(&session)).await;
+        Ok(workspace
+            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??)
     }
 
     /// Stages the other skills that inputs name.
@@ -294,18 +324,6 @@ fn runs(workspace: &Workspace) -> BTreeSet<String> {
     entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
-/// Inputs, and the places in the workspace that stand for the host's files, which go with it.
-struct Linked {
-    inputs: StagedInputs,
-    workspace: Workspace,
-}
-
-impl Drop for Linked {
-    fn drop(&mut self) {
-        self.inputs.clear(&self.workspace);
-    }
-}
-
 /// The command as the executor gets it.
 fn command(
     workspace: &Workspace,
@@ -389,6 +407,9 @@ async fn save_one(
     prefix: &str,
     saved: &mut BTreeSet<ArtifactName>,
 ) -> Result<Option<ArtifactFile>, String> {
+    if file.moving {
+        return Err("it was written while it was collected".to_owned());
+    }
     if file.truncated {
         return Err("it is truncated".to_owned());
     }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use bytes::Bytes;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub struct CollectedFile {
     pub mime_type: String,
     /// How many bytes it has.
     pub size_bytes: u64,
-    /// Whether only its beginning was collected.
+    /// Whether only its beginning was collected, or it was written while it was read.
     pub truncated: bool,
 }
 
@@ -85,6 +85,8 @@ pub(crate) struct Collected {
     pub(crate) mime: Mime,
     pub(crate) size: u64,
     pub(crate) truncated: bool,
+    /// Whether it was written while it was read: it may be a mix of what it was and what it is.
+    pub(crate) moving: bool,
     pub(crate) bytes: Bytes,
 }
 
@@ -266,18 +268,23 @@ impl Walk<'_> {
         }
         let cap = self.limits.max_file_bytes.min(self.bytes_left);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        match read_capped(file, size, cap) {
-            Ok((bytes, more)) => {
+        let read = read_capped(&file, size, cap).and_then(|read| Ok((read, rustix::fs::fstat(&file)?)));
+        match read {
+            Ok(((bytes, more), after)) => {
                 let read = bytes.len() as u64;
                 self.bytes_left -= read;
-                let truncated = more || size > read;
+                let moving = version(&stat) != version(&after);
+                let truncated = moving || more || size > read;
                 let name = shown(path);
-                if truncated {
+                if moving {
+                    self.say(format!("`{name}` was written while it was collected: it may be a mix"));
+                } else if truncated {
                     self.say(format!("`{name}` is truncated: {read} of its {} bytes", size.max(read)));
                 }
                 let mime = mime_of(&name, &bytes, truncated);
                 let size = if more { size.max(read + 1) } else { size.max(read) };
-                self.collection.files.push(Collected { name, mime, size, truncated, bytes: bytes.into() });
+                let bytes = bytes.into();
+                self.collection.files.push(Collected { name, mime, size, truncated, moving, bytes });
             }
             Err(error) => self.warn(path, &format!("cannot be read: {error}")),
         }
@@ -303,7 +310,7 @@ impl Walk<'_> {
 }
 
 /// At most `cap` bytes of a file, however it grows, and whether there are more.
-fn read_capped(file: File, size: u64, cap: u64) -> io::Result<(Vec<u8>, bool)> {
+fn read_capped(file: &File, size: u64, cap: u64) -> io::Result<(Vec<u8>, bool)> {
     // A byte more than it should have, so that its end is seen without asking once more.
     let room = usize::try_from(size.saturating_add(1).min(cap)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room);
@@ -311,6 +318,17 @@ fn read_capped(file: File, size: u64, cap: u64) -> io::Result<(Vec<u8>, bool)> {
     limited.read_to_end(&mut bytes)?;
     let more = bytes.len() as u64 == cap && limited.into_inner().read(&mut [0])? > 0;
     Ok((bytes, more))
+}
+
+/// What moves when a file is written.
+fn version(stat: &Stat) -> [i128; 5] {
+    [
+        stat.st_size.into(),
+        stat.st_mtime.into(),
+        stat.st_mtime_nsec.into(),
+        stat.st_ctime.into(),
+        stat.st_ctime_nsec.into(),
+    ]
 }
 
 /// The text that the bytes are, without copying them when nobody else has them.

@@ -5,6 +5,7 @@ mod host;
 mod source;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use crate::error::WorkspaceError;
 use crate::path::{InnerPath, expand, shown};
 use crate::request::{InputMode, RunInput};
 use crate::workspace::Workspace;
-use copy::{Failure, Left};
+use copy::{Failure, Left, Placeholder};
 use host::{HostFile, Opened};
 
 pub use host::{HostGate, HostPaths};
@@ -31,6 +32,9 @@ pub const MAX_INPUT_FILES: usize = 10_000;
 pub const MAX_INPUT_BYTES: u64 = 256 << 20;
 
 /// The inputs of a run.
+///
+/// What only stands for the host's files in the workspace goes with the last clone of this value: keep it
+/// until nothing runs any more.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StagedInputs {
@@ -39,16 +43,8 @@ pub struct StagedInputs {
     pub read_only: Vec<(PathBuf, String)>,
     /// What was left out or done otherwise.
     pub warnings: Vec<String>,
-    placeholders: Vec<InnerPath>,
-}
-
-impl StagedInputs {
-    /// Removes what only stood for the host's files, once nothing runs any more.
-    pub fn clear(&self, workspace: &Workspace) {
-        for to in self.placeholders.iter().rev() {
-            copy::remove_placeholder(workspace, to);
-        }
-    }
+    /// The last first: one may lie in another.
+    placeholders: Vec<Arc<Placeholder>>,
 }
 
 /// An input whose every part is checked.
@@ -133,9 +129,6 @@ impl Workspace {
                     InputSource::Host(_) => self.stage_host(input, gate, &mut staged, &mut left).await,
                     InputSource::Workspace(_) => self.stage_own(input, &mut staged, &mut left).await,
                 };
-                if outcome.is_err() {
-                    staged.clear(self);
-                }
                 outcome?;
             }
             Ok(staged)
@@ -197,8 +190,8 @@ impl Workspace {
         let (input, done) = blocking(move || {
             let mut warnings = Vec::new();
             let done = match input.mode {
-                InputMode::Link => copy::placeholder(&workspace, &input.to, found.is_directory())
-                    .map(|()| Some(found.path.clone())),
+                InputMode::Link => Placeholder::make(&workspace, &input.to, found.is_directory())
+                    .map(|placeholder| Some((found.path.clone(), placeholder))),
                 InputMode::Copy => found
                     .open()
                     .map_err(|error| Failure::Refused(format!("it cannot be opened: {error}")))
@@ -212,9 +205,9 @@ impl Workspace {
         let (bound, after, warnings) = done.map_err(|failure| input.failed(failure))?;
         *left = after;
         staged.warnings.extend(warnings);
-        if let Some(bound) = bound {
-            staged.read_only.push((bound, input.to.to_string()));
-            staged.placeholders.push(input.to);
+        if let Some((path, placeholder)) = bound {
+            staged.read_only.push((path, input.to.to_string()));
+            staged.placeholders.insert(0, Arc::new(placeholder));
         }
         Ok(())
     }

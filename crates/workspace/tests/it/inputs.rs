@@ -87,13 +87,45 @@ async fn links_stay_inside_and_the_hosts_are_bound() {
     assert_eq!(staged.warnings, ["`artifact://a` was copied: an artifact cannot be linked"]);
     assert_eq!(read(&workspace, "work/inputs/a"), "text");
     // What only stood for the host's files goes, and nothing else.
-    staged.clear(&workspace);
+    drop(staged);
     assert_eq!(
         tree(&workspace.path().join("work")),
         ["inputs", "inputs/a", "inputs/assets", "x", "x/y", "x/y/a"]
     );
     // A second run may do the same.
     stage(&workspace, &inputs[..4]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_link_is_bound_over_is_its_runs_alone() {
+    let place = Place::new();
+    let workspace = place.workspace();
+    let file = format!("host://{}", place.file("host/file", "text").display());
+    let directory = format!("host://{}", place.path("host").display());
+    let inputs =
+        [input(&file, "work/inputs/a", InputMode::Link), input(&directory, "work/d", InputMode::Link)];
+    let first = stage(&workspace, &inputs).await.unwrap();
+    for one in &inputs {
+        let refused = stage(&workspace, std::slice::from_ref(one)).await.unwrap_err().to_string();
+        assert!(refused.contains("is there already; give another `to`"), "{refused}");
+    }
+    let both = ["d", "inputs", "inputs/a"];
+    assert_eq!(tree(&workspace.path().join("work")), both, "a refusal takes nothing from the first run");
+    let another = first.clone();
+    drop(first);
+    assert_eq!(tree(&workspace.path().join("work")), both);
+    // What took its place meanwhile is another's.
+    put(&workspace, "work/inputs/new", "");
+    std::fs::rename(workspace.path().join("work/inputs/new"), workspace.path().join("work/inputs/a"))
+        .unwrap();
+    drop(another);
+    assert_eq!(tree(&workspace.path().join("work")), ["inputs", "inputs/a"]);
+    // So is what was there before.
+    std::fs::create_dir(workspace.path().join("work/d")).unwrap();
+    for one in &inputs {
+        stage(&workspace, std::slice::from_ref(one)).await.unwrap_err();
+    }
+    assert_eq!(tree(&workspace.path().join("work")), both);
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use prowess_workspace::{
-    Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunInput,
-    RunOutputs, RunReport, RunRequest, Runner, Sandbox,
+    Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunError,
+    RunInput, RunOutputs, RunReport, RunRequest, Runner, Sandbox,
 };
 use serde_json::json;
 
@@ -198,6 +198,36 @@ async fn a_truncated_file_is_not_saved_as_if_whole() {
     assert_eq!(listed.len(), 1);
 }
 
+#[test]
+fn a_file_that_is_written_while_it_is_collected_is_not_saved() {
+    use std::os::unix::fs::FileExt as _;
+    let place = with_demo();
+    let file = std::fs::File::create(place.workspace().path().join("out/moving")).unwrap();
+    file.set_len(32 << 20).unwrap();
+    let mut asked = request("true");
+    asked.outputs = Some(RunOutputs { save: true, max_file_bytes: 64 << 20, ..outputs(&["out/*"]) });
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                file.write_all_at(b"x", 0).unwrap();
+            }
+        });
+        let report = crate::place::block_on(place.run(asked.clone()));
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        report.unwrap()
+    });
+    assert_eq!((report.artifact_files.as_slice(), report.output_files[0].truncated), (&[][..], true));
+    for warning in [
+        "`out/moving` was written while it was collected: it may be a mix",
+        "`out/moving` was not saved: it was written while it was collected",
+    ] {
+        assert!(report.warnings.contains(&warning.to_owned()), "{:?}", report.warnings);
+    }
+    let report = crate::place::block_on(place.run(asked)).unwrap();
+    assert_eq!((report.artifact_files.len(), report.output_files[0].truncated), (1, false));
+}
+
 #[tokio::test]
 async fn without_a_store_saving_is_a_warning() {
     let place = with_demo();
@@ -257,6 +287,29 @@ async fn nothing_stays_of_a_linked_input_when_nobody_waits_for_the_run() {
     let running = runner.run("test", asked, context);
     tokio::time::timeout(std::time::Duration::from_millis(500), running).await.unwrap_err();
     assert_eq!(tree(&place.workspace().path().join("work")), ["inputs"]);
+}
+
+#[tokio::test]
+async fn what_runs_is_what_was_approved() {
+    let place = with_demo();
+    let (runner, skills) = (place.runner(), |name: &str| place.source(name));
+    let staged = runner.stage("test", "demo", &place.source("demo").unwrap()).await.unwrap();
+    let approved = staged.digest.clone();
+    drop(staged);
+    let run = async || {
+        let mut context = RunContext::new(&skills);
+        context.expected = Some(approved.clone());
+        runner.run("test", request("echo ran > out/a"), context).await
+    };
+    assert_eq!(run().await.unwrap().exit_code, 0);
+    std::fs::remove_file(place.workspace().path().join("out/a")).unwrap();
+    place.skill("demo", &[("scripts/a.txt", "another text")]);
+    let refused = run().await.unwrap_err();
+    assert!(matches!(&refused, RunError::Changed { skill } if skill == "demo"), "{refused:?}");
+    assert!(refused.to_string().ends_with("changed after it was approved; ask again"), "{refused}");
+    assert_eq!(tree(&place.workspace().path().join("out")), Vec::<String>::new());
+    let refused = runner.stage("test", "../demo", &place.source("demo").unwrap()).await.unwrap_err();
+    assert!(matches!(refused, RunError::UnknownSkill(_)), "{refused:?}");
 }
 
 #[tokio::test]
