@@ -11,8 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus,
-    Scope, path_beneath_rules,
+    ABI, Access as _, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::Pid;
 
@@ -20,8 +20,8 @@ use super::seccomp;
 use super::spawn::{ProcessGroup, highest, spawn_below};
 use super::system::System;
 
-/// What is missing at this level.
-pub(super) const MISSING: &str = "no namespaces: commands see which files exist, share the machine's name and \
+/// What is missing at this level on every machine.
+const MISSING: &str = "no namespaces: commands see which files exist, share the machine's name and \
      process numbers, and one that leaves its group can outlive its run where no control group holds it; temporary \
      files count to the workspace";
 
@@ -53,8 +53,16 @@ impl Confinement {
 
     /// Confines the current thread and all that it starts, for good.
     fn enforce(&self) -> io::Result<()> {
+        strong_enough(version(self.restrict()?))?;
+        let filter = seccomp::without_sockets()
+            .ok_or_else(|| io::Error::other("no filter of system calls exists for this machine"))?;
+        seccompiler::apply_filter(&filter).map_err(io::Error::other)
+    }
+
+    /// Does the part of Landlock, as far as the kernel has it.
+    fn restrict(&self) -> io::Result<LandlockStatus> {
         let abi = ABI::V6;
-        let enforced = || {
+        let restricted = || {
             Ruleset::default()
                 .handle_access(AccessFs::from_all(abi))?
                 .handle_access(AccessNet::from_all(abi))?
@@ -64,14 +72,48 @@ impl Confinement {
                 .add_rules(path_beneath_rules(&self.write, AccessFs::from_all(abi)))?
                 .restrict_self()
         };
-        let status = enforced().map_err(io::Error::other)?;
+        let status = restricted().map_err(io::Error::other)?;
         if status.ruleset == RulesetStatus::NotEnforced {
             return Err(io::Error::other("this kernel has no Landlock"));
         }
-        let filter = seccomp::without_sockets()
-            .ok_or_else(|| io::Error::other("no filter of system calls exists for this machine"))?;
-        seccompiler::apply_filter(&filter).map_err(io::Error::other)
+        Ok(status.landlock)
     }
+}
+
+/// The version of Landlock that holds.
+fn version(status: LandlockStatus) -> ABI {
+    match status {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi,
+        _ => ABI::Unsupported,
+    }
+}
+
+/// Refuses a version that lets commands change files which they may not write.
+fn strong_enough(version: ABI) -> io::Result<()> {
+    if version < ABI::V3 {
+        return Err(io::Error::other("this kernel's Landlock cannot keep files from being truncated"));
+    }
+    Ok(())
+}
+
+/// What is missing at this level on this machine, tried for real.
+pub(super) fn missing() -> Vec<String> {
+    // A restriction cannot be taken off again, so it is put on a thread that ends.
+    let tried = std::thread::spawn(|| Confinement::default().restrict()).join();
+    let version = tried.ok().and_then(Result::ok).map_or(ABI::Unsupported, version);
+    [MISSING].into_iter().chain(lacking(version)).map(str::to_owned).collect()
+}
+
+/// What a version of Landlock does not have. Its part in the network is not told: the filter forbids all sockets.
+fn lacking(version: ABI) -> impl Iterator<Item = &'static str> {
+    let pieces = [
+        (ABI::V5, "this kernel's Landlock does not hold ioctl on devices"),
+        (
+            ABI::V6,
+            "this kernel's Landlock does not hold signals: commands can end other processes of their user",
+        ),
+    ];
+    pieces.into_iter().filter(move |(since, _)| version < *since).map(|(_, what)| what)
 }
 
 /// The thread that started a command. A command can die with its thread, so this must outlive it.
@@ -116,4 +158,34 @@ pub(super) fn spawn_confined(
     let cage = Cage { end: Some(end), thread: Some(thread) };
     let pid = answered.recv().map_err(io::Error::other)??;
     Ok((pid, cage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_cannot_hold_truncation_is_refused() {
+        for abi in [ABI::Unsupported, ABI::V1, ABI::V2] {
+            assert!(strong_enough(abi).is_err(), "{abi:?}");
+        }
+        for abi in [ABI::V3, ABI::V6, ABI::V7] {
+            assert!(strong_enough(abi).is_ok(), "{abi:?}");
+        }
+    }
+
+    #[test]
+    fn each_further_piece_that_is_missing_is_named() {
+        let lacking = |abi| lacking(abi).collect::<Vec<_>>().join("; ");
+        assert!(lacking(ABI::V3).contains("ioctl") && lacking(ABI::V3).contains("signals"));
+        assert!(lacking(ABI::V5).contains("signals") && !lacking(ABI::V5).contains("ioctl"));
+        assert_eq!(lacking(ABI::V6), "");
+    }
+
+    #[test]
+    fn what_is_said_to_be_missing_is_what_this_kernel_lacks() {
+        let status = std::thread::spawn(|| Confinement::default().restrict()).join().unwrap();
+        let Ok(status) = status else { return };
+        assert_eq!(missing().len(), 1 + lacking(version(status)).count());
+    }
 }

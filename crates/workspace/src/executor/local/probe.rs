@@ -122,10 +122,10 @@ impl Host {
                 }
             }
         }
-        let held =
-            Sandbox { level: Level::Landlock, missing: vec![why.clone(), confine::MISSING.to_owned()] };
-        let found = Found { sandbox: held, bwrap: PathBuf::new(), setpriv };
+        let held = Sandbox { level: Level::Landlock, missing: vec![why.clone()] };
+        let mut found = Found { sandbox: held, bwrap: PathBuf::new(), setpriv };
         if options.strongest <= Level::Landlock && self.attempt_confined(&found, options).is_ok() {
+            found.sandbox.missing.extend(confine::missing());
             return allowed(found, options, &why);
         }
         let setpriv = found.setpriv;

@@ -47,15 +47,15 @@ pub(super) fn spawn_below(
 ) -> io::Result<Pid> {
     let mut actions = PosixSpawnFileActions::init()?;
     let mut copies = Vec::with_capacity(descriptors.len());
-    let mut next = 3;
     for (descriptor, number) in descriptors {
         let copy = fcntl_dupfd_cloexec(descriptor.as_fd(), ABOVE)?;
         actions.add_dup2(copy.as_raw_fd(), *number)?;
-        next = next.max(number + 1);
         copies.push(copy);
     }
     // Whoever started this process, or a library in it, may have left descriptors open for children.
-    for number in next..=highest + MARGIN {
+    // The copies are closed with the rest, after they were put into their places.
+    let is_given = |number: &RawFd| descriptors.iter().any(|(_, given)| given == number);
+    for number in (3..=highest + MARGIN).filter(|number| !is_given(number)) {
         if actions.add_close(number).is_err() {
             break;
         }
@@ -105,4 +105,28 @@ pub(super) fn sealed(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
 /// Arguments as bubblewrap reads them from a descriptor.
 pub(super) fn nul_separated(arguments: &[OsString]) -> Vec<u8> {
     arguments.iter().flat_map(|part| OsStr::as_bytes(part).iter().copied().chain([0])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_below_and_between_the_given_ones_are_closed() {
+        let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        // Left open for children, as a careless library does.
+        let careless = rustix::io::dup(&null).unwrap();
+        rustix::io::fcntl_setfd(&careless, rustix::io::FdFlags::empty()).unwrap();
+        let (near, far) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let given = careless.as_raw_fd() + 3;
+        let script =
+            format!("for n in {} {given}; do [ -e /proc/self/fd/$n ] && echo $n; done", careless.as_raw_fd());
+        let line = ["/bin/sh", "-c", &script].map(Into::into);
+        let descriptors = [(&null, 0), (&far, 1), (&null, 2), (&null, given)];
+        let pid = spawn(&line, &[], &descriptors, ProcessGroup::Ours).unwrap();
+        drop(far);
+        let said = std::io::read_to_string(std::fs::File::from(near)).unwrap();
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
+        assert_eq!(said, format!("{given}\n"));
+    }
 }

@@ -1,17 +1,26 @@
 //! Looks now and then at what no limit of the system counts: the size of the workspace, and memory where no
 //! control group counts it.
 
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
 use super::place::WRITABLE;
 use super::processes;
 use crate::command::Exit;
+use crate::dir::Dir;
 use crate::limits::Limits;
 
 /// A command that ran for less is not looked at when it has ended.
 const SHORT: Duration = Duration::from_millis(200);
+/// Directories in directories beyond this are made to be hard to look into.
+const MAX_DEPTH: usize = 128;
 
 /// Looks at one command now and then.
 #[derive(Debug)]
@@ -50,27 +59,135 @@ impl Watch {
             return Vec::new();
         }
         let Limits { workspace_bytes, workspace_entries, .. } = self.limits;
-        vec![format!("the workspace holds more than {workspace_bytes} bytes or {workspace_entries} files")]
+        vec![format!(
+            "the workspace holds more than {workspace_bytes} bytes or {workspace_entries} files, or a directory that \
+             cannot be looked into"
+        )]
     }
 
     /// Whether the writable parts hold more than they may. Stops looking at the first sign of it.
     fn is_full(&self, nameless: u64) -> bool {
-        let Some(mut bytes) = self.limits.workspace_bytes.checked_sub(nameless) else { return true };
-        let mut entries = self.limits.workspace_entries;
-        let mut left: Vec<PathBuf> = WRITABLE.iter().map(|part| self.workspace.join(part)).collect();
-        while let Some(directory) = left.pop() {
-            // What cannot be read, or is gone again, is the command's own business.
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-                let Ok(metadata) = entry.metadata() else { continue };
-                // What it takes, not how long it says it is: a sparse file is small.
-                let after = (bytes.checked_sub(metadata.blocks() * 512), entries.checked_sub(1));
-                let (Some(bytes_after), Some(entries_after)) = after else { return true };
-                (bytes, entries) = (bytes_after, entries_after);
-                if metadata.is_dir() {
-                    left.push(entry.path());
-                }
+        let Some(bytes) = self.limits.workspace_bytes.checked_sub(nameless) else { return true };
+        let mut left = Left { bytes, entries: self.limits.workspace_entries };
+        let root = match Dir::open(&self.workspace) {
+            Ok(root) => root,
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
+        !WRITABLE.iter().all(|part| left.hold(&root, part))
+    }
+}
+
+/// What a workspace may still hold.
+struct Left {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Left {
+    /// Takes away what a part of the workspace holds. Says whether it is no more than there was.
+    ///
+    /// The command changes what is looked at, and we may be root: each directory is opened from the workspace's own
+    /// without following links, one at a time. What hides its size counts as too large.
+    fn hold(&mut self, root: &Dir, part: &str) -> bool {
+        let mut path = part.as_bytes().to_vec();
+        // For each directory on the way to this one: the length of its path, and what is in it to look into.
+        let mut way: Vec<(usize, Vec<OsString>)> = Vec::new();
+        let Some(inside) = self.list(root, &path) else { return false };
+        way.push((path.len(), inside));
+        while let Some((length, inside)) = way.last_mut() {
+            path.truncate(*length);
+            let Some(name) = inside.pop() else {
+                way.pop();
+                continue;
+            };
+            path.push(b'/');
+            path.extend_from_slice(name.as_bytes());
+            let listed = if way.len() < MAX_DEPTH { self.list(root, &path) } else { None };
+            let Some(inside) = listed else { return false };
+            way.push((path.len(), inside));
+        }
+        true
+    }
+
+    /// Takes away what the entries of a directory hold. Returns the directories among them; nothing when it is too
+    /// much, or when not all of it can be seen.
+    fn list(&mut self, root: &Dir, path: &[u8]) -> Option<Vec<OsString>> {
+        let directory = match root.dir(OsStr::from_bytes(path)) {
+            Ok(directory) => directory,
+            // It is gone again, or something else stands in its place, which the next look sees.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Some(Vec::new()),
+            Err(_) => return None,
+        };
+        let (entries, more) = directory.entries(usize::try_from(self.entries).unwrap_or(usize::MAX)).ok()?;
+        if more {
+            return None;
+        }
+        let mut inside = Vec::new();
+        for (name, _) in entries {
+            let Some(stat) = directory.entry(&name).ok()? else { continue };
+            // What it takes, not how long it says it is: a sparse file is small.
+            self.bytes = self.bytes.checked_sub(u64::try_from(stat.st_blocks).ok()?.checked_mul(512)?)?;
+            self.entries = self.entries.checked_sub(1)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                inside.push(name);
             }
         }
-        false
+        Some(inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A workspace of which no more than a million bytes and a thousand files may be used.
+    fn workspace() -> (tempfile::TempDir, Watch) {
+        let at = tempfile::tempdir().unwrap();
+        for part in WRITABLE {
+            std::fs::create_dir(at.path().join(part)).unwrap();
+        }
+        let limits = Limits { workspace_bytes: 1_000_000, workspace_entries: 1000, ..Limits::default() };
+        let watch = Watch::new(at.path(), &limits, false);
+        (at, watch)
+    }
+
+    #[test]
+    fn all_directories_are_counted() {
+        let (at, watch) = workspace();
+        for branch in ["work/a/b", "work/a/c", "out/d", "runs/e/f"] {
+            std::fs::create_dir_all(at.path().join(branch)).unwrap();
+            assert!(!watch.is_full(0));
+            std::fs::write(at.path().join(branch).join("large"), vec![1; 300_000]).unwrap();
+        }
+        assert!(watch.is_full(0));
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("large"), vec![1; 2_000_000]).unwrap();
+        let (at, watch) = workspace();
+        symlink(outside.path(), at.path().join("work/link")).unwrap();
+        std::fs::remove_dir(at.path().join("out")).unwrap();
+        symlink(outside.path(), at.path().join("out")).unwrap();
+        assert!(!watch.is_full(0));
+        // As if it was listed before it was swapped.
+        let root = Dir::open(at.path()).unwrap();
+        let mut left = Left { bytes: 1, entries: 1 };
+        assert_eq!(left.list(&root, b"work/link"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_too_deep_or_too_long_counts_as_full() {
+        for (name, depth) in [("d".to_owned(), MAX_DEPTH + 1), ("d".repeat(250), 20)] {
+            let (at, watch) = workspace();
+            let mut deep = Dir::open(&at.path().join("work")).unwrap();
+            for _ in 0..depth {
+                deep = deep.make_dir(&name, 0o755, None).unwrap();
+            }
+            assert!(watch.is_full(0), "{depth}");
+        }
     }
 }

@@ -14,6 +14,7 @@ in_both_modes!(
     case_48_disk_fill_by_bytes,
     case_48_disk_fill_by_entries,
     case_48_disk_fill_by_files_without_names,
+    case_48_disk_fill_where_nobody_can_look,
     case_48_disk_fill_elsewhere,
     case_48_a_large_file_stops_its_writer,
     case_49_a_grandchild_that_ignores_term,
@@ -89,6 +90,20 @@ async fn case_48_disk_fill_by_files_without_names() {
     command.limits.workspace_bytes = 20 << 20;
     let finished = home.finish(command).await;
     assert_eq!(finished.exit, Exit::WorkspaceFull, "{}", text(&finished));
+}
+
+async fn case_48_disk_fill_where_nobody_can_look() {
+    for mode in ["000", "111", "444"] {
+        let home = Home::new();
+        let mut command = home.command(&format!(
+            "mkdir hidden; exec 8>hidden/large; chmod {mode} hidden; head -c 40M /dev/zero >&8; sleep 100"
+        ));
+        command.limits.workspace_bytes = 20 << 20;
+        let finished = home.finish(command).await;
+        assert_eq!(finished.exit, Exit::WorkspaceFull, "{mode}: {}", text(&finished));
+        let hidden = home.path().join("work/hidden");
+        std::fs::set_permissions(hidden, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    }
 }
 
 async fn case_48_disk_fill_elsewhere() {

@@ -1,10 +1,10 @@
 //! Cases 55, 56 and 66 to 68: what of the host a command sees, and what it leaves for the next.
 
 use prowess_workspace::executor::local::LocalOptions;
-use prowess_workspace::{ExecuteError, Executor as _, NoSink};
+use prowess_workspace::{ExecuteError, Executor as _, Level, NoSink};
 
 use crate::home::{Home, text};
-use crate::modes::{LEFT_OPEN, SECRET, in_both_modes};
+use crate::modes::{LEFT_OPEN, Mode, SECRET, again, in_both_modes};
 
 in_both_modes!(
     case_55_no_host_secret_shows,
@@ -13,6 +13,7 @@ in_both_modes!(
     case_66_loaders_are_refused,
     case_66_an_allowed_loader_never_reaches_the_launcher,
     case_67_inherited_descriptors,
+    case_67_inherited_descriptors_of_every_number,
     case_68_a_planted_profile,
     secrets_are_redacted_from_both_streams,
 );
@@ -111,6 +112,47 @@ async fn case_67_inherited_descriptors() {
     held.sort_unstable();
     held.dedup();
     assert!(held.len() == 3 && held[0] == "/dev/null" && held[2].starts_with("pipe:"), "{said}");
+}
+
+/// Numbers that some level gives to what it starts, and others that none does.
+const NUMBERS: [i32; 5] = [3, 4, 7, 8, LEFT_OPEN];
+/// Set for the process that has all of them open.
+const HOLDER: &str = "PROWESS_TEST_HOLDER";
+
+/// A runtime whose parent left files open.
+#[test]
+fn holder() {
+    if std::env::var_os(HOLDER).is_none() {
+        return;
+    }
+    crate::modes::run("sandbox::secrets::holder", Mode::User, async {
+        for number in NUMBERS {
+            let file = std::fs::read_link(format!("/proc/self/fd/{number}")).unwrap();
+            assert_eq!(file, std::path::Path::new("/etc/hostname"), "{number}");
+        }
+        for level in [Level::Bwrap, Level::BwrapNoproc, Level::Landlock, Level::None] {
+            let mut options = LocalOptions::default();
+            (options.strongest, options.least) = (level, level);
+            let home = Home::with(options);
+            let finished = home
+                .run("for n in {3..40}; do (eval \": <&$n\") 2>/dev/null && echo $n; done; echo done")
+                .await;
+            assert_eq!((finished.sandbox.level, text(&finished).as_str()), (level, "done\n"));
+        }
+    });
+}
+
+async fn case_67_inherited_descriptors_of_every_number() {
+    let inner = again("sandbox::secrets::holder", Mode::Root, false);
+    let open = NUMBERS.map(|number| format!("{number}</etc/hostname")).join(" ");
+    let mut holder = std::process::Command::new("/bin/bash");
+    holder
+        .args(["-c", &format!("exec \"$@\" {open}"), "bash"])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    let done = holder.env(HOLDER, "1").output().unwrap();
+    let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
 }
 
 async fn case_68_a_planted_profile() {
