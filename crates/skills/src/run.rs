@@ -81,13 +81,15 @@ impl SkillSession {
         }
         let shell = match self.visible_to_model(&name)?.skill.extensions.shell.as_deref() {
             None => None,
-            Some(named) => {
-                Some(shell(named).ok_or_else(|| refused("the skill asks for a shell that is not bash or sh"))?)
-            }
+            Some(named) => Some(
+                shell(named).ok_or_else(|| refused("the skill asks for a shell that is not bash or sh"))?,
+            ),
         };
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
         let mut sources = BTreeMap::new();
-        for skill in std::iter::once(name.as_str()).chain(request.inputs.iter().filter_map(|input| skill_of(&input.from))) {
+        for skill in std::iter::once(name.as_str())
+            .chain(request.inputs.iter().filter_map(|input| skill_of(&input.from)))
+        {
             if !sources.contains_key(skill) {
                 let entry = self.visible_to_model(skill)?;
                 self.pass_skill_gate(&entry).await?;
@@ -140,7 +142,7 @@ impl SkillSession {
         }
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
         let staged = runs.runner.stage(&runs.workspace, name, source).await.map_err(failed)?;
-        let files = staged.digest.to_string();
+        let files = staged.digest.clone();
         let binding = format!("{files} {} {source:?}", Digest::of(all.to_string().as_bytes()));
         self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
         Ok(Some(files))
@@ -214,7 +216,8 @@ impl HostGate for AskedHost<'_> {
     async fn allow_host(&self, path: &Path) -> bool {
         let asked = |path: &Path| Request::new(Kind::READ, path.to_string_lossy());
         // What is denied does not come in with the directory that it lies in.
-        let is_denied = |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision == Decision::Deny;
+        let is_denied =
+            |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision == Decision::Deny;
         let below = entries_below(path);
         let Some(entries) = below else { return false };
         if entries.iter().any(|entry| is_denied(entry)) {

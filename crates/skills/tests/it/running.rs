@@ -136,7 +136,12 @@ async fn always_covers_this_command_and_no_other() {
     }
     assert!(!run(&session, command("echo *")).await.is_error, "it is remembered");
     assert!(run(&session, command("echo x; rm y")).await.is_error, "a star is a star");
-    for more in [json!({"env": {"A": "b"}}), json!({"cwd": "scripts"}), json!({"stdin": "x"}), json!({"output_files": ["work/**"]})] {
+    for more in [
+        json!({"env": {"A": "b"}}),
+        json!({"cwd": "scripts"}),
+        json!({"stdin": "x"}),
+        json!({"output_files": ["work/**"]}),
+    ] {
         let mut arguments = command("echo *");
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         assert!(run(&session, arguments.clone()).await.is_error, "in other surroundings: {arguments}");
@@ -166,8 +171,10 @@ async fn what_is_denied_does_not_come_in_with_its_directory() {
         Rule::new("read", &format!("{at}/.ssh/*"), Decision::Deny),
     ];
     let session = session(&library, allowing(rules), runs).await;
-    let input = |path: &str| json!({"skill": "kit", "command": "find work/inputs -type f",
-        "inputs": [{"from": format!("host://{at}{path}")}]});
+    let input = |path: &str| {
+        json!({"skill": "kit", "command": "find work/inputs -type f",
+        "inputs": [{"from": format!("host://{at}{path}")}]})
+    };
     assert!(run(&session, input("")).await.is_error);
     assert!(run(&session, input("/.ssh")).await.is_error);
     let notes = run(&session, input("/notes.txt")).await;
@@ -182,7 +189,8 @@ async fn other_skills_pass_their_own_gate() {
     let rules = [Rule::new("run", "kit *", Decision::Allow), Rule::new("skill", "hushed", Decision::Ask)];
     let session = session(&library, allowing(rules), runs).await;
     for from in ["skill://hushed/SKILL.md", "workspace://skills/hushed/SKILL.md"] {
-        let arguments = json!({"skill": "kit", "command": "cat work/inputs/SKILL.md", "inputs": [{"from": from}]});
+        let arguments =
+            json!({"skill": "kit", "command": "cat work/inputs/SKILL.md", "inputs": [{"from": from}]});
         let reply = run(&session, arguments).await;
         assert!(reply.is_error && !reply.text.contains("Do it."), "{}", reply.text);
     }
