@@ -69,6 +69,12 @@ pub(super) fn run(
     let killed =
         group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
     tidy(&command.workspace, &run);
+    if let Some(error) = kept.failed {
+        return Err(ExecuteError::System {
+            action: "put the command into its control group".to_owned(),
+            error,
+        });
+    }
     let mut warnings = watch.warnings(started.elapsed());
     let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
         .map_err(|never| never.explain(command))?;
@@ -176,4 +182,53 @@ fn bare_start<'a>(
 
 fn shell(command: &Command) -> [&OsStr; 3] {
     [command.shell.as_ref(), "-lc".as_ref(), command.line.as_ref()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+    use crate::command::Exit;
+
+    /// A workspace, below a directory that only its owner can enter.
+    fn workspace(below: &tempfile::TempDir) -> PathBuf {
+        std::fs::set_permissions(below.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let workspace = below.path().join("workspace");
+        for part in ["skills", "work", "out", "runs"] {
+            std::fs::create_dir_all(workspace.join(part)).unwrap();
+            if let Some((user, group)) = privileges::sandbox_owner() {
+                chown(workspace.join(part), Some(user), Some(group)).unwrap();
+            }
+        }
+        workspace
+    }
+
+    fn run_in(group: Option<Group>, command: &Command) -> Result<Finished, ExecuteError> {
+        let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let (watcher, _pieces) = tokio::sync::mpsc::channel(64);
+        let mut group = group;
+        run(&Host::new(), &LocalOptions::default(), command, &mut group, never.as_fd(), &watcher)
+    }
+
+    #[test]
+    fn all_processes_are_in_the_group_when_the_command_begins() {
+        let below = tempfile::tempdir().unwrap();
+        let files = tempfile::tempdir().unwrap();
+        std::fs::write(files.path().join("memory.events"), "oom_kill 0\n").unwrap();
+        std::fs::write(files.path().join("cgroup.procs"), "").unwrap();
+        let command = Command::new(workspace(&below), "work", "exit 3");
+        let finished = run_in(Some(Group::of_files(files.path())), &command).unwrap();
+        assert_eq!(finished.exit, Exit::Code(3));
+        let list = std::fs::read_to_string(files.path().join("cgroup.procs")).unwrap();
+        let mut admitted: Vec<&str> = list.lines().collect();
+        admitted.sort_unstable();
+        admitted.dedup();
+        // Root needs a bubblewrap more to get there.
+        let expected = if privileges::sandbox_owner().is_some() { 3 } else { 2 };
+        assert_eq!(admitted.len(), expected, "{admitted:?}");
+    }
 }
