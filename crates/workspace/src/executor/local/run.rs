@@ -195,9 +195,10 @@ mod tests {
     use super::*;
     use crate::command::Exit;
 
-    /// A workspace, below a directory that only its owner can enter.
-    fn workspace(below: &tempfile::TempDir) -> PathBuf {
-        std::fs::set_permissions(below.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    /// A workspace, below a directory of this mode and of the group of the sandbox.
+    fn workspace(below: &tempfile::TempDir, mode: u32) -> PathBuf {
+        chown(below.path(), None, privileges::sandbox_owner().map(|(_, group)| group)).unwrap();
+        std::fs::set_permissions(below.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         let workspace = below.path().join("workspace");
         for part in ["skills", "work", "out", "runs"] {
             std::fs::create_dir_all(workspace.join(part)).unwrap();
@@ -215,21 +216,24 @@ mod tests {
         run(&Host::new(), &LocalOptions::default(), command, &mut group, never.as_fd(), &watcher)
     }
 
-    #[test]
-    fn all_processes_are_in_the_group_when_the_command_begins() {
+    /// How many processes were in the group of a command of a workspace below such a directory.
+    fn admitted(mode: u32) -> usize {
         let below = tempfile::tempdir().unwrap();
         let files = tempfile::tempdir().unwrap();
         std::fs::write(files.path().join("memory.events"), "oom_kill 0\n").unwrap();
         std::fs::write(files.path().join("cgroup.procs"), "").unwrap();
-        let command = Command::new(workspace(&below), "work", "exit 3");
+        let command = Command::new(workspace(&below, mode), "work", "echo x > file && exit 3");
         let finished = run_in(Some(Group::of_files(files.path())), &command).unwrap();
         assert_eq!(finished.exit, Exit::Code(3));
         let list = std::fs::read_to_string(files.path().join("cgroup.procs")).unwrap();
-        let mut admitted: Vec<&str> = list.lines().collect();
-        admitted.sort_unstable();
-        admitted.dedup();
-        // Root needs a bubblewrap more to get there.
-        let expected = if privileges::sandbox_owner().is_some() { 3 } else { 2 };
-        assert_eq!(admitted.len(), expected, "{admitted:?}");
+        list.lines().collect::<std::collections::HashSet<_>>().len()
+    }
+
+    #[test]
+    fn all_processes_are_in_the_group_when_the_command_begins() {
+        // Root needs a bubblewrap more where only root may go.
+        let is_root = privileges::sandbox_owner().is_some();
+        assert_eq!(admitted(0o700), if is_root { 3 } else { 2 });
+        assert_eq!(admitted(0o710), 2);
     }
 }
