@@ -1,12 +1,15 @@
 //! A limit on the memory of a whole command, where the system permits one.
 
+use std::collections::HashSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::processes;
 
 /// What our groups' names begin with; the number of their process follows.
 const PREFIX: &str = "prowess-";
@@ -80,12 +83,9 @@ impl Group {
         Ok(())
     }
 
-    /// Takes in a command that waits for its arguments.
-    pub(super) fn admit(&self, process: Pid) -> io::Result<()> {
-        match self.version {
-            Version::One => Ok(()),
-            Version::Two => fs::write(self.at.join("cgroup.procs"), process.as_raw_nonzero().to_string()),
-        }
+    /// Where processes are taken in; nothing where they are born in the group.
+    pub(super) fn entrance(&self) -> Option<Entrance> {
+        (self.version == Version::Two).then(|| Entrance(self.at.join("cgroup.procs")))
     }
 
     /// How many processes were killed for memory in this group so far.
@@ -115,6 +115,12 @@ impl Group {
         }
     }
 
+    /// A group of the second version that is made of plain files.
+    #[cfg(test)]
+    pub(super) fn of_files(at: &Path) -> Self {
+        Self { at: at.to_owned(), version: Version::Two, limit: None }
+    }
+
     /// Takes the current thread out, and the group away.
     pub(super) fn leave(self) {
         if self.version == Version::One
@@ -130,10 +136,42 @@ impl Group {
         let mut nothing =
             std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn()?;
         let pid = Pid::from_child(&nothing);
-        let admitted = self.admit(pid);
+        let admitted = self.entrance().map_or(Ok(()), |entrance| entrance.admit(pid));
         drop(nothing.stdin.take());
         nothing.wait()?;
         admitted
+    }
+}
+
+/// Where processes are taken into a group.
+#[derive(Clone, Debug)]
+pub(super) struct Entrance(PathBuf);
+
+impl Entrance {
+    /// Takes in one process, with what it starts from then on.
+    pub(super) fn admit(&self, process: Pid) -> io::Result<()> {
+        let mut processes = fs::File::options().append(true).open(&self.0)?;
+        processes.write_all(format!("{}\n", process.as_raw_nonzero()).as_bytes())
+    }
+
+    /// Takes in a process and all that it has started, which may have been before anyone could take it in.
+    pub(super) fn admit_tree(&self, root: Pid) -> io::Result<()> {
+        let mut admitted = HashSet::new();
+        for _ in 0..ROUNDS {
+            let found = processes::tree(root);
+            let new: Vec<Pid> = found.into_iter().filter(|process| admitted.insert(*process)).collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            for process in new {
+                match self.admit(process) {
+                    // It has ended.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    result => result?,
+                }
+            }
+        }
+        Err(io::Error::other("it starts processes faster than they can be counted"))
     }
 }
 
@@ -190,15 +228,40 @@ mod tests {
     #[test]
     fn the_second_version_s_files() {
         let at = tempfile::tempdir().unwrap();
-        let mut group = Group { at: at.path().to_owned(), version: Version::Two, limit: None };
+        let mut group = Group::of_files(at.path());
         assert_eq!(group.killed(), None);
         fs::write(at.path().join("memory.events"), "low 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 0\n")
             .unwrap();
         assert_eq!(group.killed(), Some(3));
         group.limit(4096).unwrap();
         assert_eq!(fs::read_to_string(at.path().join("memory.max")).unwrap(), "4096");
-        group.admit(Pid::INIT).unwrap();
-        assert_eq!(fs::read_to_string(at.path().join("cgroup.procs")).unwrap(), "1");
+        let entrance = group.entrance().unwrap();
+        assert!(entrance.admit(Pid::INIT).is_err());
+        fs::write(at.path().join("cgroup.procs"), "").unwrap();
+        entrance.admit(Pid::INIT).unwrap();
+        assert_eq!(fs::read_to_string(at.path().join("cgroup.procs")).unwrap(), "1\n");
+    }
+
+    #[test]
+    fn children_that_were_faster_are_taken_in() {
+        let at = tempfile::tempdir().unwrap();
+        let list = at.path().join("cgroup.procs");
+        fs::write(&list, "").unwrap();
+        let mut parent = std::process::Command::new("/bin/sh")
+            .args(["-c", "sh -c 'sleep 60 & echo; wait' & wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        io::Read::read_exact(parent.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let root = Pid::from_child(&parent);
+        Group::of_files(at.path()).entrance().unwrap().admit_tree(root).unwrap();
+        let admitted = fs::read_to_string(&list).unwrap();
+        for process in processes::tree(root).into_iter().rev() {
+            let _ = kill_process(process, Signal::KILL);
+        }
+        parent.wait().unwrap();
+        assert_eq!(admitted.lines().count(), 3, "{admitted}");
+        assert!(admitted.lines().any(|line| line == parent.id().to_string()), "{admitted}");
     }
 
     #[test]

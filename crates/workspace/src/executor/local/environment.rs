@@ -37,16 +37,21 @@ const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_"];
 /// Variables that say where things are. `HOME` is among them because a login shell runs files from it.
 const OURS: &[&str] = &["HOME", "OUTPUT_DIR", "RUN_DIR", "SKILLS_DIR", "TMPDIR", "WORKSPACE_DIR", "WORK_DIR"];
 
-/// All variables of a command: the workspace's, the user's, the request's.
+/// Refuses variables of a request that no command gets.
+pub(super) fn check_variables(
+    options: &LocalOptions,
+    request: &BTreeMap<String, String>,
+    sandboxed: bool,
+) -> Result<(), ExecuteError> {
+    request.iter().try_for_each(|(name, value)| check(options, name, value, sandboxed))
+}
+
+/// All variables of a command: the workspace's, the user's, and the request's, which were checked.
 pub(super) fn variables(
     options: &LocalOptions,
     request: &BTreeMap<String, String>,
     inside: &Inside,
-    sandboxed: bool,
-) -> Result<BTreeMap<String, String>, ExecuteError> {
-    for (name, value) in request {
-        check(options, name, value, sandboxed)?;
-    }
+) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ("PATH".to_owned(), path(&options.read_only)),
@@ -56,7 +61,7 @@ pub(super) fn variables(
     for (name, value) in inside.variables() {
         all.insert(name.to_owned(), value);
     }
-    Ok(all)
+    all
 }
 
 fn check(options: &LocalOptions, name: &str, value: &str, sandboxed: bool) -> Result<(), ExecuteError> {
@@ -100,8 +105,9 @@ mod tests {
 
     fn ask(name: &str, value: &str) -> Result<BTreeMap<String, String>, String> {
         let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        variables(&LocalOptions::default(), &request, &Inside::sandboxed("r1"), true)
-            .map_err(|error| error.to_string())
+        let options = LocalOptions::default();
+        check_variables(&options, &request, true).map_err(|error| error.to_string())?;
+        Ok(variables(&options, &request, &Inside::sandboxed("r1")))
     }
 
     #[test]
@@ -131,6 +137,7 @@ mod tests {
         let mut options = LocalOptions::default();
         options.allow_loaders.insert("NODE_OPTIONS".to_owned());
         let request = BTreeMap::from([("NODE_OPTIONS".to_owned(), "--no-warnings".to_owned())]);
-        assert!(variables(&options, &request, &Inside::sandboxed("r1"), true).is_ok());
+        assert!(check_variables(&options, &request, true).is_ok());
+        assert!(check_variables(&options, &request, false).is_err());
     }
 }

@@ -88,9 +88,11 @@ pub(super) fn launch(
     }
 }
 
-/// Puts a child that waits into the group that limits it, or ends it.
+/// Puts a child into the group that limits it, or ends it. What it may have started already follows before the gate
+/// is opened.
 fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
-    let admitted = group.map_or(Ok(()), |group| group.admit(tree.outside()));
+    tree.hold_in(group.and_then(Group::entrance));
+    let admitted = tree.admit();
     if admitted.is_err() {
         tree.collapse();
     }
@@ -105,4 +107,35 @@ fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
         rustix::fs::fchown(&far, Some(user), Some(group))?;
     }
     Ok((near, far))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::super::profile::gated;
+    use super::super::supervise::supervise;
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn nothing_begins_outside_of_its_group() {
+        let at = tempfile::tempdir().unwrap();
+        let list = at.path().join("cgroup.procs");
+        std::fs::write(&list, "").unwrap();
+        let group = Group::of_files(at.path());
+        let begun = at.path().join("begun");
+        let limits = Limits { processes: 1 << 16, ..Limits::default() };
+        let line = gated(&limits, None, &["/bin/touch".as_ref(), begun.as_os_str()]);
+        let start = Start::Bare { line, variables: Vec::new(), confinement: None };
+        let reaper = Arc::new(Reaper::start().unwrap());
+        let (mut tree, ends) = launch(start, None, &reaper, Some(&group)).unwrap();
+        std::fs::remove_file(&list).unwrap();
+        let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let (watcher, _) = tokio::sync::mpsc::channel(1);
+        let kept = supervise(&mut tree, ends, never.as_fd(), &limits, &[], &watcher, &mut |_| None);
+        assert!(kept.failed.is_some() && !begun.exists(), "{kept:?}");
+    }
 }

@@ -71,10 +71,10 @@ fn open_inside(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
 }
 
-/// Checks that the directory is a workspace, and makes the directory of a new run in it. Returns the run's name.
+/// Checks that the directory is a workspace, and makes the directory of a new run in it.
 ///
 /// Earlier commands could write here, so nothing follows a link: a `runs` that leads elsewhere is refused.
-pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<String, ExecuteError> {
+pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<Run, ExecuteError> {
     if !workspace.is_absolute() || workspace.to_str().is_none() {
         return Err(ExecuteError::Refused(format!("workspace {workspace:?} must be an absolute UTF-8 path")));
     }
@@ -88,22 +88,35 @@ pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<String, Execu
         open_inside(&root, part).map_err(failed(part))?;
     }
     let runs = open_inside(&root, "runs").map_err(failed("runs"))?;
-    let run = run_name();
-    make_directory(&runs, &run).map_err(failed("runs"))?;
+    let run = Run { runs, name: run_name() };
+    make_directory(&run.runs, &run.name).map_err(failed("runs"))?;
     if with_home {
-        let home = open_inside(&runs, &run).map_err(failed("runs"))?;
-        make_directory(&home, "home").map_err(failed("runs"))?;
+        let own = open_inside(&run.runs, &run.name).map_err(failed("runs"))?;
+        make_directory(&own, "home").map_err(failed("runs"))?;
     }
     Ok(run)
 }
 
-/// Takes away the directory of a run that put nothing into it, so that many runs do not fill the workspace.
-pub(super) fn tidy(workspace: &Path, run: &str) {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if let Ok(root) = rustix::fs::openat(CWD, workspace, flags, Mode::empty())
-        && let Ok(runs) = open_inside(&root, "runs")
-    {
-        let _ = rustix::fs::unlinkat(&runs, run, AtFlags::REMOVEDIR);
+/// The directory of a run. One that nothing was put into is taken away at the end, so that many runs, and those that
+/// never began, do not fill the workspace.
+#[derive(Debug)]
+pub(super) struct Run {
+    runs: OwnedFd,
+    name: String,
+}
+
+impl Run {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Ok(own) = open_inside(&self.runs, &self.name) {
+            let _ = rustix::fs::unlinkat(&own, "home", AtFlags::REMOVEDIR);
+        }
+        let _ = rustix::fs::unlinkat(&self.runs, &self.name, AtFlags::REMOVEDIR);
     }
 }
 
@@ -152,6 +165,25 @@ mod tests {
         for bad in ["..", "../..", "/etc", "work/../../x", "a\0b"] {
             assert!(check_relative("cwd", bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn only_a_run_that_kept_something_stays() {
+        let workspace = tempfile::tempdir().unwrap();
+        for part in ["skills", "work", "out", "runs"] {
+            std::fs::create_dir(workspace.path().join(part)).unwrap();
+        }
+        let left = || std::fs::read_dir(workspace.path().join("runs")).unwrap().count();
+        for with_home in [false, true] {
+            let run = new_run(workspace.path(), with_home).unwrap();
+            assert_eq!(left(), 1);
+            drop(run);
+            assert_eq!(left(), 0);
+        }
+        let run = new_run(workspace.path(), true).unwrap();
+        std::fs::write(workspace.path().join("runs").join(run.name()).join("home/x"), "x").unwrap();
+        drop(run);
+        assert_eq!(left(), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -31,7 +31,7 @@ const TRY_FOR: Duration = Duration::from_secs(20);
 pub(super) struct Host {
     pub(super) system: System,
     pub(super) filter: Option<Vec<u8>>,
-    reaper: OnceLock<Arc<Reaper>>,
+    reaper: Mutex<Option<Arc<Reaper>>>,
     found: OnceLock<Result<Found, Refusal>>,
 }
 
@@ -56,19 +56,21 @@ impl Host {
         Self {
             system: System::detect(),
             filter: seccomp::filter(),
-            reaper: OnceLock::new(),
+            reaper: Mutex::new(None),
             found: OnceLock::new(),
         }
     }
 
     /// The process that kills what we leave half started.
-    pub(super) fn reaper(&self) -> std::io::Result<&Arc<Reaper>> {
-        if let Some(reaper) = self.reaper.get() {
-            return Ok(reaper);
+    pub(super) fn reaper(&self) -> std::io::Result<Arc<Reaper>> {
+        let mut current = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reaper) = current.as_ref().filter(|reaper| reaper.is_alive()) {
+            return Ok(Arc::clone(reaper));
         }
+        // The first, or in the place of one that somebody killed.
         let reaper = Arc::new(Reaper::start()?);
-        // Another run may have been faster; then ours ends again.
-        Ok(self.reaper.get_or_init(|| reaper))
+        *current = Some(Arc::clone(&reaper));
+        Ok(reaper)
     }
 
     /// What can hold a command, and is strong enough for the user. Blocks while it tries.
@@ -178,7 +180,7 @@ impl Host {
         limits: &Limits,
         succeeded: impl FnOnce(&Kept, &mut Tree) -> bool,
     ) -> Result<(), String> {
-        let launched = self.reaper().and_then(|reaper| launch(start, None, reaper, None));
+        let launched = self.reaper().and_then(|reaper| launch(start, None, &reaper, None));
         let (mut tree, ends) = launched.map_err(|error| error.to_string())?;
         let never = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let (watcher, _) = tokio::sync::mpsc::channel(1);

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
 
 /// The processes in a namespace of processes. Those of other users are passed over.
 pub(super) fn in_namespace(namespace: u64) -> Vec<PathBuf> {
@@ -20,6 +22,27 @@ pub(super) fn of_user(user: Option<u32>) -> u64 {
     let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw());
     let own = all().filter(|process| fs::metadata(process).is_ok_and(|metadata| metadata.uid() == user));
     own.map(|process| fs::read_dir(process.join("task")).map_or(0, |tasks| tasks.count() as u64)).sum()
+}
+
+/// A process and all that descend from it.
+pub(super) fn tree(root: Pid) -> Vec<Pid> {
+    let parents: Vec<(Pid, Pid)> = all().filter_map(|process| with_parent(&process)).collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, its)| *its == parent).map(|(process, _)| *process));
+        next += 1;
+    }
+    found
+}
+
+/// A process and its parent.
+fn with_parent(process: &Path) -> Option<(Pid, Pid)> {
+    let text = fs::read_to_string(process.join("stat")).ok()?;
+    // The name stands in brackets, and may hold anything.
+    let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    let own = process.file_name()?.to_str()?.parse().ok()?;
+    Pid::from_raw(own).zip(Pid::from_raw(parent))
 }
 
 fn all() -> impl Iterator<Item = PathBuf> {

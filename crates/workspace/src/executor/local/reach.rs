@@ -23,10 +23,10 @@ pub(super) struct Reach {
 impl Reach {
     /// Looks which of these the sandbox's user cannot reach.
     pub(super) fn new(sources: &[&Path]) -> Self {
-        let Some((user, _)) = privileges::sandbox_owner() else { return Self::default() };
+        let Some(owner) = privileges::sandbox_owner() else { return Self::default() };
         let brought: Vec<PathBuf> = sources
             .iter()
-            .filter(|source| !can_enter(source, user))
+            .filter(|source| !can_enter(source, owner))
             .map(|source| source.to_path_buf())
             .collect();
         let is_free =
@@ -56,11 +56,15 @@ impl Reach {
     }
 }
 
-/// Whether a user may go through all directories on the way to something, by their modes.
-fn can_enter(path: &Path, user: u32) -> bool {
+/// Whether a user with one group may go through all directories on the way to something, by their modes.
+fn can_enter(path: &Path, (user, group): (u32, u32)) -> bool {
     path.ancestors().skip(1).all(|directory| {
         std::fs::metadata(directory).is_ok_and(|metadata| {
-            let needed = if metadata.uid() == user { 0o100 } else { 0o001 };
+            let needed = match (metadata.uid() == user, metadata.gid() == group) {
+                (true, _) => 0o100,
+                (false, true) => 0o010,
+                (false, false) => 0o001,
+            };
             metadata.mode() & needed != 0
         })
     })
@@ -75,10 +79,22 @@ mod tests {
         let private = tempfile::tempdir().unwrap();
         let only_the_owner = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(private.path(), only_the_owner).unwrap();
-        let owner = private.path().metadata().unwrap().uid();
-        assert!(can_enter(&private.path().join("x"), owner));
-        assert!(!can_enter(&private.path().join("x"), owner + 1));
-        assert!(can_enter(Path::new("/usr/bin"), owner + 1));
+        let metadata = private.path().metadata().unwrap();
+        let (owner, group) = (metadata.uid(), metadata.gid());
+        let inside = private.path().join("x");
+        assert!(can_enter(&inside, (owner, group)));
+        assert!(!can_enter(&inside, (owner + 1, group)));
+        assert!(can_enter(Path::new("/usr/bin"), (owner + 1, group + 1)));
+        // The group's bit counts for the group, and for nobody else.
+        let set = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(private.path(), mode).unwrap();
+        };
+        set(0o710);
+        assert!(can_enter(&inside, (owner + 1, group)));
+        assert!(!can_enter(&inside, (owner + 1, group + 1)));
+        set(0o701);
+        assert!(!can_enter(&inside, (owner + 1, group)));
     }
 
     #[test]

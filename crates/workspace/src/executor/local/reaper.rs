@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
@@ -37,6 +38,14 @@ impl Reaper {
         Ok(Self { list: Some(list), process })
     }
 
+    /// Whether somebody still reads the list.
+    pub(super) fn is_alive(&self) -> bool {
+        let Some(list) = &self.list else { return false };
+        let mut ends = [PollFd::new(list, PollFlags::OUT)];
+        let looked = poll(&mut ends, Some(&Timespec::default()));
+        looked.is_ok() && !ends[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+    }
+
     /// From now on the group of this process is killed when we are.
     pub(super) fn add(&self, leader: Pid) -> io::Result<()> {
         self.say('+', leader)
@@ -60,5 +69,24 @@ impl Drop for Reaper {
     fn drop(&mut self) {
         self.list = None;
         let _ = waitpid(Some(self.process), WaitOptions::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Signal, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_dead_one_is_known_to_be_dead() {
+        let reaper = Reaper::start().unwrap();
+        assert!(reaper.is_alive());
+        kill_process(reaper.process, Signal::KILL).unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while reaper.is_alive() {
+            assert!(std::time::Instant::now() < until);
+            std::thread::yield_now();
+        }
     }
 }

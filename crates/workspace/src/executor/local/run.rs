@@ -9,10 +9,10 @@ use tokio::sync::mpsc::Sender;
 
 use super::cgroup::Group;
 use super::confine::Confinement;
-use super::environment::{MAX_STRING, variables};
+use super::environment::{MAX_STRING, check_variables, variables};
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
-use super::place::{Inside, check_relative, mount_point, new_run, tidy};
+use super::place::{Inside, check_relative, mount_point, new_run};
 use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
@@ -45,18 +45,22 @@ pub(super) fn run(
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
     let bare = sandbox.level >= Level::Landlock;
+    check_variables(options, &command.environment, !bare)?;
+    if bare && !command.read_only.is_empty() {
+        return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
+    }
     let run = new_run(&command.workspace, bare)?;
     let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
     let address_space = killed_before.is_none().then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE));
     let start = if bare {
-        bare_start(host, options, command, &found, &run, address_space)?
+        bare_start(host, options, command, &found, run.name(), address_space)?
     } else {
-        sandboxed_start(host, options, command, &found, &run, address_space)?
+        sandboxed_start(host, options, command, &found, run.name(), address_space)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
     let (mut tree, ends) = host
         .reaper()
-        .and_then(|reaper| launch(start, command.stdin.as_ref(), reaper, limiting))
+        .and_then(|reaper| launch(start, command.stdin.as_ref(), &reaper, limiting))
         .map_err(failed)?;
     let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept =
@@ -68,7 +72,13 @@ pub(super) fn run(
     }
     let killed =
         group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
-    tidy(&command.workspace, &run);
+    drop(run);
+    if let Some(error) = kept.failed {
+        return Err(ExecuteError::System {
+            action: "put the command into its control group".to_owned(),
+            error,
+        });
+    }
     let mut warnings = watch.warnings(started.elapsed());
     let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
         .map_err(|never| never.explain(command))?;
@@ -115,7 +125,7 @@ fn sandboxed_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::sandboxed(run);
-    let variables = variables(options, &command.environment, &inside, true)?;
+    let variables = variables(options, &command.environment, &inside);
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
         mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
@@ -155,11 +165,8 @@ fn bare_start<'a>(
     run: &str,
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
-    if !command.read_only.is_empty() {
-        return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
-    }
     let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
-    let variables = variables(options, &command.environment, &inside, false)?;
+    let variables = variables(options, &command.environment, &inside);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.path(&command.directory);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.
@@ -176,4 +183,57 @@ fn bare_start<'a>(
 
 fn shell(command: &Command) -> [&OsStr; 3] {
     [command.shell.as_ref(), "-lc".as_ref(), command.line.as_ref()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+    use crate::command::Exit;
+
+    /// A workspace, below a directory of this mode and of the group of the sandbox.
+    fn workspace(below: &tempfile::TempDir, mode: u32) -> PathBuf {
+        chown(below.path(), None, privileges::sandbox_owner().map(|(_, group)| group)).unwrap();
+        std::fs::set_permissions(below.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let workspace = below.path().join("workspace");
+        for part in ["skills", "work", "out", "runs"] {
+            std::fs::create_dir_all(workspace.join(part)).unwrap();
+            if let Some((user, group)) = privileges::sandbox_owner() {
+                chown(workspace.join(part), Some(user), Some(group)).unwrap();
+            }
+        }
+        workspace
+    }
+
+    fn run_in(group: Option<Group>, command: &Command) -> Result<Finished, ExecuteError> {
+        let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let (watcher, _pieces) = tokio::sync::mpsc::channel(64);
+        let mut group = group;
+        run(&Host::new(), &LocalOptions::default(), command, &mut group, never.as_fd(), &watcher)
+    }
+
+    /// How many processes were in the group of a command of a workspace below such a directory.
+    fn admitted(mode: u32) -> usize {
+        let below = tempfile::tempdir().unwrap();
+        let files = tempfile::tempdir().unwrap();
+        std::fs::write(files.path().join("memory.events"), "oom_kill 0\n").unwrap();
+        std::fs::write(files.path().join("cgroup.procs"), "").unwrap();
+        let command = Command::new(workspace(&below, mode), "work", "echo x > file && exit 3");
+        let finished = run_in(Some(Group::of_files(files.path())), &command).unwrap();
+        assert_eq!(finished.exit, Exit::Code(3));
+        let list = std::fs::read_to_string(files.path().join("cgroup.procs")).unwrap();
+        list.lines().collect::<std::collections::HashSet<_>>().len()
+    }
+
+    #[test]
+    fn all_processes_are_in_the_group_when_the_command_begins() {
+        // Root needs a bubblewrap more where only root may go.
+        let is_root = privileges::sandbox_owner().is_some();
+        assert_eq!(admitted(0o700), if is_root { 3 } else { 2 });
+        assert_eq!(admitted(0o710), 2);
+    }
 }

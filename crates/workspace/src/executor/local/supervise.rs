@@ -42,6 +42,8 @@ pub(super) struct Kept {
     pub(super) stderr: Captured,
     /// Whether every process is known to be dead.
     pub(super) gone: bool,
+    /// Why the command was not let in, if it was not.
+    pub(super) failed: Option<io::Error>,
 }
 
 /// Whatever else ends a command, looked at now and then; given the namespace of its processes.
@@ -65,6 +67,7 @@ pub(super) fn supervise(
         here: Some(ends.here),
         gate: Some(ends.gate),
         verdict: None,
+        failed: None,
         deadline: Instant::now() + limits.timeout.min(MAX_TIMEOUT),
         watch_at: Instant::now() + WATCH_EVERY,
         buffer: Vec::new(),
@@ -78,6 +81,7 @@ pub(super) fn supervise(
         stdout: stdout.finish(),
         stderr: stderr.finish(),
         gone,
+        failed: keeper.failed,
     }
 }
 
@@ -88,6 +92,7 @@ struct Keeper {
     here: Option<OwnedFd>,
     gate: Option<OwnedFd>,
     verdict: Option<Exit>,
+    failed: Option<io::Error>,
     /// The end of its time; after that the end of its grace.
     deadline: Instant,
     watch_at: Instant,
@@ -126,9 +131,12 @@ impl Keeper {
             self.hear(tree);
         }
         if here {
-            self.here = None;
+            self.meet();
         }
-        self.open_gate();
+        self.open_gate(tree);
+        if self.failed.is_some() {
+            return false;
+        }
         if wrote_out {
             stdout.read(&mut self.buffer);
         }
@@ -184,14 +192,27 @@ impl Keeper {
         }
     }
 
-    /// Lets the command begin, once its first process is there and known.
-    fn open_gate(&mut self) {
+    /// Hears whether the first process inside is there, or will never be.
+    fn meet(&mut self) {
+        let said = self.here.take().map(|here| rustix::io::read(here, &mut [0; 1]));
+        if !matches!(said, Some(Ok(1..))) {
+            self.gate = None;
+        }
+    }
+
+    /// Lets the command begin, once its first process is there, known, and in its group.
+    fn open_gate(&mut self, tree: &Tree) {
         let known = self.status_end.is_none() || self.status.first.is_some();
         if self.here.is_none()
             && known
             && let Some(gate) = self.gate.take()
         {
-            let _ = rustix::io::write(&gate, b"go\n");
+            match tree.admit() {
+                Ok(()) => {
+                    let _ = rustix::io::write(&gate, b"go\n");
+                }
+                Err(error) => self.failed = Some(error),
+            }
         }
     }
 

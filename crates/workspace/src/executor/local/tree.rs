@@ -11,6 +11,7 @@ use rustix::process::{
     waitpid,
 };
 
+use super::cgroup::Entrance;
 use super::confine::Cage;
 use super::reaper::Reaper;
 
@@ -32,6 +33,8 @@ pub(super) struct Tree {
     reaper: Arc<Reaper>,
     /// What must outlive them.
     cage: Option<Cage>,
+    /// Where they are taken into their group, if they are not born in it.
+    entrance: Option<Entrance>,
 }
 
 impl Tree {
@@ -56,6 +59,7 @@ impl Tree {
             bare,
             reaper: Arc::clone(reaper),
             cage: None,
+            entrance: None,
         })
     }
 
@@ -64,9 +68,17 @@ impl Tree {
         self.cage = cage;
     }
 
-    /// Our child.
-    pub(super) fn outside(&self) -> Pid {
-        self.outside
+    /// From now on they belong into this group.
+    pub(super) fn hold_in(&mut self, entrance: Option<Entrance>) {
+        self.entrance = entrance;
+    }
+
+    /// Puts all that were started so far into their group.
+    pub(super) fn admit(&self) -> io::Result<()> {
+        let Some(entrance) = &self.entrance else { return Ok(()) };
+        entrance.admit_tree(self.outside)?;
+        // Known from elsewhere, so it counts even if its parents are gone.
+        self.inside.as_ref().map_or(Ok(()), |(inside, _)| entrance.admit(*inside))
     }
 
     /// Readable when our child has ended.

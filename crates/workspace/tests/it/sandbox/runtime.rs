@@ -21,6 +21,8 @@ in_both_modes!(
     case_71_a_lower_level_needs_the_user_s_word,
     a_dropped_run_is_dead,
     many_runs_leave_nothing_behind,
+    runs_that_never_began_leave_nothing_behind,
+    a_dead_reaper_is_replaced,
     a_thread_that_ends_takes_no_command_with_it,
 );
 
@@ -169,6 +171,46 @@ async fn case_71_no_proc_is_a_level_of_its_own() {
     command.limits.timeout = Duration::from_millis(700);
     assert_eq!(home.finish(command).await.exit, Exit::TimedOut);
     none_left(&mark).await;
+}
+
+async fn runs_that_never_began_leave_nothing_behind() {
+    for level in [Level::Bwrap, Level::Landlock, Level::None] {
+        let mut options = LocalOptions::default();
+        (options.strongest, options.least) = (level, level);
+        let home = Home::with(options);
+        let mut refused = home.command("true");
+        refused.environment.insert("LD_PRELOAD".into(), "x".into());
+        assert!(matches!(home.executor.run(refused, &NoSink).await, Err(ExecuteError::Refused(_))));
+        // A file that is to be a directory makes the start fail, where inputs are linked at all.
+        std::fs::write(home.path().join("work/file"), "x").unwrap();
+        let mut failing = home.command("true");
+        failing.read_only.push(("/usr".into(), "work/file/x".into()));
+        assert!(home.executor.run(failing, &NoSink).await.is_err());
+        let left: Vec<_> = std::fs::read_dir(home.path().join("runs")).unwrap().collect();
+        assert!(left.is_empty(), "{level:?}: {left:?}");
+    }
+}
+
+async fn a_dead_reaper_is_replaced() {
+    let home = Home::new();
+    assert_eq!(home.says("echo one").await, "one\n");
+    let own = std::process::id().to_string();
+    let ours = |process: &std::path::PathBuf| {
+        let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)) == Some(&own)
+    };
+    let reapers: Vec<_> = processes_with("while read -r what group").into_iter().filter(ours).collect();
+    assert_eq!(reapers.len(), 1, "{reapers:?}");
+    let number = reapers[0].file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let reaper = rustix::process::Pid::from_raw(number).unwrap();
+    rustix::process::kill_process(reaper, rustix::process::Signal::KILL).unwrap();
+    // It is dead once it has no command line any more.
+    while processes_with("while read -r what group").contains(&reapers[0]) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..3 {
+        assert_eq!(home.says("echo two").await, "two\n");
+    }
 }
 
 async fn a_dropped_run_is_dead() {
