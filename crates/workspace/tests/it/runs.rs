@@ -289,7 +289,12 @@ async fn the_runs_own_directory_is_never_that_of_a_run_beside_it() {
 
     for (is_known, glob, expected, warning) in [
         (true, "$RUN_DIR/**", 1, None),
-        (true, "$RUN_DIR*/log", 0, Some("`$RUN_DIR*/log` matches nothing: `$RUN_DIR` has to be followed by `/`")),
+        (
+            true,
+            "$RUN_DIR*/log",
+            0,
+            Some("`$RUN_DIR*/log` matches nothing: `$RUN_DIR` has to be followed by `/`"),
+        ),
         (false, "$RUN_DIR/*", 0, Some("`$RUN_DIR/*` matches nothing: the run's own directory is not known")),
     ] {
         let place = with_demo();
