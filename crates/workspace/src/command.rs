@@ -78,6 +78,8 @@ pub struct Finished {
     pub duration: Duration,
     /// What held it.
     pub sandbox: Sandbox,
+    /// The name of its own directory in `runs/`, if it had one: what `$RUN_DIR` is in globs.
+    pub run: Option<String>,
     /// What else a person should know: a limit that bit, a part that was missing.
     pub warnings: Vec<String>,
 }

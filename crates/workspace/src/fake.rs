@@ -42,6 +42,7 @@ impl Executor for FakeExecutor {
             stderr: captured(shell.stderr, shell.command.limits.output_kept),
             duration: shell.slept,
             sandbox: sandbox(),
+            run: Some(run),
             warnings: Vec::new(),
         })
     }

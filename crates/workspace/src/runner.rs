@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
-use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, MAX_VISITED, collect};
+use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, collect};
 use crate::command::{Command, Network};
 use crate::error::WorkspaceError;
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
@@ -161,7 +161,6 @@ impl Runner {
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
-        let runs = runs(&workspace);
         let command = command(&workspace, &skill, &inputs, &request, &context, &mut warnings);
         let ran = match command {
             Ok(command) => executor.run(command, context.output).await.map_err(RunError::from),
@@ -169,8 +168,10 @@ impl Runner {
         };
         // The tree is gone: what stood for the host's files can go, and files can be looked at.
         drop(inputs);
-        let mut report = RunReport::of(ran?, warnings);
-        let wanted = wanted.of_run(&request, &workspace, &runs);
+        let mut ran = ran?;
+        let run = ran.run.take();
+        let mut report = RunReport::of(ran, warnings);
+        let wanted = wanted.of_run(&request, run.as_deref(), &mut report.warnings);
         self.collect(&workspace, &request, wanted, &mut report).await;
         Ok(report)
     }
@@ -290,38 +291,47 @@ impl Wanted {
         })
     }
 
-    /// The same with the run's own directory for `$RUN_DIR`: the executor made one beside those `before`.
-    fn of_run(self, request: &RunRequest, workspace: &Workspace, before: &BTreeSet<String>) -> Self {
-        let globs = request.outputs.as_ref().map_or(&[][..], |outputs| &outputs.globs);
-        let is_run = |glob: &String| expand_in(glob, "") != expand_in(glob, "run");
-        if !globs.iter().chain(&request.output_files).any(is_run) {
-            return self;
-        }
-        // None is left when nothing was put into it. Then nothing is to be found, under a name of nobody.
-        let own: Vec<String> = runs(workspace).difference(before).cloned().collect();
-        let own = if own.is_empty() { vec![".none".to_owned()] } else { own };
-        let bind = |globs: &[String], known: Globs| {
-            let each = |glob: &String| {
-                let own = if is_run(glob) { own.as_slice() } else { &own[..1] };
-                let bound = own.iter().map(|run| expand_in(glob, &format!("runs/{}", globset::escape(run))));
-                bound.map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
-            };
-            // What was a glob is one still.
-            Globs::parse(&globs.iter().flat_map(each).collect::<Vec<_>>()).unwrap_or(known)
+    /// The same with the run's own directory for `$RUN_DIR`. What cannot be bound to it matches nothing:
+    /// other runs' files are no answer.
+    fn of_run(self, request: &RunRequest, run: Option<&str>, warnings: &mut Vec<String>) -> Self {
+        let is_name = |run: &&str| InnerPath::parse(run).is_ok_and(|path| path.split() == ("", *run));
+        let own = run.filter(is_name).map(|run| format!("runs/{}", globset::escape(run)));
+        let mut bind = |globs: &[String], known: Globs| {
+            let is_run = |glob: &str| expand_in(glob, "") != expand_in(glob, "run");
+            if !globs.iter().any(|glob| is_run(glob)) {
+                return known;
+            }
+            let mut bound = Vec::new();
+            for glob in globs {
+                match &own {
+                    _ if !is_run(glob) => bound.push(glob.clone()),
+                    Some(own) => match expand_in(glob, own).strip_prefix(own.as_str()) {
+                        Some(below) if below.is_empty() || below.starts_with('/') => {
+                            bound.push(format!("{own}{below}"));
+                        }
+                        _ => warnings.push(format!(
+                            "`{}` matches nothing: `$RUN_DIR` has to be followed by `/`",
+                            shown(glob.as_ref())
+                        )),
+                    },
+                    None => warnings.push(format!(
+                        "`{}` matches nothing: the run's own directory is not known",
+                        shown(glob.as_ref())
+                    )),
+                }
+            }
+            Globs::parse(&bound).unwrap_or_else(|error| {
+                warnings.push(format!("nothing was collected: {error}"));
+                Globs::default()
+            })
         };
+        let globs = request.outputs.as_ref().map_or(&[][..], |outputs| &outputs.globs);
         Self {
             output_files: bind(&request.output_files, self.output_files),
             outputs: bind(globs, self.outputs),
             limits: self.limits,
         }
     }
-}
-
-/// The directories of runs that are there.
-fn runs(workspace: &Workspace) -> BTreeSet<String> {
-    let listed = workspace.dir().dir("runs").map_err(Into::into).and_then(|runs| runs.entries(MAX_VISITED));
-    let entries = listed.map(|(entries, _)| entries).unwrap_or_default();
-    entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
 /// The command as the executor gets it.

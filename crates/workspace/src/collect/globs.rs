@@ -132,7 +132,7 @@ fn alternatives(glob: &str) -> u64 {
 }
 
 /// Globs, ready to be matched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Globs {
     set: GlobSet,
     patterns: Vec<Pattern>,

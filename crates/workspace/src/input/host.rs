@@ -8,6 +8,8 @@ use async_trait::async_trait;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::dir::Dir;
+use crate::path::shown;
+use crate::workspace::is_same;
 
 /// Says which files of the host may come into a workspace.
 ///
@@ -63,6 +65,30 @@ impl HostFile {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
+    /// Checks that the path leads here and goes on doing so: what is linked is found by its path once more,
+    /// when the command starts. Says otherwise why not.
+    pub(super) fn check_stays(&self) -> Result<(), String> {
+        let look = |path: &Path| {
+            let stat = rustix::fs::lstat(path);
+            stat.map_err(|error| format!("{} cannot be looked at: {error}", shown(path.as_os_str())))
+        };
+        let mut below = look(&self.path)?;
+        if !is_same(&below, &self.stat) {
+            return Err("it was moved or replaced meanwhile".to_owned());
+        }
+        for directory in self.path.ancestors().skip(1) {
+            let stat = look(directory)?;
+            if may_be_replaced(&stat, &below) {
+                return Err(format!(
+                    "others may write in {} and could replace what is linked; use the mode `copy`",
+                    shown(directory.as_os_str())
+                ));
+            }
+            below = stat;
+        }
+        Ok(())
+    }
+
     /// Opens what was found, be its path another's by now.
     pub(super) fn open(&self) -> io::Result<Opened> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -73,6 +99,17 @@ impl HostFile {
             Opened::File(opened.into(), self.stat)
         })
     }
+}
+
+/// Whether somebody else than the superuser and this user can replace the entry `below` of a directory.
+fn may_be_replaced(directory: &Stat, below: &Stat) -> bool {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let is_ours = |stat: &Stat| stat.st_uid == 0 || stat.st_uid == user;
+    let mode = Mode::from_raw_mode(directory.st_mode);
+    let others_write = mode.contains(Mode::WOTH) || (mode.contains(Mode::WGRP) && directory.st_gid != group);
+    // In a sticky directory, such as /tmp, an entry is its owner's.
+    let is_kept = mode.contains(Mode::SVTX) && is_ours(below);
+    !is_ours(directory) || (others_write && !is_kept)
 }
 
 fn own_path(descriptor: &OwnedFd) -> String {

@@ -100,7 +100,8 @@ impl Workspace {
     ///
     /// All of them are checked before the first is touched. Nothing is written through a link, over a
     /// directory or below `skills/`, and a refusal deletes nothing. Files of the host come in only when `gate`
-    /// allows them; linked, they are no link in the workspace but entries of [`StagedInputs::read_only`].
+    /// allows them; linked, they are no link in the workspace but entries of [`StagedInputs::read_only`],
+    /// and refused where another user could put something else in their place.
     /// Copies lose every mode bit but the executable one.
     ///
     /// # Errors
@@ -190,7 +191,10 @@ impl Workspace {
         let (input, done) = blocking(move || {
             let mut warnings = Vec::new();
             let done = match input.mode {
-                InputMode::Link => Placeholder::make(&workspace, &input.to, found.is_directory())
+                InputMode::Link => found
+                    .check_stays()
+                    .map_err(Failure::Refused)
+                    .and_then(|()| Placeholder::make(&workspace, &input.to, found.is_directory()))
                     .map(|placeholder| Some((found.path.clone(), placeholder))),
                 InputMode::Copy => found
                     .open()

@@ -18,12 +18,32 @@ const UNSETTLED_NANOSECONDS: i128 = 50_000_000;
 /// The deepest directory of a skill.
 const MAX_DEPTH: usize = 32;
 
+/// What a directory has, and in which version.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) files: SkillListing,
+    /// Of each file, also of those whose stamp is not to be relied on later.
+    versions: Vec<String>,
+}
+
+impl Listed {
+    /// Whether nothing was written between the two, as far as times tell.
+    pub(super) fn is_same(&self, later: &Self) -> bool {
+        let one = |file: &SkillFile| (file.path.clone(), file.size, file.executable);
+        self.versions == later.versions
+            && self.files.directories == later.files.directories
+            && self.files.warnings == later.files.warnings
+            && self.files.files.iter().map(one).eq(later.files.files.iter().map(one))
+    }
+}
+
 /// Lists the files below `root`. A link that stays below counts as what it leads to.
-pub(super) fn list(root: &Dir) -> Result<SkillListing, StageLimit> {
-    let mut walk = Walk { root, now: nanoseconds_now(), listing: SkillListing::default() };
+pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
+    let mut walk =
+        Walk { root, now: nanoseconds_now(), listing: SkillListing::default(), versions: Vec::new() };
     let stat = root.stat()?;
     walk.directory(&root.dir("").map_err(io::Error::from)?, "", &mut vec![stat])?;
-    Ok(walk.listing)
+    Ok(Listed { files: walk.listing, versions: walk.versions })
 }
 
 /// The bytes of a file, unless it has more than `max`.
@@ -38,6 +58,7 @@ struct Walk<'a> {
     root: &'a Dir,
     now: i128,
     listing: SkillListing,
+    versions: Vec<String>,
 }
 
 impl Walk<'_> {
@@ -75,7 +96,9 @@ impl Walk<'_> {
             return Err(StageLimit::Files);
         }
         let executable = stat.st_mode & 0o111 != 0;
-        let stamp = self.stamp(stat);
+        let version = version(stat);
+        let stamp = self.is_settled(stat).then(|| version.clone());
+        self.versions.push(version);
         self.listing.files.push(SkillFile { path, size: size(stat), executable, stamp });
         Ok(())
     }
@@ -119,21 +142,19 @@ impl Walk<'_> {
         self.listing.warnings.push(format!("`{path}` of the skill is not staged: {reason}"));
     }
 
-    /// What identifies the version of a file without reading it, unless a later one could have the same.
-    fn stamp(&self, stat: &Stat) -> Option<String> {
+    /// Whether no later version of a file can have the same times.
+    fn is_settled(&self, stat: &Stat) -> bool {
         let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-        (self.now - changed > UNSETTLED_NANOSECONDS).then(|| {
-            format!(
-                "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
-                stat.st_dev,
-                stat.st_ino,
-                stat.st_mtime,
-                stat.st_mtime_nsec,
-                stat.st_ctime,
-                stat.st_ctime_nsec
-            )
-        })
+        self.now - changed > UNSETTLED_NANOSECONDS
     }
+}
+
+/// What identifies the version of a file without reading it.
+fn version(stat: &Stat) -> String {
+    format!(
+        "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
+        stat.st_dev, stat.st_ino, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec
+    )
 }
 
 fn size(stat: &Stat) -> u64 {

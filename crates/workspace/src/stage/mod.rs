@@ -6,6 +6,7 @@ mod source;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::path::Path;
 
 use bytes::Bytes;
 use rustix::fs::{FileType, RenameFlags, renameat_with, symlinkat};
@@ -25,6 +26,9 @@ pub use source::{SkillFile, SkillFiles, SkillListing, StageSource};
 pub const MAX_SKILL_FILES: usize = 10_000;
 /// The most bytes that a skill may have to be staged.
 pub const MAX_SKILL_BYTES: u64 = 256 << 20;
+
+/// How often it is tried to stage a skill that is written meanwhile.
+const MAX_ATTEMPTS: u32 = 3;
 
 /// What stands in a staged skill for the workspace's own directories: so that `out/` in a skill's text is
 /// where outputs are collected.
@@ -56,6 +60,8 @@ pub struct StagedSkill {
 enum StageLimit {
     Files,
     Bytes,
+    /// The skill was written while it was copied.
+    Moved,
     Io(io::Error),
 }
 
@@ -73,6 +79,10 @@ impl StageLimit {
                 WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_FILES as u64, of: "files" }
             }
             Self::Bytes => WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_BYTES, of: "bytes" },
+            Self::Moved => {
+                let error = io::Error::other("the skill changes while it is staged; try again");
+                WorkspaceError::SkillFiles { skill, error }
+            }
             Self::Io(error) => WorkspaceError::SkillFiles { skill, error },
         }
     }
@@ -102,34 +112,70 @@ impl Workspace {
             match source {
                 StageSource::Directory(path) => {
                     let path = path.clone();
-                    blocking(move || {
-                        let root = Dir::open(&path)?;
-                        let listing = local::list(&root)?;
-                        let read = |file: &SkillFile, max| local::read(&root, &file.path, max);
-                        stage(&workspace, &skill, &listing, &read)
-                    })
-                    .await?
+                    blocking(move || stage_directory(&workspace, &skill, &path, &local::read)).await?
                 }
-                StageSource::Files(files) => {
-                    let listing = files.list().await?;
-                    if listing.files.len() > MAX_SKILL_FILES {
-                        return Err(StageLimit::Files);
-                    }
-                    let fetched = fetch(self, name, &listing, files.as_ref()).await?;
-                    blocking(move || {
-                        let read = |file: &SkillFile, _| match fetched.get(file.path.as_str()) {
-                            Some(bytes) => Ok(Some(bytes.clone())),
-                            // Staged by somebody else meanwhile, from another version.
-                            None => Err(io::Error::other("the skill changes while it is staged; try again")),
-                        };
-                        stage(&workspace, &skill, &listing, &read)
-                    })
-                    .await?
-                }
+                StageSource::Files(files) => stage_files(&workspace, &skill, files.as_ref()).await,
             }
         };
         staged.instrument(span).await.map_err(|limit| limit.of(name))
     }
+}
+
+/// Reads a file of a directory.
+type ReadIn<'a> = &'a dyn Fn(&Dir, &InnerPath, u64) -> io::Result<Option<Bytes>>;
+
+/// Stages a directory; anew when it was written meanwhile, so that no mix of two versions is staged.
+fn stage_directory(
+    workspace: &Workspace,
+    name: &str,
+    path: &Path,
+    read: ReadIn<'_>,
+) -> Result<StagedSkill, StageLimit> {
+    let mut last = StageLimit::Moved;
+    for _ in 0..MAX_ATTEMPTS {
+        let root = Dir::open(path)?;
+        let listed = local::list(&root)?;
+        let read = |file: &SkillFile, max| read(&root, &file.path, max);
+        let is_settled = || Ok(listed.is_same(&local::list(&root)?));
+        match stage(workspace, name, &listed.files, &read, &is_settled) {
+            Err(StageLimit::Moved) => last = StageLimit::Moved,
+            // Removed after it was listed.
+            Err(StageLimit::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                last = StageLimit::Io(error);
+            }
+            staged => return staged,
+        }
+    }
+    Err(last)
+}
+
+/// Stages files from elsewhere; likewise.
+async fn stage_files(
+    workspace: &Workspace,
+    name: &str,
+    files: &dyn SkillFiles,
+) -> Result<StagedSkill, StageLimit> {
+    for _ in 0..MAX_ATTEMPTS {
+        let listing = files.list().await?;
+        if listing.files.len() > MAX_SKILL_FILES {
+            return Err(StageLimit::Files);
+        }
+        let fetched = fetch(workspace, name, &listing, files).await?;
+        if !fetched.is_empty() && files.list().await? != listing {
+            continue;
+        }
+        let (workspace, name) = (workspace.clone(), name.to_owned());
+        let staged = blocking(move || {
+            let read = |file: &SkillFile, _| match fetched.get(file.path.as_str()) {
+                Some(bytes) => Ok(Some(bytes.clone())),
+                // Staged by somebody else meanwhile, from another version.
+                None => Err(io::Error::other("the skill changes while it is staged; try again")),
+            };
+            stage(&workspace, &name, &listing, &read, &|| Ok(true))
+        });
+        return staged.await?;
+    }
+    Err(StageLimit::Moved)
 }
 
 /// The contents that staging will ask for: of all files, or of those that may be as they were.
@@ -162,6 +208,7 @@ fn stage(
     name: &str,
     listing: &SkillListing,
     read: Read<'_>,
+    is_settled: &dyn Fn() -> Result<bool, StageLimit>,
 ) -> Result<StagedSkill, StageLimit> {
     let _staging = workspace.lock_staging()?;
     let skills = workspace.dir().dir("skills").map_err(io::Error::from)?;
@@ -174,7 +221,8 @@ fn stage(
         }
         None => {
             let (temporary, directory) = skills.temporary_dir()?;
-            let files = fill(&directory, listing, read);
+            let files = fill(&directory, listing, read)
+                .and_then(|files| if is_settled()? { Ok(files) } else { Err(StageLimit::Moved) });
             let files = files.inspect_err(|_| drop(skills.remove_tree(temporary.as_ref())))?;
             let stat = directory.stat()?;
             put_in_place(&skills, &temporary, name)?;
@@ -353,5 +401,61 @@ pub(crate) fn check_name(name: &str) -> Result<(), WorkspaceError> {
         Ok(())
     } else {
         Err(WorkspaceError::SkillName(crate::path::shown(name.as_ref())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::workspace::Workspaces;
+
+    #[test]
+    fn a_directory_that_is_written_while_it_is_staged_is_staged_anew() {
+        let place = tempfile::tempdir().unwrap();
+        let skill = place.path().join("skill");
+        std::fs::create_dir(&skill).unwrap();
+        let write = |version: u32| {
+            for name in ["a", "b"] {
+                std::fs::write(skill.join(name), version.to_string()).unwrap();
+                // The clock of a file system may be too slow to tell the versions apart.
+                let file = std::fs::File::open(skill.join(name)).unwrap();
+                file.set_modified(UNIX_EPOCH + Duration::from_secs(version.into())).unwrap();
+            }
+        };
+        let workspaces = Workspaces::open(place.path().join("workspaces")).unwrap();
+        let workspace = workspaces.for_session("test").unwrap();
+        let copies = Cell::new(0);
+        // Between the first file and the second, as often as is said.
+        let stage = |times: u32| {
+            copies.set(0);
+            write(0);
+            stage_directory(&workspace, &format!("demo-{times}"), &skill, &|root, path, max| {
+                let bytes = local::read(root, path, max);
+                if path.as_str() == "a" {
+                    copies.set(copies.get() + 1);
+                    if copies.get() <= times {
+                        write(copies.get());
+                    }
+                }
+                bytes
+            })
+        };
+        let skills = workspace.path().join("skills");
+        for times in [0, 1, 2] {
+            drop(stage(times).unwrap());
+            let at = skills.join(format!("demo-{times}"));
+            let staged = ["a", "b"].map(|name| std::fs::read_to_string(at.join(name)).unwrap());
+            assert_eq!(staged, [times.to_string(), times.to_string()]);
+            assert_eq!(copies.get(), times + 1);
+        }
+        assert!(matches!(stage(MAX_ATTEMPTS), Err(StageLimit::Moved)));
+        assert_eq!(std::fs::read_dir(skills).unwrap().count(), 3, "nothing half is left");
+        // Staged skills are read-only, which keeps a plain user from removing the whole place.
+        for times in [0, 1, 2] {
+            workspace.dir().dir("skills").unwrap().remove_tree(format!("demo-{times}").as_ref()).unwrap();
+        }
     }
 }

@@ -129,6 +129,50 @@ async fn what_a_link_is_bound_over_is_its_runs_alone() {
 }
 
 #[tokio::test]
+async fn nothing_is_linked_that_another_user_could_replace() {
+    let place = Place::new();
+    let workspace = place.workspace();
+    let file = format!("host://{}", place.file("host/open/deep/file", "text").display());
+    let open = place.path("host/open");
+    let stage = async |way| stage(&workspace, &[input(&file, "work/file", way)]).await;
+    for (mode, is_linked) in [(0o755, true), (0o757, false), (0o777, false), (0o1777, true)] {
+        set_mode(&open, mode);
+        match stage(InputMode::Link).await {
+            Ok(_) => assert!(is_linked, "{mode:o}"),
+            Err(refused) => {
+                let refused = refused.to_string();
+                assert!(!is_linked, "{mode:o}: {refused}");
+                assert!(refused.contains("use the mode `copy`"), "{refused}");
+                assert!(refused.contains(open.to_str().unwrap()), "{refused}");
+                assert!(!workspace.path().join("work/file").exists());
+            }
+        }
+        stage(InputMode::Copy).await.unwrap();
+        std::fs::remove_file(workspace.path().join("work/file")).unwrap();
+    }
+    // The group's right to write is ours when the group is.
+    set_mode(&open, 0o775);
+    stage(InputMode::Link).await.unwrap();
+    if rustix::process::geteuid().is_root() {
+        let give = |path: &Path, user, group| std::os::unix::fs::chown(path, user, group).unwrap();
+        give(&open, None, Some(65534));
+        stage(InputMode::Link).await.unwrap_err();
+        // The owner of a directory may always write in it.
+        set_mode(&open, 0o755);
+        stage(InputMode::Link).await.unwrap();
+        give(&open, Some(65534), None);
+        stage(InputMode::Link).await.unwrap_err();
+        // An entry of a sticky directory is its owner's.
+        give(&open, Some(0), None);
+        set_mode(&open, 0o1777);
+        give(&open.join("deep/file"), Some(65534), None);
+        stage(InputMode::Link).await.unwrap();
+        give(&open.join("deep"), Some(65534), None);
+        stage(InputMode::Link).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
 async fn directories_are_copied_without_links_and_specials() {
     let place = Place::new();
     let workspace = place.workspace();

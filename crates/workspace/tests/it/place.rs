@@ -14,14 +14,41 @@ use prowess_workspace::{
 /// How long anything may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A directory that goes with all that was staged in it. Skills are read-only there, and that alone would keep
+/// a plain user from removing them.
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut pending = vec![self.path().to_owned()];
+        while let Some(directory) = pending.pop() {
+            // What cannot be opened to this user is another's, and stays.
+            let _ = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700));
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            pending.extend(directories.map(|entry| entry.path()));
+        }
+    }
+}
+
 pub(crate) struct Place {
-    directory: tempfile::TempDir,
+    directory: Scratch,
     pub(crate) workspaces: Workspaces,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = Scratch::new();
         let workspaces = Workspaces::open(directory.path().join("workspaces")).unwrap();
         Self { directory, workspaces }
     }
@@ -155,4 +182,15 @@ pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+#[test]
+fn nothing_stays_of_a_place() {
+    without_rights(|| {
+        let place = Place::new();
+        let root = place.path("");
+        block_on(place.workspace().stage("demo", &place.skill("demo", &[("a/b/c", "text")]))).unwrap();
+        drop(place);
+        assert!(!root.exists(), "{}", root.display());
+    });
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
     Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunError,
     RunInput, RunOutputs, RunReport, RunRequest, Runner, Sandbox,
@@ -257,6 +258,57 @@ async fn the_runs_own_directory_is_that_of_this_run() {
     let mut all = request("true");
     all.output_files = vec!["runs/**".to_owned()];
     assert_eq!(place.run(all).await.unwrap().output_files.len(), 2);
+}
+
+#[tokio::test]
+async fn the_runs_own_directory_is_never_that_of_a_run_beside_it() {
+    #[derive(Debug)]
+    struct Beside {
+        is_known: bool,
+    }
+
+    #[async_trait::async_trait]
+    impl Executor for Beside {
+        async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+            let runs = command.workspace.join("runs");
+            let mut finished = FakeExecutor.run(command, output).await?;
+            let own = finished.run.clone().unwrap();
+            for other in ["other".to_owned(), format!("{own}0")] {
+                std::fs::create_dir(runs.join(&other)).unwrap();
+                std::fs::write(runs.join(&other).join("log"), "of another run").unwrap();
+            }
+            if !self.is_known {
+                finished.run = None;
+            }
+            Ok(finished)
+        }
+        async fn probe(&self) -> Result<Sandbox, ExecuteError> {
+            Err(ExecuteError::NotConfigured)
+        }
+    }
+
+    for (is_known, glob, expected, warning) in [
+        (true, "$RUN_DIR/**", 1, None),
+        (
+            true,
+            "$RUN_DIR*/log",
+            0,
+            Some("`$RUN_DIR*/log` matches nothing: `$RUN_DIR` has to be followed by `/`"),
+        ),
+        (false, "$RUN_DIR/*", 0, Some("`$RUN_DIR/*` matches nothing: the run's own directory is not known")),
+    ] {
+        let place = with_demo();
+        let runner = Runner { executor: Some(std::sync::Arc::new(Beside { is_known })), ..place.runner() };
+        let mut asked = request("echo own > $RUN_DIR/log; echo out > out/a");
+        asked.output_files = vec![glob.to_owned(), "out/*".to_owned()];
+        let skills = |name: &str| place.source(name);
+        let report = runner.run("test", asked, RunContext::new(&skills)).await.unwrap();
+        let own = report.output_files.iter().filter(|file| file.name.starts_with("runs/"));
+        let texts: Vec<_> = own.map(|file| file.content.as_deref()).collect();
+        assert_eq!(texts, vec![Some("own\n"); expected], "{glob}");
+        assert_eq!(report.output_files.len(), expected + 1, "{glob}");
+        assert_eq!(report.warnings.iter().map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(warning));
+    }
 }
 
 #[tokio::test]

@@ -283,3 +283,49 @@ async fn files_from_elsewhere_are_staged_and_read_once() {
     assert_eq!(read(workspace.path().join("skills/far/scripts/a.sh")), "two");
     assert_eq!(mode(workspace.path().join("skills/far/scripts/a.sh")), 0o555);
 }
+
+/// Two files that are written between the reading of the first and of the second, so many times.
+struct Moving {
+    version: AtomicUsize,
+    times: usize,
+}
+
+#[async_trait]
+impl SkillFiles for Moving {
+    async fn list(&self) -> io::Result<SkillListing> {
+        let stamp = Some(self.version.load(Ordering::Relaxed).to_string());
+        let file = |path| SkillFile {
+            path: InnerPath::parse(path).unwrap(),
+            size: 1,
+            executable: false,
+            stamp: stamp.clone(),
+        };
+        Ok(SkillListing { files: vec![file("a"), file("b")], ..SkillListing::default() })
+    }
+
+    async fn read(&self, path: &InnerPath, _: u64) -> io::Result<Option<Bytes>> {
+        let version = self.version.load(Ordering::Relaxed);
+        if path.as_str() == "a" && version < self.times {
+            self.version.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Some(Bytes::from(version.to_string())))
+    }
+}
+
+#[tokio::test]
+async fn files_that_change_while_they_are_staged_are_no_mix() {
+    let place = Place::new();
+    let workspace = place.workspace();
+    let stage = async |times| {
+        let files = Arc::new(Moving { version: AtomicUsize::new(0), times });
+        workspace.stage(&format!("far-{times}"), &StageSource::Files(files)).await
+    };
+    for times in [0, 1, 2] {
+        let staged = stage(times).await.unwrap();
+        let text = |name| read(workspace.path().join(&staged.directory).join(name));
+        assert_eq!(["a", "b"].map(text), [times.to_string(), times.to_string()]);
+    }
+    let refused = stage(3).await.unwrap_err().to_string();
+    assert!(refused.contains("changes while it is staged; try again"), "{refused}");
+    assert!(!workspace.path().join("skills/far-3").exists());
+}

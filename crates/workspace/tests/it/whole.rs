@@ -9,10 +9,12 @@ use prowess_workspace::{
     RunRequest, Runner, StageSource, Workspaces,
 };
 
+use crate::place::Scratch;
+
 struct Machine {
     runner: Runner,
     /// Gone when it is dropped.
-    scratch: tempfile::TempDir,
+    scratch: Scratch,
 }
 
 fn examples(name: &str) -> PathBuf {
@@ -21,7 +23,7 @@ fn examples(name: &str) -> PathBuf {
 
 impl Machine {
     fn new() -> Self {
-        let scratch = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new();
         // Commands run as another user, who has to get there.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
         let runner = Runner {

@@ -83,7 +83,7 @@ pub(super) fn run(
     let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
         .map_err(|never| never.explain(command))?;
     let Kept { stdout, stderr, .. } = kept;
-    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, warnings })
+    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(run), warnings })
 }
 
 fn check(command: &Command) -> Result<(), ExecuteError> {
