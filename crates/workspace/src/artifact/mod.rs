@@ -250,13 +250,12 @@ impl ArtifactStore for Artifacts {
             version,
             problem: problem.to_owned(),
         };
-        let bytes = match self.blobs.get(&record.blob, record.size).await? {
-            Some(bytes) => bytes,
-            // Deleted between the look at the index and this.
-            None if self.index.get(name, version).await?.is_none() => {
-                return Err(ArtifactError::NotFound { name: name.to_string(), version: Some(version) });
-            }
-            None => return Err(damaged("its bytes are missing")),
+        let Some(bytes) = self.blobs.get(&record.blob, record.size).await? else {
+            return Err(match self.index.get(name, version).await? {
+                Some(same) if same.blob == record.blob => damaged("its bytes are missing"),
+                // Deleted between the look at the index and this, and perhaps saved anew.
+                _ => ArtifactError::NotFound { name: name.to_string(), version: Some(version) },
+            });
         };
         if crate::digest::digest(&bytes) != record.digest {
             return Err(damaged("its bytes are not those that were saved"));

@@ -72,6 +72,7 @@ pub(super) fn run(
     }
     let killed =
         group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
+    let name = run.name().to_owned();
     drop(run);
     if let Some(error) = kept.failed {
         return Err(ExecuteError::System {
@@ -83,7 +84,7 @@ pub(super) fn run(
     let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
         .map_err(|never| never.explain(command))?;
     let Kept { stdout, stderr, .. } = kept;
-    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(run), warnings })
+    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
 }
 
 fn check(command: &Command) -> Result<(), ExecuteError> {
