@@ -55,10 +55,10 @@ impl SkillSession {
     }
 
     pub(crate) fn moment(&self) -> Moment {
-        // The known skills first: a policy that has changed is seen there.
-        let known = self.known();
-        let stale = self.stale();
-        Moment { known, state: self.state(), stale }
+        // A policy that has changed is seen here; then everything is taken at once.
+        self.known();
+        let shared = self.lock();
+        Moment { known: Arc::clone(&shared.known), state: Arc::clone(&shared.state), stale: shared.stale() }
     }
 
     fn prompt_of(&self, moment: &Moment) -> Rendered {

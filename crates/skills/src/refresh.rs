@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    fn stale(&self) -> Vec<Stale> {
+    pub(crate) fn stale(&self) -> Vec<Stale> {
         let why = |skill: &crate::delta::LoadedSkill| match self.known.view.get(&skill.name) {
             None => Some(Staleness::Gone),
             Some(entry) if entry.skill.location != skill.location => Some(Staleness::Replaced),

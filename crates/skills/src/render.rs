@@ -62,10 +62,10 @@ pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
     }
     let mut text = RESOURCES.to_owned();
     for resource in resources.iter().take(MAX_LISTED_RESOURCES) {
-        text.push_str(&format!("\n- [{}] `{}`", resource.kind.as_str(), code_text(&resource.path)));
+        text.push_str(&format!("{RESOURCE}[{}] `{}`", resource.kind.as_str(), code_text(&resource.path)));
     }
     if let Some(more) = resources.len().checked_sub(MAX_LISTED_RESOURCES).filter(|more| *more > 0) {
-        text.push_str(&format!("\n- and {more} more, which this list leaves out"));
+        text.push_str(&format!("{RESOURCE}and {more} more, which this list leaves out"));
     }
     text
 }
