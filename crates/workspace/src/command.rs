@@ -1,7 +1,9 @@
 //! A command to run, and what became of it.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,8 +26,8 @@ pub struct Command {
     /// Variables for the command, beside those of the workspace (`WORKSPACE_DIR`, `SKILLS_DIR`, …), which
     /// the executor sets because it knows where the workspace is on the inside.
     pub environment: BTreeMap<String, String>,
-    /// What it reads from standard input; closed when `None`.
-    pub stdin: Option<Bytes>,
+    /// What it reads from standard input.
+    pub stdin: Input,
     /// Host directories or files that are there read-only, with their places inside the workspace:
     /// linked inputs.
     pub read_only: Vec<(PathBuf, String)>,
@@ -44,12 +46,25 @@ impl Command {
             shell: "/bin/bash".to_owned(),
             directory: directory.into(),
             environment: BTreeMap::new(),
-            stdin: None,
+            stdin: Input::default(),
             read_only: Vec::new(),
             limits: Limits::default(),
             network: Network::default(),
         }
     }
+}
+
+/// What a command reads from standard input.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Input {
+    /// Nothing: it is at its end.
+    #[default]
+    Closed,
+    /// These bytes, and then its end.
+    Bytes(Bytes),
+    /// What is written to the other end of this pipe while the command runs, until that end is closed.
+    Pipe(Arc<OwnedFd>),
 }
 
 /// What a command may reach.

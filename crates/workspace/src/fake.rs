@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::command::{Captured, Command, Exit, Finished, Level, Sandbox};
+use crate::command::{Captured, Command, Exit, Finished, Input, Level, Sandbox};
 use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
 
 /// Understands a little of the shell's language and does it to the workspace's files, without any process.
@@ -135,7 +135,7 @@ impl Shell {
             ("false", _) => return Step::Status(1),
             ("echo", words) => (format!("{}\n", words.join(" ")).into_bytes(), Ok(())),
             ("pwd", []) => (format!("{}\n", self.inside("").display()).into_bytes(), Ok(())),
-            ("cat", []) => (self.command.stdin.take().unwrap_or_default().to_vec(), Ok(())),
+            ("cat", []) => (self.input(), Ok(())),
             ("cat", paths) => self.read(paths),
             (name, arguments) => (Vec::new(), self.change(name, arguments)),
         };
@@ -185,6 +185,14 @@ impl Shell {
             ("ln", ["-s", target, path]) => std::os::unix::fs::symlink(target, self.writable(path)?),
             ("cp", [from, to]) => std::fs::copy(self.inside(from), self.writable(to)?).map(drop),
             _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// What is left to read. A pipe is at its end: there are no processes here that could wait.
+    fn input(&mut self) -> Vec<u8> {
+        match std::mem::take(&mut self.command.stdin) {
+            Input::Bytes(bytes) => bytes.to_vec(),
+            Input::Closed | Input::Pipe(_) => Vec::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
 use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, collect};
-use crate::command::{Command, Network};
+use crate::command::{Command, Input, Network};
 use crate::error::WorkspaceError;
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
 use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
@@ -347,7 +347,7 @@ fn command(
     let mut command = Command::new(workspace.path(), directory, &request.command);
     command.environment = request.env.clone();
     command.environment.insert("SKILL_NAME".to_owned(), skill.name.clone());
-    command.stdin = request.stdin.clone().map(Into::into);
+    command.stdin = request.stdin.clone().map_or(Input::Closed, |text| Input::Bytes(text.into()));
     command.read_only = inputs.read_only.clone();
     command.limits = context.limits.clone();
     command.network = context.network.clone();

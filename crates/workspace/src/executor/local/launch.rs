@@ -6,7 +6,6 @@ use std::io::{self, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
@@ -18,6 +17,7 @@ use super::spawn::{ProcessGroup, nul_separated, sealed, spawn};
 use super::supervise::Ends;
 use super::system::WRITTEN;
 use super::tree::Tree;
+use crate::command::Input;
 
 /// What to start.
 #[derive(Debug)]
@@ -31,13 +31,17 @@ pub(super) enum Start<'a> {
 /// Starts it. The command itself waits at the gate.
 pub(super) fn launch(
     start: Start<'_>,
-    stdin: Option<&Bytes>,
+    stdin: &Input,
     reaper: &Arc<Reaper>,
     group: Option<&Group>,
 ) -> io::Result<(Tree, Ends)> {
     let input = match stdin {
-        Some(bytes) => sealed("stdin", bytes)?,
-        None => File::open("/dev/null")?.into(),
+        Input::Closed => File::open("/dev/null")?.into(),
+        Input::Bytes(bytes) => sealed("stdin", bytes)?,
+        Input::Pipe(end) => {
+            hand_over(end)?;
+            end.try_clone()?
+        }
     };
     let (stdout, stdout_end) = output_pipe()?;
     let (stderr, stderr_end) = output_pipe()?;
@@ -103,10 +107,16 @@ fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (near, far) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&near, true)?;
-    if let Some((user, group)) = privileges::owner() {
-        rustix::fs::fchown(&far, Some(user), Some(group))?;
-    }
+    hand_over(&far)?;
     Ok((near, far))
+}
+
+/// Makes the command's user the owner of an end of a pipe.
+fn hand_over(end: &OwnedFd) -> io::Result<()> {
+    if let Some((user, group)) = privileges::owner() {
+        rustix::fs::fchown(end, Some(user), Some(group))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -131,7 +141,7 @@ mod tests {
         let line = gated(&limits, None, &["/bin/touch".as_ref(), begun.as_os_str()]);
         let start = Start::Bare { line, variables: Vec::new(), confinement: None };
         let reaper = Arc::new(Reaper::start().unwrap());
-        let (mut tree, ends) = launch(start, None, &reaper, Some(&group)).unwrap();
+        let (mut tree, ends) = launch(start, &Input::Closed, &reaper, Some(&group)).unwrap();
         std::fs::remove_file(&list).unwrap();
         let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let (watcher, _) = tokio::sync::mpsc::channel(1);

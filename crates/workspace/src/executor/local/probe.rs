@@ -19,7 +19,7 @@ use super::supervise::{Kept, supervise};
 use super::system::System;
 use super::tree::Tree;
 use super::{confine, privileges, seccomp};
-use crate::command::{Level, Sandbox};
+use crate::command::{Input, Level, Sandbox};
 use crate::executor::ExecuteError;
 use crate::limits::Limits;
 
@@ -180,7 +180,7 @@ impl Host {
         limits: &Limits,
         succeeded: impl FnOnce(&Kept, &mut Tree) -> bool,
     ) -> Result<(), String> {
-        let launched = self.reaper().and_then(|reaper| launch(start, None, &reaper, None));
+        let launched = self.reaper().and_then(|reaper| launch(start, &Input::Closed, &reaper, None));
         let (mut tree, ends) = launched.map_err(|error| error.to_string())?;
         let never = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let (watcher, _) = tokio::sync::mpsc::channel(1);

@@ -58,10 +58,8 @@ pub(super) fn run(
         sandboxed_start(host, options, command, &found, run.name(), address_space)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
-    let (mut tree, ends) = host
-        .reaper()
-        .and_then(|reaper| launch(start, command.stdin.as_ref(), &reaper, limiting))
-        .map_err(failed)?;
+    let (mut tree, ends) =
+        host.reaper().and_then(|reaper| launch(start, &command.stdin, &reaper, limiting)).map_err(failed)?;
     let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept =
         supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {

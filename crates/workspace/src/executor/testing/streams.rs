@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{SECRET, Seen, Trial, behaviours, err, out};
-use crate::command::Exit;
+use crate::command::{Exit, Input};
 use crate::executor::{OutputSink as _, Stream};
 
 behaviours!(
@@ -24,6 +24,8 @@ behaviours!(
     large_input_passes,
     input_need_not_be_read,
     input_can_be_binary,
+    input_can_come_while_it_runs,
+    an_open_input_keeps_nothing_alive,
     the_sink_sees_everything_in_order,
     the_sink_sees_output_while_it_runs,
     standard_output_can_be_opened_again,
@@ -112,27 +114,58 @@ async fn standard_input_is_empty_when_none_is_given(trial: Trial) {
 
 async fn standard_input_is_given(trial: Trial) {
     let mut command = trial.command("read -r first; echo $first; cat");
-    command.stdin = Some(Bytes::from_static(b"one\ntwo\nthree"));
+    command.stdin = Input::Bytes(Bytes::from_static(b"one\ntwo\nthree"));
     assert_eq!(out(&trial.finish(command).await), "one\ntwo\nthree");
 }
 
 async fn large_input_passes(trial: Trial) {
     let mut command = trial.command("wc -c");
-    command.stdin = Some(vec![b'x'; 5_000_000].into());
+    command.stdin = Input::Bytes(vec![b'x'; 5_000_000].into());
     assert_eq!(out(&trial.finish(command).await).trim(), "5000000");
 }
 
 async fn input_need_not_be_read(trial: Trial) {
     let mut command = trial.command("exit 3");
-    command.stdin = Some(vec![b'x'; 1_000_000].into());
+    command.stdin = Input::Bytes(vec![b'x'; 1_000_000].into());
     assert_eq!(trial.finish(command).await.exit, Exit::Code(3));
 }
 
 async fn input_can_be_binary(trial: Trial) {
     let mut command = trial.command("cat");
     let bytes: Vec<u8> = (0..=255).rev().collect();
-    command.stdin = Some(bytes.clone().into());
+    command.stdin = Input::Bytes(bytes.clone().into());
     assert_eq!(trial.finish(command).await.stdout.head, bytes);
+}
+
+async fn input_can_come_while_it_runs(trial: Trial) {
+    /// Answers each question once it is asked, and then says no more.
+    struct Answers(std::sync::Mutex<Option<std::fs::File>>);
+    impl crate::executor::OutputSink for Answers {
+        fn piece(&self, _: Stream, bytes: &[u8]) {
+            use std::io::Write as _;
+            let Ok(mut end) = self.0.lock() else { return };
+            let answered = bytes.ends_with(b"name? ") && {
+                end.as_mut().is_some_and(|end| end.write_all(b"crab\n").is_ok())
+            };
+            if !answered {
+                end.take();
+            }
+        }
+    }
+    let Ok((from, to)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else { panic!("no pipe") };
+    let mut command = trial.command("printf 'name? '; read -r name; echo \"hello $name\"; cat; echo end");
+    command.stdin = Input::Pipe(from.into());
+    let answers = Answers(std::sync::Mutex::new(Some(to.into())));
+    let Ok(finished) = trial.executor.run(command, &answers).await else { panic!("it did not start") };
+    assert_eq!(out(&finished), "name? hello crab\nend\n");
+}
+
+async fn an_open_input_keeps_nothing_alive(trial: Trial) {
+    let Ok((from, to)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else { panic!("no pipe") };
+    let mut command = trial.command("echo done");
+    command.stdin = Input::Pipe(from.into());
+    assert_eq!(out(&trial.finish(command).await), "done\n");
+    drop(to);
 }
 
 async fn the_sink_sees_everything_in_order(trial: Trial) {
