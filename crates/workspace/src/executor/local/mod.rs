@@ -38,6 +38,7 @@ mod status;
 mod stream;
 mod supervise;
 mod system;
+mod terminal;
 mod tree;
 mod verdict;
 mod watch;
@@ -98,6 +99,7 @@ impl LocalExecutor {
         let over = Arc::new(Over::default());
         let (answer, answered) = oneshot::channel();
         let (watcher, pieces) = mpsc::channel(PIECES);
+        let stop = command.stop.clone();
         let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
         self.cells
             .start(move |group| {
@@ -111,8 +113,20 @@ impl LocalExecutor {
         let mut unless_dropped = Cancel { cancel, over, done: false };
         // Dropped before the guard is: a keeper that offers a piece must not wait for one who waits for it.
         let mut pieces = pieces;
-        while let Some((stream, piece)) = pieces.recv().await {
-            output.piece(stream, &piece);
+        let stopping = stop.wanted();
+        tokio::pin!(stopping);
+        let mut stopped = false;
+        loop {
+            tokio::select! {
+                piece = pieces.recv() => match piece {
+                    Some((stream, piece)) => output.piece(stream, &piece),
+                    None => break,
+                },
+                () = &mut stopping, if !stopped => {
+                    stopped = true;
+                    unless_dropped.cancel();
+                }
+            }
         }
         let result = answered.await;
         unless_dropped.done = true;
@@ -161,10 +175,16 @@ struct Cancel {
     done: bool,
 }
 
+impl Cancel {
+    fn cancel(&self) {
+        let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
+    }
+}
+
 impl Drop for Cancel {
     fn drop(&mut self) {
         if !self.done {
-            let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
+            self.cancel();
             self.over.wait();
         }
     }

@@ -58,8 +58,10 @@ pub(super) fn run(
         sandboxed_start(host, options, command, &found, run.name(), address_space)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
-    let (mut tree, ends) =
-        host.reaper().and_then(|reaper| launch(start, &command.stdin, &reaper, limiting)).map_err(failed)?;
+    let (mut tree, ends) = host
+        .reaper()
+        .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
+        .map_err(failed)?;
     let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept =
         supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
@@ -124,7 +126,7 @@ fn sandboxed_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::sandboxed(run);
-    let variables = variables(options, &command.environment, &inside);
+    let variables = variables(options, &command.environment, &inside, command.terminal);
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
         mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
@@ -151,7 +153,7 @@ fn sandboxed_start<'a>(
         temporary_bytes: command.limits.temporary_bytes,
         filter: host.filter.is_some(),
     };
-    let inner = gated(&command.limits, address_space, &shell(command));
+    let inner = gated(&command.limits, address_space, &line(command));
     let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
     Ok(Start::Sandboxed { line, arguments: profile.arguments(), filter: host.filter.as_deref() })
 }
@@ -165,7 +167,7 @@ fn bare_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
-    let variables = variables(options, &command.environment, &inside);
+    let variables = variables(options, &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.path(&command.directory);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.
@@ -173,15 +175,18 @@ fn bare_start<'a>(
     let mut limits = command.limits.clone();
     // Without a namespace the limit counts all processes of the user, also those that are there already.
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
-    line.extend(gated(&limits, address_space, &shell(command)));
+    line.extend(gated(&limits, address_space, &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
     let confinement =
         confined.then(|| Confinement::new(&host.system, &options.read_only, Some((&command.workspace, run))));
     Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 
-fn shell(command: &Command) -> [&OsStr; 3] {
-    [command.shell.as_ref(), "-lc".as_ref(), command.line.as_ref()]
+/// The command with its shell. A terminal belongs to a session, and that to the first process in it.
+fn line(command: &Command) -> Vec<&OsStr> {
+    let terminal: &[&str] = if command.terminal { &["/usr/bin/setsid", "--ctty"] } else { &[] };
+    let shell = [command.shell.as_str(), "-lc", &command.line];
+    terminal.iter().copied().chain(shell).map(OsStr::new).collect()
 }
 
 #[cfg(test)]
