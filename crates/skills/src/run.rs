@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use prowess_catalog::{Digest, Place, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
-    ExecuteError, HostGate, Limits, NoSink, OutputSink, RunContext, RunError, RunReport, RunRequest, Runner,
-    StageSource,
+    ExecuteError, HostGate, Limits, LiveOptions, NoSink, OutputSink, RunContext, RunError, RunReport,
+    RunRequest, Runner, SkillSources, StageSource,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
@@ -35,12 +36,14 @@ pub struct Runs {
     pub workspace: String,
     /// How much a command may use.
     pub limits: Limits,
+    /// How long commands that go on may be left alone, and how many there may be.
+    pub live: LiveOptions,
 }
 
 impl Runs {
     /// Runs in the workspace of this session, with the usual limits.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
-        Self { runner, workspace: workspace.into(), limits: Limits::default() }
+        Self { runner, workspace: workspace.into(), limits: Limits::default(), live: LiveOptions::default() }
     }
 }
 
@@ -72,6 +75,22 @@ impl SkillSession {
         request: RunRequest,
         output: &dyn OutputSink,
     ) -> Result<RunReport, SkillError> {
+        let passed = self.pass_gates(&request, None).await?;
+        let find = passed.skills();
+        let host = AskedHost { permissions: self.permissions(), request: &request };
+        let mut context = passed.context(&find, &host);
+        context.output = output;
+        let ran = passed.runs.runner.run(&passed.runs.workspace, request.clone(), context).await;
+        ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
+    }
+
+    /// Passes all gates of a run, but those of the host's files, which are asked about when they are brought.
+    /// `talk` is how a command that goes on is talked with.
+    pub(crate) async fn pass_gates(
+        &self,
+        request: &RunRequest,
+        talk: Option<Talk>,
+    ) -> Result<Passed<'_>, SkillError> {
         let name = request.skill.clone();
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
         let runs = self.runs().ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
@@ -100,16 +119,8 @@ impl SkillSession {
                 sources.insert(skill.to_owned(), StageSource::Directory(directory));
             }
         }
-        let expected = self.pass_run_gate(&request, &sources[&name], runs).await?;
-        let find = |skill: &str| sources.get(skill).cloned();
-        let host = AskedHost { permissions: self.permissions(), request: &request };
-        let mut context = RunContext::new(&find);
-        context.host = &host;
-        context.output = output;
-        context.limits = runs.limits.clone();
-        context.shell = shell;
-        context.expected = expected;
-        runs.runner.run(&runs.workspace, request.clone(), context).await.map_err(failed)
+        let expected = self.pass_run_gate(request, talk, &sources[&name], runs).await?;
+        Ok(Passed { runs, sources, shell, expected })
     }
 
     /// The gate of a load, for a skill that is not loaded.
@@ -126,13 +137,18 @@ impl SkillSession {
     async fn pass_run_gate(
         &self,
         request: &RunRequest,
+        talk: Option<Talk>,
         source: &StageSource,
         runs: &Runs,
     ) -> Result<Option<String>, SkillError> {
         let name = &request.skill;
-        let title = format!("run in skill '{}': {}", one_line(name), one_line(&request.command));
+        let how = if talk.is_some() { ", and let the model type into it" } else { "" };
+        let title = format!("run in skill '{}'{how}: {}", one_line(name), one_line(&request.command));
         let subject = format!("{name} {}", request.command);
-        let all = serde_json::to_value(request).unwrap_or_default();
+        let mut all = serde_json::to_value(request).unwrap_or_default();
+        if let Some(talk) = talk {
+            all["talk"] = json!(talk);
+        }
         let plain = Request::new(Kind::RUN, subject).titled(title).with_details(all.clone());
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
@@ -149,6 +165,38 @@ impl SkillSession {
     }
 }
 
+/// How a command that goes on is talked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Talk {
+    Pipe,
+    Terminal,
+}
+
+/// A run that has passed its gates, and what it runs with.
+pub(crate) struct Passed<'a> {
+    pub(crate) runs: &'a Runs,
+    sources: BTreeMap<String, StageSource>,
+    shell: Option<String>,
+    /// The digest of the files that were approved, where somebody had to be asked.
+    expected: Option<String>,
+}
+
+impl Passed<'_> {
+    pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
+        |skill| self.sources.get(skill).cloned()
+    }
+
+    pub(crate) fn context<'a>(&self, skills: &'a dyn SkillSources, host: &'a dyn HostGate) -> RunContext<'a> {
+        let mut context = RunContext::new(skills);
+        context.host = host;
+        context.limits = self.runs.limits.clone();
+        context.shell.clone_from(&self.shell);
+        context.expected.clone_from(&self.expected);
+        context
+    }
+}
+
 /// The skill that an input comes from, if it does.
 fn skill_of(from: &str) -> Option<&str> {
     let (name, _) = from.strip_prefix("skill://")?.split_once('/')?;
@@ -162,7 +210,7 @@ fn reads_staged_skills(from: &str) -> bool {
 }
 
 /// A report as a model reads it: the beginning and the end of what is long.
-fn shown(mut report: Value) -> Value {
+pub(crate) fn shown(mut report: Value) -> Value {
     for stream in ["stdout", "stderr"] {
         if let Some(text) = report[stream].as_str().map(|text| shortened(text, MAX_SHOWN_OUTPUT)) {
             report[stream] = text.into();
@@ -206,9 +254,9 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Files of the host come in when the gate lets them be read.
-struct AskedHost<'a> {
-    permissions: &'a Permissions,
-    request: &'a RunRequest,
+pub(crate) struct AskedHost<'a> {
+    pub(crate) permissions: &'a Permissions,
+    pub(crate) request: &'a RunRequest,
 }
 
 #[async_trait]

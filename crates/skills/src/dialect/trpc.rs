@@ -1,4 +1,8 @@
-//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`.
+//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; with commands, `skill_run` and its
+//! companions.
+
+#[cfg(feature = "run")]
+mod run;
 
 use std::collections::BTreeMap;
 
@@ -18,9 +22,8 @@ pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unloa
 const SELECT: &str = "skill_select_docs";
 const LIST: &str = "skill_list_docs";
 #[cfg(feature = "run")]
-const RUN: &str = "skill_run";
-#[cfg(feature = "run")]
-pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload, RUN];
+pub(super) const TOOLS: &[&str] =
+    &[WORDS.load, SELECT, LIST, WORDS.unload, run::RUN, run::EXEC, run::WRITE, run::POLL, run::KILL];
 #[cfg(not(feature = "run"))]
 pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload];
 
@@ -89,13 +92,7 @@ pub(super) fn tools(moment: &Moment, can_run: bool) -> Vec<ToolSpec> {
     ];
     #[cfg(feature = "run")]
     if can_run {
-        tools.push(tool(
-            RUN,
-            "Run a command of a skill in its own workspace, isolated and without network. The working directory \
-             is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
-             outputs.",
-            schema::<prowess_workspace::RunRequest>("skill", &names),
-        ));
+        tools.extend(run::tools(&names));
     }
     #[cfg(not(feature = "run"))]
     let _ = (&mut tools, can_run);
@@ -114,7 +111,7 @@ pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
             Act::List { name }
         }
         #[cfg(feature = "run")]
-        RUN => Act::Run(Box::new(parsed(tool, arguments)?)),
+        run if run::TOOLS.contains(&run) => run::act(tool, arguments)?,
         unload if unload == WORDS.unload => {
             let ByName { skill: name } = parsed(tool, arguments)?;
             Act::Unload { name }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::library::Library;
 
-fn library() -> Library {
+pub(crate) fn library() -> Library {
     let library =
         Library::of(&["kit", "hushed"]).file("kit/scripts/say.sh", "echo \"said $1 by $SKILL_NAME\"\n");
     std::fs::set_permissions(library.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -18,7 +18,7 @@ fn library() -> Library {
 }
 
 /// Commands run for real, in workspaces that are gone with the second value.
-fn runs() -> (Runs, tempfile::TempDir) {
+pub(crate) fn runs() -> (Runs, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let runner = Runner {
@@ -29,12 +29,12 @@ fn runs() -> (Runs, tempfile::TempDir) {
     (Runs::new(runner, "one"), scratch)
 }
 
-async fn session(library: &Library, permissions: Permissions, runs: Runs) -> SkillSession {
+pub(crate) async fn session(library: &Library, permissions: Permissions, runs: Runs) -> SkillSession {
     let options = SessionOptions::new(Dialect::Trpc);
     library.builder().options(options).permissions(permissions).runs(runs).start().await
 }
 
-fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
+pub(crate) fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
     Permissions::unattended(Policy::new().with(Layer::User, rules))
 }
 
@@ -47,7 +47,7 @@ async fn a_command_runs_and_its_files_come_back() {
     let library = library();
     let (runs, _scratch) = runs();
     let session = session(&library, allowing([Rule::new("run", "kit *", Decision::Allow)]), runs).await;
-    assert_eq!(session.tools().last().unwrap().name, "skill_run");
+    assert!(session.tools().iter().any(|tool| tool.name == "skill_run"));
     let reply = run(
         &session,
         json!({"skill": "kit", "command": "bash scripts/say.sh hello | tee out/said.txt", "output_files": ["out/*.txt"]}),

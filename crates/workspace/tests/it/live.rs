@@ -148,7 +148,7 @@ async fn a_look_waits_no_longer_than_it_is_told() {
     let id = table.start("echo begun; sleep 1000.5").await;
     let look = table.runs.look(&id, None, Duration::from_millis(400)).await.unwrap();
     assert_eq!(look.status, LiveStatus::Running);
-    assert_eq!(table.runs.running(), [id.clone()]);
+    assert_eq!(table.runs.running(), std::slice::from_ref(&id));
     let killed = table.runs.kill(&id).await.unwrap();
     assert_eq!((killed.status, killed.report.unwrap().exit_code), (LiveStatus::Ended, 137));
     assert!(!is_there("1000.5"));
