@@ -29,6 +29,8 @@ pub const MAX_SKILL_BYTES: u64 = 256 << 20;
 
 /// How often it is tried to stage a skill that is written meanwhile.
 const MAX_ATTEMPTS: u32 = 3;
+/// The same for a directory of the local disk, which is read in no time.
+const MAX_LOCAL_ATTEMPTS: u32 = 10;
 
 /// What stands in a staged skill for the workspace's own directories: so that `out/` in a skill's text is
 /// where outputs are collected.
@@ -132,7 +134,7 @@ fn stage_directory(
     read: ReadIn<'_>,
 ) -> Result<StagedSkill, StageLimit> {
     let mut last = StageLimit::Moved;
-    for _ in 0..MAX_ATTEMPTS {
+    for _ in 0..MAX_LOCAL_ATTEMPTS {
         let root = Dir::open(path)?;
         let listed = local::list(&root)?;
         let read = |file: &SkillFile, max| read(&root, &file.path, max);
@@ -451,7 +453,7 @@ mod tests {
             assert_eq!(staged, [times.to_string(), times.to_string()]);
             assert_eq!(copies.get(), times + 1);
         }
-        assert!(matches!(stage(MAX_ATTEMPTS), Err(StageLimit::Moved)));
+        assert!(matches!(stage(MAX_LOCAL_ATTEMPTS), Err(StageLimit::Moved)));
         assert_eq!(std::fs::read_dir(skills).unwrap().count(), 3, "nothing half is left");
         // Staged skills are read-only, which keeps a plain user from removing the whole place.
         for times in [0, 1, 2] {

@@ -239,6 +239,8 @@ async fn many_runs_leave_nothing_behind() {
     let home = Arc::new(Home::new());
     home.run("true").await;
     let open = descriptors();
+    let files = || ["skills", "work", "out", "runs"].map(|part| entries(&home.path().join(part)));
+    let kept = files();
     for _ in 0..25 {
         let runs = (0..8).map(|_| {
             let (home, mark) = (Arc::clone(&home), mark.clone());
@@ -251,8 +253,13 @@ async fn many_runs_leave_nothing_behind() {
     assert!(processes_with(&mark).is_empty());
     assert_eq!(mounts(), before);
     assert!(descriptors() <= open + 2, "{} {open}", descriptors());
+    assert_eq!(files(), kept);
     drop(home);
     assert_eq!(groups(), 0);
+}
+
+fn entries(directory: &std::path::Path) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
 }
 
 /// The control groups of this process.
