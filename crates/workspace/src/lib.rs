@@ -20,10 +20,12 @@ mod runner;
 mod stage;
 mod workspace;
 
+#[cfg(feature = "s3")]
+pub use artifact::S3Bucket;
 pub use artifact::{
     ArtifactError, ArtifactFile, ArtifactIndex, ArtifactName, ArtifactNameProblem, ArtifactRecord,
     ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact, MAX_ARTIFACT_BYTES,
-    MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex,
+    MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex, ScopedArtifacts,
 };
 #[cfg(feature = "object")]
 pub use artifact::{ObjectBlobs, ObjectIndex};

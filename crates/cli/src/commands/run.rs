@@ -24,6 +24,8 @@ use crate::terminal::{Style, Terminal, shown, size, styled};
 
 /// Workspaces that nobody used for so long are removed.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Bytes of artifacts that nobody names are removed after so long: no save takes a day.
+const SWEPT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most that a command can be given to read.
 const MAX_STDIN: u64 = 64 << 20;
 /// Which files are results when nobody says.
@@ -111,6 +113,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
     let artifacts = needs_artifacts.then(|| options.kept.artifacts()).transpose()?;
+    let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
     let mut local = LocalOptions::default();
     local.least = options.sandbox;
@@ -131,6 +134,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     context.shell = shell(&entry)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let report = runtime.context("the run cannot be started")?.block_on(async {
+        if let Some(artifacts) = to_sweep {
+            let _ = artifacts.sweep(SWEPT_AFTER).await;
+        }
         tokio::select! {
             report = runner.run(&session, request, context) => Some(report),
             () = live.closed() => None,
