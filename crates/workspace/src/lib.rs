@@ -33,7 +33,7 @@ pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
 };
-pub use command::{Captured, Command, Exit, Finished, Input, Level, Network, Sandbox};
+pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GROUP, Network, Sandbox};
 pub use error::WorkspaceError;
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};

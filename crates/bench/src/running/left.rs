@@ -25,7 +25,7 @@ pub(crate) fn left_behind() -> Result<Sample> {
     // The workspace, and what the executor keeps between runs, are there from the first run on.
     place.runtime.block_on(run(&runner, &skill, &command))?;
     let workspaces = place.directory.path().join("workspaces");
-    let (files, mounts) = (entries(&workspaces)?, mounts()?);
+    let files = entries(&workspaces)?;
     let (cpu_ms, ran) = cpu_of(|| {
         place.runtime.block_on(async {
             for _ in 0..RUNS / AT_ONCE {
@@ -44,7 +44,7 @@ pub(crate) fn left_behind() -> Result<Sample> {
     drop(runner);
     let counted = processes(&mark)?
         + entries(&workspaces)?.abs_diff(files)
-        + self::mounts()?.abs_diff(mounts)
+        + mounts(place.directory.path())?
         + groups(Path::new("/sys/fs/cgroup"));
     Ok(Sample { counted, ..Sample::of(cpu_ms / RUNS as f64, RUNS)? })
 }
@@ -81,8 +81,11 @@ fn processes(mark: &str) -> Result<usize> {
     Ok(all.filter(|process| **process != own).count())
 }
 
-fn mounts() -> Result<usize> {
-    Ok(fs::read_to_string("/proc/self/mountinfo")?.lines().count())
+/// The mounts that have to do with this place, or are bubblewrap's own. Others mount on the same machine.
+fn mounts(place: &Path) -> Result<usize> {
+    let place = super::text(place)?;
+    let is_ours = |mount: &&str| [place, "/newroot", "/oldroot"].iter().any(|part| mount.contains(part));
+    Ok(fs::read_to_string("/proc/self/mountinfo")?.lines().filter(is_ours).count())
 }
 
 /// Everything below a directory.
