@@ -127,7 +127,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let mut local = LocalOptions::default();
     local.least = options.sandbox;
     for prefix in &options.prefix {
-        let found = prefix.canonicalize().ok().filter(|found| found.is_dir());
+        let found = self::place(prefix).ok().filter(|found| found.is_dir());
         local.read_only.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
     }
     let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(local));

@@ -94,6 +94,7 @@ fn what_takes_too_long_is_stopped() {
     let world = reachable();
     let output = run(&world, &["--timeout", "1"], &["echo begun; sleep 30"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(124), &b"begun\n"[..]));
+    assert!(stderr(&output).starts_with("stopped after 1."), "{}", stderr(&output));
     assert!(stderr(&output).contains("its time was over"), "{}", stderr(&output));
 }
 

@@ -106,7 +106,9 @@ fn resources_that_cannot_be_listed_are_logged() {
 
 /// Remembers the names of events, with their fields.
 #[derive(Clone, Default)]
-struct Named(Arc<Mutex<Vec<(String, BTreeMap<&'static str, String>)>>>);
+struct Named(Arc<Mutex<Vec<NamedEvent>>>);
+
+type NamedEvent = (String, BTreeMap<&'static str, String>);
 
 impl Subscriber for Named {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
