@@ -75,7 +75,7 @@ def compare(program: Path, root: Path, count: int, repetitions: int) -> tuple[fl
             theirs[mode].append(spent)
             for _ in range(PROWESS_PER_LOAD):
                 sample = discover_with_prowess(program, root)
-                ours.append(sample["cpu_ms"])
+                ours.append(sample["ms"])
             read = (len(skills), sum(len(skill["description"]) for skill in skills))
             if read != (sample["skills"], sample["description_chars"]) or read[0] != count:
                 sys.exit(f"they did not read the same: {read} and {sample}")

@@ -18,13 +18,13 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) what: String,
-    /// How many skills there were, or rules.
+    /// How many skills there were, or rules, files or runs.
     #[serde(rename = "skills")]
     pub(crate) count: usize,
     pub(crate) unit: Unit,
     /// The least of all repetitions; none when it could not be measured.
     pub(crate) measured: Option<f64>,
-    /// What reading the same files cost in the same run.
+    /// The least that the same could cost, in the same run: reading the same files, mostly.
     pub(crate) floor: Option<f64>,
     /// The measurement in terms of the floor.
     pub(crate) ratio: Option<f64>,
@@ -38,6 +38,8 @@ pub(crate) enum Unit {
     Us,
     Ms,
     MiB,
+    /// A number of things.
+    Things,
 }
 
 /// What a measurement has to keep to.
@@ -66,6 +68,7 @@ impl Row {
         match self.unit {
             Unit::Us | Unit::Ms => self.ratio,
             Unit::MiB => self.measured,
+            Unit::Things => None,
         }
     }
 
@@ -75,6 +78,7 @@ impl Row {
             Unit::Ms if value < 1.0 => format!("{value:.3} ms"),
             Unit::Ms => format!("{value:.2} ms"),
             Unit::MiB => format!("{value:.1} MiB"),
+            Unit::Things => format!("{value:.0}"),
         };
         let optional = |value: Option<String>| value.unwrap_or_default();
         let verdict = match (self.measured, self.bar) {

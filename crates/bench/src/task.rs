@@ -12,7 +12,7 @@ use nix::sys::time::TimeValLike;
 use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
 use serde::{Deserialize, Serialize};
 
-use crate::{permission, session};
+use crate::{permission, running, session};
 
 /// One thing that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
@@ -41,6 +41,20 @@ pub(crate) enum Task {
     PermissionFirst,
     /// Evaluates a request that none of many rules matches.
     PermissionNone,
+    /// Starts the sandbox of a run by hand.
+    RunByHand,
+    /// Runs `true` as `skill_run` does.
+    Run,
+    /// Asks for the version of every file of a skill.
+    StageFloor,
+    /// Stages a skill that is staged already.
+    Stage,
+    /// Reads files and keeps them.
+    CollectFloor,
+    /// Collects the same files.
+    Collect,
+    /// Runs many commands, several at a time, and counts what is left.
+    LeftBehind,
 }
 
 impl Task {
@@ -62,26 +76,33 @@ impl Task {
     pub(crate) fn needs_resources(self) -> bool {
         matches!(self, Self::LoadFloor | Self::Load | Self::Prompt)
     }
+
+    /// Whether what is measured is a skill of many files.
+    pub(crate) fn needs_files(self) -> bool {
+        matches!(self, Self::StageFloor | Self::Stage)
+    }
 }
 
 /// What one process used.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// CPU time of what was measured, of all threads, user and system.
-    pub(crate) cpu_ms: f64,
+    /// What it took: CPU time of all threads, user and system, or for what starts a sandbox the time on the clock.
+    pub(crate) ms: f64,
     /// The most memory that was resident.
     pub(crate) peak_mib: f64,
     /// How many skills, files or rules there were.
     pub(crate) skills: usize,
     /// How many characters their descriptions have, to hold against what others read.
     pub(crate) description_chars: usize,
+    /// What should not be there: files that were copied, or what was left behind.
+    pub(crate) counted: usize,
 }
 
 impl Sample {
     /// What this process used, so far.
-    pub(crate) fn of(cpu_ms: f64, skills: usize) -> Result<Self> {
+    pub(crate) fn of(ms: f64, skills: usize) -> Result<Self> {
         let peak_mib = peak_mib(UsageWho::RUSAGE_SELF)?;
-        Ok(Self { cpu_ms, peak_mib, skills, description_chars: 0 })
+        Ok(Self { ms, peak_mib, skills, description_chars: 0, counted: 0 })
     }
 }
 
@@ -93,7 +114,7 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     if task.runs_prowess() {
         return spawn(task, root, prowess);
     }
-    let (cpu_ms, catalog) = match task {
+    let (ms, catalog) = match task {
         Task::Floor => return floor(root),
         Task::Discover => cpu_of(|| discover(root)),
         Task::Refresh => {
@@ -119,14 +140,19 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Prompt => return session::prompt(root),
         Task::PermissionFirst => return permission::first_matches(),
         Task::PermissionNone => return permission::none_matches(),
+        Task::RunByHand => return running::run_by_hand(),
+        Task::Run => return running::run_true(),
+        Task::StageFloor => return running::stage_floor(root),
+        Task::Stage => return running::stage(root),
+        Task::CollectFloor => return running::collect_floor(),
+        Task::Collect => return running::collect(),
+        Task::LeftBehind => return running::left_behind(),
         Task::List | Task::Check => unreachable!("these are programs"),
     };
     let characters = |text: &str| text.trim().chars().count();
     Ok(Sample {
-        cpu_ms,
-        peak_mib: peak_mib(UsageWho::RUSAGE_SELF)?,
-        skills: catalog.entries().len(),
         description_chars: catalog.entries().iter().map(|entry| characters(&entry.skill.description)).sum(),
+        ..Sample::of(ms, catalog.entries().len())?
     })
 }
 
@@ -193,8 +219,8 @@ fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         String::from_utf8_lossy(&output.stderr)
     );
     let skills = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
-    let cpu_ms = cpu_ms(UsageWho::RUSAGE_CHILDREN)?;
-    Ok(Sample { cpu_ms, peak_mib: peak_mib(UsageWho::RUSAGE_CHILDREN)?, skills, description_chars: 0 })
+    let ms = cpu_ms(UsageWho::RUSAGE_CHILDREN)?;
+    Ok(Sample { peak_mib: peak_mib(UsageWho::RUSAGE_CHILDREN)?, ..Sample::of(ms, skills)? })
 }
 
 /// The CPU time of `work`, of all threads, in milliseconds.

@@ -2,11 +2,15 @@
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_catalog::Surroundings;
 use prowess_workspace::{Artifacts, Workspaces};
+
+/// How often it is looked for bytes of artifacts that nobody names.
+const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where workspaces and artifacts are kept.
 #[derive(Args, Clone, Debug)]
@@ -60,6 +64,14 @@ impl Kept {
 
     pub(crate) fn artifacts_path(&self) -> Result<PathBuf> {
         Ok(self.base()?.join("artifacts"))
+    }
+
+    /// Whether it is time to look for bytes of artifacts that nobody names; notes that it is done.
+    pub(crate) fn is_sweep_due(&self) -> bool {
+        let Ok(note) = self.artifacts_path().map(|path| path.join("swept")) else { return false };
+        let swept = std::fs::metadata(&note).and_then(|found| found.modified());
+        let is_recent = swept.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < SWEEP_EVERY));
+        !is_recent && std::fs::write(note, "").is_ok()
     }
 
     fn base(&self) -> Result<PathBuf> {

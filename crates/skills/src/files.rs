@@ -6,9 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 #[cfg(feature = "backend")]
 use prowess_backend::Backend;
-#[cfg(feature = "backend")]
+#[cfg(any(feature = "backend", feature = "run"))]
 use prowess_catalog::Place;
 use prowess_catalog::{DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText};
+#[cfg(feature = "run")]
+use prowess_workspace::StageSource;
 
 /// Reads the files of skills.
 ///
@@ -38,6 +40,14 @@ pub trait SkillFiles: Send + Sync + Debug {
 
     /// One of its documents.
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError>;
+
+    /// Where its files are taken from to run its commands; `None` for a skill whose files cannot be had. A skill
+    /// of the local disk is its directory.
+    #[cfg(feature = "run")]
+    fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
+        let is_local = entry.root.place == Place::Local;
+        is_local.then(|| StageSource::Directory(entry.skill.location.directory().into()))
+    }
 }
 
 /// Skills on the local disk.
@@ -93,15 +103,27 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 }
 
 /// Skills in a backend, beside those on the local disk.
+///
+/// With the feature `run` their commands can be run like others. A backend knows no modes, so the files below
+/// `scripts/` may be started by their names, and all others through their interpreter.
 #[cfg(feature = "backend")]
 #[derive(Clone, Debug)]
-pub struct BackendFiles(Arc<dyn Backend>);
+pub struct BackendFiles {
+    backend: Arc<dyn Backend>,
+    /// What tells its stamps from those of other backends.
+    #[cfg(feature = "run")]
+    identity: crate::secret::Secret,
+}
 
 #[cfg(feature = "backend")]
 impl BackendFiles {
     /// Reads skills whose root is in a backend from `backend`, and the others from the local disk.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self(backend)
+        Self {
+            backend,
+            #[cfg(feature = "run")]
+            identity: crate::secret::Secret::random(),
+        }
     }
 }
 
@@ -110,14 +132,14 @@ impl BackendFiles {
 impl SkillFiles for BackendFiles {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
         match entry.root.place {
-            Place::Backend => entry.read_text_in(&*self.0).await,
+            Place::Backend => entry.read_text_in(&*self.backend).await,
             Place::Local => LocalFiles.text(entry).await,
         }
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
         match entry.root.place {
-            Place::Backend => entry.resources_in(&*self.0, depth).await,
+            Place::Backend => entry.resources_in(&*self.backend, depth).await,
             Place::Local => LocalFiles.resources(entry, depth).await,
         }
     }
@@ -138,15 +160,28 @@ impl SkillFiles for BackendFiles {
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
         match entry.root.place {
-            Place::Backend => entry.documents_in(&*self.0).await,
+            Place::Backend => entry.documents_in(&*self.backend).await,
             Place::Local => LocalFiles.documents(entry).await,
         }
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
         match entry.root.place {
-            Place::Backend => entry.read_document_in(&*self.0, path).await,
+            Place::Backend => entry.read_document_in(&*self.backend, path).await,
             Place::Local => LocalFiles.document(entry, path).await,
+        }
+    }
+
+    #[cfg(feature = "run")]
+    fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
+        match entry.root.place {
+            Place::Backend => {
+                let (backend, identity) = (Arc::clone(&self.backend), self.identity.to_hex());
+                let skill =
+                    crate::stage::BackendSkill::new(backend, entry.skill.location.directory(), identity)?;
+                Some(StageSource::Files(Arc::new(skill)))
+            }
+            Place::Local => LocalFiles.stage_source(entry),
         }
     }
 }

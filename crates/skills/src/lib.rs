@@ -66,6 +66,8 @@ mod run;
 mod saved;
 mod secret;
 mod session;
+#[cfg(all(feature = "backend", feature = "run"))]
+mod stage;
 mod state;
 mod stub;
 mod sync;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_catalog::{Digest, Place, SkillEntry, one_line};
+use prowess_catalog::{Digest, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
     ExecuteError, HostGate, Limits, LiveOptions, NoSink, OutputSink, RunContext, RunError, RunReport,
@@ -112,11 +112,10 @@ impl SkillSession {
             if !sources.contains_key(skill) {
                 let entry = self.visible_to_model(skill)?;
                 self.pass_skill_gate(&entry).await?;
-                if entry.root.place != Place::Local {
-                    return Err(refused("a skill that is not on the local disk cannot be run yet"));
-                }
-                let directory = PathBuf::from(entry.skill.location.directory());
-                sources.insert(skill.to_owned(), StageSource::Directory(directory));
+                let source = self.files().stage_source(&entry);
+                let source =
+                    source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
+                sources.insert(skill.to_owned(), source);
             }
         }
         let expected = self.pass_run_gate(request, talk, &sources[&name], runs).await?;

@@ -198,11 +198,22 @@ pub enum Level {
     None,
 }
 
+/// What is missing where the memory of a whole command has no control group.
+pub const NO_MEMORY_GROUP: &str = "memory is limited by address space and by looking, and what lies in /tmp and /dev/shm \
+     is not counted with it: no control group can be made";
+
 /// What held a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sandbox {
     /// How strong it is.
     pub level: Level,
-    /// What could not be had, and why: `memory is limited by address space: no cgroup can be made`.
+    /// What could not be had, and why: [`NO_MEMORY_GROUP`].
     pub missing: Vec<String>,
+}
+
+impl Sandbox {
+    /// Whether a control group limits the memory of a whole command.
+    pub fn has_memory_group(&self) -> bool {
+        !self.missing.iter().any(|missing| missing == NO_MEMORY_GROUP)
+    }
 }

@@ -205,8 +205,14 @@ impl Dir {
         Ok(directory)
     }
 
-    /// Gives this directory its mode and its owner.
+    /// Gives this directory its mode and its owner, unless it has them: a change costs much more than a look.
     pub(crate) fn hand_over(&self, mode: u32, owner: Owner) -> io::Result<()> {
+        let stat = self.stat()?;
+        let is_owned =
+            |(user, group): (Uid, Gid)| (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw());
+        if stat.st_mode & 0o7777 == mode && owner.is_none_or(is_owned) {
+            return Ok(());
+        }
         if let Some((user, group)) = owner {
             fs::fchown(&self.0, Some(user), Some(group))?;
         }

@@ -21,10 +21,12 @@ mod runner;
 mod stage;
 mod workspace;
 
+#[cfg(feature = "s3")]
+pub use artifact::S3Bucket;
 pub use artifact::{
     ArtifactError, ArtifactFile, ArtifactIndex, ArtifactName, ArtifactNameProblem, ArtifactRecord,
     ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact, MAX_ARTIFACT_BYTES,
-    MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex,
+    MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex, ScopedArtifacts,
 };
 #[cfg(feature = "object")]
 pub use artifact::{ObjectBlobs, ObjectIndex};
@@ -32,7 +34,7 @@ pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
 };
-pub use command::{Captured, Command, Exit, Finished, Input, Level, Network, Sandbox, Stop};
+pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GROUP, Network, Sandbox, Stop};
 pub use error::WorkspaceError;
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
@@ -17,7 +18,7 @@ use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
-use crate::request::{RunOutputs, RunRequest};
+use crate::request::{RunInput, RunOutputs, RunRequest};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::workspace::{Workspace, Workspaces};
 
@@ -78,6 +79,8 @@ pub struct RunContext<'a> {
     pub network: Network,
     /// The shell, an absolute path in the sandbox; bash unless the skill names another.
     pub shell: Option<String>,
+    /// What the command reads from standard input, in the place of the request's: any bytes.
+    pub stdin: Option<Bytes>,
     /// The digest that the skill has to have, if somebody approved it: [`StagedSkill::digest`].
     pub expected: Option<String>,
 }
@@ -93,6 +96,7 @@ impl<'a> RunContext<'a> {
             limits: Limits::default(),
             network: Network::default(),
             shell: None,
+            stdin: None,
             expected: None,
         }
     }
@@ -187,7 +191,8 @@ impl Runner {
             return Err(RunError::Changed { skill: skill.name });
         }
         let others = self.stage_others(&workspace, &request, context).await?;
-        let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
+        let inputs = of_versions(&request.inputs, std::iter::once(&skill).chain(&others));
+        let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.host).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
         let command = command(&workspace, &skill, &inputs, &request, context, &mut warnings)?;
@@ -267,7 +272,7 @@ impl Runner {
             let plain = collect(place.dir(), &wanted.output_files, CollectLimits::default());
             (plain, collect(place.dir(), &wanted.outputs, wanted.limits))
         });
-        let (plain, declared) = match collected.await {
+        let (mut plain, mut declared) = match collected.await {
             Ok(collected) => collected,
             Err(error) => {
                 report.warnings.push(format!("nothing was collected: {error}"));
@@ -285,6 +290,9 @@ impl Runner {
             let prefix = name_template.as_deref().unwrap_or_default();
             self.save(&declared.files, prefix, &mut saved, report).await;
         }
+        let secrets = self.executor.as_ref().map_or(&[][..], |executor| executor.secrets());
+        plain.redact(secrets);
+        declared.redact(secrets);
         describe(plain, !omitted, report);
         describe(declared, inline, report);
     }
@@ -373,6 +381,19 @@ impl Wanted {
     }
 }
 
+/// Inputs from skills as they were staged: a version that came beside another has a directory of its own.
+fn of_versions<'a>(inputs: &[RunInput], staged: impl Iterator<Item = &'a StagedSkill>) -> Vec<RunInput> {
+    let mut inputs = inputs.to_vec();
+    for skill in staged.filter(|skill| skill.directory != format!("skills/{}", skill.name)) {
+        for input in inputs.iter_mut().filter(|input| InputSource::skill(&input.from) == Some(&skill.name)) {
+            if let Some(path) = input.from.strip_prefix(&format!("skill://{}", skill.name)) {
+                input.from = format!("workspace://{}{path}", skill.directory);
+            }
+        }
+    }
+    inputs
+}
+
 /// The command as the executor gets it.
 fn command(
     workspace: &Workspace,
@@ -386,7 +407,8 @@ fn command(
     let mut command = Command::new(workspace.path(), directory, &request.command);
     command.environment = request.env.clone();
     command.environment.insert("SKILL_NAME".to_owned(), skill.name.clone());
-    command.stdin = request.stdin.clone().map_or(Input::Closed, |text| Input::Bytes(text.into()));
+    let stdin = context.stdin.clone().or_else(|| request.stdin.clone().map(Bytes::from));
+    command.stdin = stdin.map_or(Input::Closed, Input::Bytes);
     command.read_only = inputs.read_only.clone();
     command.limits = context.limits.clone();
     command.network = context.network.clone();

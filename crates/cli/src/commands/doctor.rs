@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use prowess_workspace::{Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT, Sandbox};
+use prowess_workspace::{
+    Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT, NO_MEMORY_GROUP, Sandbox,
+};
 use serde::Serialize;
 
 use crate::commands::Outcome;
@@ -113,14 +115,13 @@ fn examine(kept: &Kept) -> Result<Report> {
     };
     let is_root = rustix::process::geteuid().is_root();
     let sandbox = sandbox.ok();
-    let no_group = |sandbox: &Sandbox| sandbox.missing.iter().any(|missing| is_about_groups(missing));
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
         can_run: problems.is_empty(),
         problems,
         bubblewrap: program("bwrap", "bubblewrap"),
         setpriv: is_root.then(|| program("setpriv", "util-linux")),
-        memory_cgroup: sandbox.as_ref().is_some_and(|sandbox| !no_group(sandbox)),
+        memory_cgroup: sandbox.as_ref().is_some_and(Sandbox::has_memory_group),
         sandbox,
         workspaces,
         artifacts,
@@ -181,7 +182,8 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),
     )?;
     let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
-    for missing in missing.filter(|missing| !is_about_groups(missing)) {
+    // Memory has a line of its own.
+    for missing in missing.filter(|missing| *missing != NO_MEMORY_GROUP) {
         line("missing", missing)?;
     }
     line("bubblewrap", &told(&report.bubblewrap))?;
@@ -194,7 +196,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         if report.memory_cgroup {
             group
         } else {
-            "no control group: limited for each process, and by looking"
+            "no control group: limited for each process, and by looking; /tmp and /dev/shm apart"
         },
     )?;
     for (label, directory) in [("workspaces", &report.workspaces), ("artifacts", &report.artifacts)] {
@@ -230,11 +232,6 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         ),
     )?;
     Ok(())
-}
-
-/// Whether what is missing is the limit on memory, which has a line of its own.
-fn is_about_groups(missing: &str) -> bool {
-    missing.contains("control group")
 }
 
 fn described(level: Level) -> String {

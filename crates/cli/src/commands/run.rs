@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use bytes::Bytes;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::{Catalog, SkillEntry, Trust};
 use prowess_workspace::{
-    ArtifactStore, Executor, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport, RunRequest,
-    Runner, StageSource,
+    ArtifactStore, Executor, InputMode, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport,
+    RunRequest, Runner, StageSource,
 };
 
 use crate::commands::Outcome;
@@ -24,6 +25,8 @@ use crate::terminal::{Style, Terminal, shown, size, styled};
 
 /// Workspaces that nobody used for so long are removed.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Bytes of artifacts that nobody names are removed after so long: no save takes a day.
+const SWEPT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most that a command can be given to read.
 const MAX_STDIN: u64 = 64 << 20;
 /// Which files are results when nobody says.
@@ -55,6 +58,13 @@ pub(crate) struct Options {
     command: Vec<String>,
     #[arg(long, value_name = "FROM[=TO]", help = INPUT_HELP)]
     input: Vec<String>,
+    /// The same in place and read-only, not as a copy; can be repeated
+    #[arg(long, value_name = "FROM[=TO]")]
+    link: Vec<String>,
+    /// A directory of this machine that the command sees read-only at the same place, its bin/ first in PATH: where a
+    /// Python or a Node is that does not live in /usr; can be repeated
+    #[arg(long, value_name = "DIR")]
+    prefix: Vec<PathBuf>,
     /// Which files of the workspace are results; can be repeated [default: out/**]
     #[arg(long, value_name = "GLOB")]
     out: Vec<String>,
@@ -70,7 +80,7 @@ pub(crate) struct Options {
     /// A variable for the command; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// What the command reads from its standard input: a text file, or - for our own
+    /// What the command reads from its standard input: a file, or - for our own
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
     /// How long it may run, from 1 to 600 [default: 60]
@@ -102,6 +112,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         );
     }
     let request = options.request()?;
+    let given = options.stdin.as_deref().map(stdin).transpose()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
         writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
@@ -111,9 +122,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
     let artifacts = needs_artifacts.then(|| options.kept.artifacts()).transpose()?;
+    let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
     let mut local = LocalOptions::default();
     local.least = options.sandbox;
+    for prefix in &options.prefix {
+        let found = self::place(prefix).ok().filter(|found| found.is_dir());
+        local.read_only.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
+    }
     let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(local));
 
     let session = options.session.clone().unwrap_or_else(unnamed);
@@ -129,8 +145,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         context.output = &live;
     }
     context.shell = shell(&entry)?;
+    context.stdin = given;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let report = runtime.context("the run cannot be started")?.block_on(async {
+        if let Some(artifacts) = to_sweep {
+            let _ = artifacts.sweep(SWEPT_AFTER).await;
+        }
         tokio::select! {
             report = runner.run(&session, request, context) => Some(report),
             () = live.closed() => None,
@@ -162,10 +182,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 impl Options {
     fn request(&self) -> Result<RunRequest> {
         let mut request = RunRequest::new(&self.skill, line(&self.command));
-        request.inputs = self.input.iter().map(|given| input(given)).collect::<Result<_>>()?;
+        let copied = self.input.iter().map(|given| input(given, InputMode::Copy));
+        let linked = self.link.iter().map(|given| input(given, InputMode::Link));
+        request.inputs = copied.chain(linked).collect::<Result<_>>()?;
         request.cwd.clone_from(&self.cwd);
         request.env = BTreeMap::from_iter(self.env.iter().cloned());
-        request.stdin = self.stdin.as_deref().map(stdin).transpose()?;
         request.output_files.clone_from(&self.out);
         if self.out.is_empty() {
             request.output_files.push(DEFAULT_OUT.to_owned());
@@ -211,12 +232,12 @@ fn line(words: &[String]) -> String {
 }
 
 /// `FROM` or `FROM=TO`; a file whose name has a `=` counts as itself.
-fn input(given: &str) -> Result<RunInput> {
+fn input(given: &str, mode: InputMode) -> Result<RunInput> {
     let (from, to) = match given.rsplit_once('=') {
         Some((from, to)) if !Path::new(given).exists() => (from, Some(to)),
         _ => (given, None),
     };
-    let mut input = RunInput::copy(from);
+    let mut input = RunInput { mode, ..RunInput::copy(from) };
     input.to = to.filter(|to| !to.is_empty()).map(ToOwned::to_owned);
     if !from.contains("://") {
         let path =
@@ -246,7 +267,7 @@ fn place(path: &Path) -> std::io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }
 
-fn stdin(from: &str) -> Result<String> {
+fn stdin(from: &str) -> Result<Bytes> {
     let source: Box<dyn std::io::Read> = if from == "-" {
         Box::new(std::io::stdin())
     } else {
@@ -258,7 +279,7 @@ fn stdin(from: &str) -> Result<String> {
     if bytes.len() as u64 > MAX_STDIN {
         bail!("{} has more than {}: give it with --input", shown(from), size(MAX_STDIN));
     }
-    String::from_utf8(bytes).map_err(|_| anyhow!("{} is no text: give it with --input", shown(from)))
+    Ok(bytes.into())
 }
 
 fn variable(given: &str) -> Result<(String, String), String> {

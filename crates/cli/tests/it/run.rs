@@ -94,6 +94,7 @@ fn what_takes_too_long_is_stopped() {
     let world = reachable();
     let output = run(&world, &["--timeout", "1"], &["echo begun; sleep 30"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(124), &b"begun\n"[..]));
+    assert!(stderr(&output).starts_with("stopped after 1."), "{}", stderr(&output));
     assert!(stderr(&output).contains("its time was over"), "{}", stderr(&output));
 }
 
@@ -184,6 +185,26 @@ fn words_input_and_variables_reach_the_command_as_they_are() {
     let inputs = ["--input", "a=b.txt", "--input", "sub/../sub/c.txt=work/d.txt", "--env", "A=b c"];
     let output = run(&world, &inputs, &["cat inputs/a=b.txt $WORK_DIR/d.txt; echo \"$A\""]);
     assert_eq!(stdout(&output), "from a file\nc\nb c\n");
+}
+
+#[test]
+fn bytes_links_and_prefixes_reach_the_command() {
+    let world = reachable();
+    world.file("project/data.txt", "data\n").file("tools/bin/greet", "#!/bin/sh\necho greeted\n");
+    for path in ["project", "tools", "tools/bin", "tools/bin/greet"] {
+        std::fs::set_permissions(world.path(path), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    std::fs::write(world.path("project/bytes"), [0, 159, 146, 150, 255]).unwrap();
+    assert_eq!(run(&world, &["--stdin", "bytes"], &["cat"]).stdout, [0, 159, 146, 150, 255]);
+    let output = run(
+        &world,
+        &["--link", "data.txt=work/d"],
+        &["cat $WORK_DIR/d; (echo x >> $WORK_DIR/d) 2>/dev/null || echo kept"],
+    );
+    assert_eq!(stdout(&output), "data\nkept\n");
+    let tools = world.path("tools").to_string_lossy().into_owned();
+    assert_eq!(stdout(&run(&world, &["--prefix", &tools], &["greet"])), "greeted\n");
+    assert!(stderr(&run(&world, &["--prefix", "nowhere"], &["true"])).contains("nowhere is no directory"));
 }
 
 #[test]
@@ -304,10 +325,13 @@ fn a_place_that_commands_cannot_reach_is_told() {
     assert_eq!(output.status.code(), Some(125));
     assert!(stderr(&output).contains("chmod o+x"), "{}", stderr(&output));
     let examples = examples();
-    let mut command = world.command(&args(&examples, &[], &["echo", "ran"]));
+    let mut command = world.command(&args(&examples, &[], &["echo ran | tee out/ran"]));
     let output = command.env("XDG_STATE_HOME", world.path("closed")).output().unwrap();
     assert_eq!(stdout(&output), "ran\n");
-    assert!(stderr(&output).contains("workspaces are at /var/tmp/prowess-0"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("workspaces are at /var/tmp/prowess-0"), "{said}");
+    let workspace = said.lines().find_map(|line| line.strip_prefix("  workspace  ")).unwrap();
+    std::fs::remove_dir_all(std::path::Path::new(workspace).parent().unwrap()).unwrap();
 }
 
 #[test]

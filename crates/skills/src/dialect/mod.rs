@@ -208,7 +208,10 @@ enum Act {
 /// the same state every time.
 #[derive(Debug)]
 #[must_use = "a prepared call changes nothing until `finish`"]
-pub struct PreparedCall(Result<Prepared, SkillError>);
+pub struct PreparedCall {
+    tool: String,
+    prepared: Result<Prepared, SkillError>,
+}
 
 #[derive(Debug)]
 enum Prepared {
@@ -219,15 +222,19 @@ enum Prepared {
 }
 
 impl PreparedCall {
-    /// Makes the change, if it still fits, and gives the answer.
+    /// Makes the change, if it still fits, and gives the answer. The event `tool.response` tells how many changes of
+    /// state there were.
     pub fn finish(self) -> ToolReply {
-        let finished = self.0.and_then(|prepared| match prepared {
+        let finished = self.prepared.and_then(|prepared| match prepared {
             Prepared::Load(prepared) => prepared.finish(),
             Prepared::Select(session, name, chosen) => session.finish_selection(&name, *chosen),
             Prepared::Unload(session, name) => session.unload(&name),
             Prepared::Answer(answer) => Ok(answer),
         });
-        finished.into()
+        let reply = ToolReply::from(finished);
+        let (tool, is_error, changes) = (&self.tool, reply.is_error, reply.deltas.len());
+        tracing::info!(name: "tool.response", tool, is_error, changes, "Tool '{tool}' answered");
+        reply
     }
 }
 
@@ -260,7 +267,7 @@ impl SkillSession {
 
     /// The part of [`SkillSession::call`] that takes time: everything but the change of state.
     pub async fn prepare_call(&self, tool: &str, arguments: Value) -> PreparedCall {
-        PreparedCall(self.prepared(tool, arguments).await)
+        PreparedCall { tool: tool.to_owned(), prepared: self.prepared(tool, arguments).await }
     }
 
     async fn prepared(&self, tool: &str, arguments: Value) -> Result<Prepared, SkillError> {

@@ -103,3 +103,57 @@ fn resources_that_cannot_be_listed_are_logged() {
     assert_eq!(events[0]["level"], "WARN");
     assert!(events[0]["message"].starts_with("Failed to list resources for skill 'deploy'"), "{events:?}");
 }
+
+/// Remembers the names of events, with their fields.
+#[derive(Clone, Default)]
+struct Named(Arc<Mutex<Vec<NamedEvent>>>);
+
+type NamedEvent = (String, BTreeMap<&'static str, String>);
+
+impl Subscriber for Named {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("prowess_skills")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.lock().unwrap().push((event.metadata().name().to_owned(), fields.0));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn every_answer_of_a_tool_is_an_event() {
+    let library = Library::of(&["a"]);
+    let named = Named::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    tracing::subscriber::with_default(named.clone(), || {
+        runtime.block_on(async {
+            let session = library.session_in(prowess_skills::Dialect::DeepAgents).await;
+            for name in ["a", "none"] {
+                let _ = session.call("load_skill", serde_json::json!({"skill_name": name})).await;
+            }
+        });
+    });
+    let told = named.0.lock().unwrap();
+    let answers: Vec<_> = told.iter().filter(|(name, _)| name == "tool.response").collect();
+    let field = |at: usize, field: &str| answers[at].1[field].as_str();
+    assert_eq!(answers.len(), 2);
+    assert_eq!(
+        [field(0, "tool"), field(0, "is_error"), field(0, "changes")],
+        ["\"load_skill\"", "false", "1"]
+    );
+    assert_eq!([field(1, "is_error"), field(1, "changes")], ["true", "0"]);
+}

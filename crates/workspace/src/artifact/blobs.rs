@@ -1,6 +1,7 @@
 //! Where the bytes of artifacts are.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -30,4 +31,15 @@ pub trait BlobStore: Send + Sync + Debug {
     ///
     /// It cannot be removed.
     async fn remove(&self, blob: &str) -> Result<(), ArtifactError>;
+
+    /// The names of what was put longer than `older_than` ago. A store that cannot leave anything behind has
+    /// nothing to say.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be listed.
+    async fn older_than(&self, older_than: Duration) -> Result<Vec<String>, ArtifactError> {
+        let _ = older_than;
+        Ok(Vec::new())
+    }
 }

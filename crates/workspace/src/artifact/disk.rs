@@ -5,10 +5,11 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rustix::fs::{AtFlags, linkat};
+use rustix::fs::{AtFlags, FileType, linkat};
 use rustix::io::Errno;
 
 use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
@@ -21,6 +22,7 @@ const MAX_RECORD: u64 = 16 * 1024;
 /// How often a version is tried for while others take it.
 const MAX_ATTEMPTS: u32 = 10_000;
 const RECORD: &str = ".json";
+const GONE: &str = ".gone";
 
 /// Bytes in files of one directory.
 #[derive(Clone, Debug)]
@@ -31,7 +33,8 @@ pub struct DiskBlobs {
 /// An index in files: one directory per name, one file per version.
 ///
 /// A version is given by creating its file, which the system lets one caller do. So savers take no lock, in
-/// one process or in many, and there is none that a crash could leave behind.
+/// one process or in many, and there is none that a crash could leave behind. Versions are removed all at once by a
+/// mark of the last of them, which stays: they are gone with it, and no later one has their numbers.
 #[derive(Clone, Debug)]
 pub struct DiskIndex {
     root: Arc<Dir>,
@@ -119,6 +122,38 @@ impl BlobStore for DiskBlobs {
         });
         remove.await.flatten().map_err(|error| ArtifactError::store("removing an artifact's bytes", error))
     }
+
+    async fn older_than(&self, older_than: Duration) -> Result<Vec<String>, ArtifactError> {
+        let root = Arc::clone(&self.root);
+        let list = blocking(move || old_blobs(&root, older_than));
+        list.await.flatten().map_err(|error| ArtifactError::store("listing the bytes of artifacts", error))
+    }
+}
+
+/// The blobs that were written so long ago. What a crash left half written goes at once.
+fn old_blobs(root: &Dir, older_than: Duration) -> io::Result<Vec<String>> {
+    let limit = SystemTime::now().checked_sub(older_than).unwrap_or(UNIX_EPOCH);
+    let limit = limit.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut old = Vec::new();
+    for (part, kind) in root.entries(usize::MAX)?.0 {
+        if kind != FileType::Directory {
+            continue;
+        }
+        let directory = root.dir(&part)?;
+        for (name, _) in directory.entries(usize::MAX)?.0 {
+            let Some(stat) = directory.entry(&name)? else { continue };
+            let name = name.to_string_lossy();
+            if u64::try_from(stat.st_mtime).unwrap_or(0) > limit {
+                continue;
+            }
+            if name.starts_with(OWN_PREFIX) {
+                directory.discard(&name);
+            } else if path_of(&name).is_some() {
+                old.push(name.into_owned());
+            }
+        }
+    }
+    Ok(old)
 }
 
 /// Where a blob is; `None` for what no blob is called.
@@ -136,8 +171,8 @@ impl ArtifactIndex for DiskIndex {
 
     async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
         self.with("looking up", name, move |root, key| match open_entry(root, key)? {
-            Some(directory) => read(&directory, version),
-            None => Ok(None),
+            Some(directory) if !Numbers::of(&directory)?.is_gone(version) => read(&directory, version),
+            _ => Ok(None),
         })
         .await
     }
@@ -178,16 +213,11 @@ impl ArtifactIndex for DiskIndex {
     async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
         self.with("deleting", name, |root, key| {
             let Some(directory) = open_entry(root, key)? else { return Ok(Vec::new()) };
-            // In one step: a save that comes later begins a directory of its own.
-            let (gone, _) = root.temporary_dir()?;
-            match rustix::fs::renameat(root, key, root, &gone) {
-                Ok(()) => {}
-                Err(Errno::NOENT) => return Ok(Vec::new()),
-                Err(error) => return Err(error.into()),
-            }
-            let records = read_all(&directory)?;
-            root.remove_tree(OsStr::new(&gone))?;
-            Ok(records)
+            let Some(last) = Numbers::of(&directory)?.visible().last().copied() else {
+                return Ok(Vec::new());
+            };
+            directory.replace_durably(&gone_name(last), b"", 0o600, None)?;
+            take_away(&directory, last)
         })
         .await
     }
@@ -203,30 +233,25 @@ fn open_entry(root: &Dir, key: &str) -> io::Result<Option<Dir>> {
 
 /// Creates the file of the next version; `None` when others are always faster.
 fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u64>> {
-    for _ in 0..MAX_ATTEMPTS {
-        match add_now(root, key, &mut record) {
-            // Deleted meanwhile, with its directory.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            added => return added,
-        }
-    }
-    Ok(None)
-}
-
-fn add_now(root: &Dir, key: &str, record: &mut ArtifactRecord) -> io::Result<Option<u64>> {
     let directory = root.make_dir(key, 0o700, None)?;
-    let mut version = numbers(&directory)?.last().map_or(0, |last| last + 1);
+    let mut version = Numbers::of(&directory)?.next();
     for _ in 0..MAX_ATTEMPTS {
         record.version = version;
         let temporary = directory.temporary(&serde_json::to_vec(&record)?, 0o600, None)?;
         let named = linkat(&directory, &*temporary, &directory, file_name(version), AtFlags::empty());
         directory.discard(&temporary);
         match named {
-            // Should the artifact be deleted at this moment, it was saved first and then deleted.
             Ok(()) => {
                 rustix::fs::fsync(&directory)?;
                 rustix::fs::fsync(root)?;
-                return Ok(Some(version));
+                let numbers = Numbers::of(&directory)?;
+                // The number may have been given and removed between the look and the link: then it is taken back.
+                // One that is not there any more was saved first and then deleted.
+                if numbers.is_gone(version) && take(&directory, version)? {
+                    version = numbers.next();
+                } else {
+                    return Ok(Some(version));
+                }
             }
             Err(Errno::EXIST) => version += 1,
             Err(error) => return Err(error.into()),
@@ -235,31 +260,83 @@ fn add_now(root: &Dir, key: &str, record: &mut ArtifactRecord) -> io::Result<Opt
     Ok(None)
 }
 
+/// Removes the file of a version. Says whether it was this caller who did.
+fn take(directory: &Dir, version: u64) -> io::Result<bool> {
+    match rustix::fs::unlinkat(directory, file_name(version), AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the files of what a mark says is gone, and the marks before it. Gives the records that this caller removed:
+/// each has one who sees to its bytes.
+fn take_away(directory: &Dir, last: u64) -> io::Result<Vec<ArtifactRecord>> {
+    let numbers = Numbers::of(directory)?;
+    let mut records = Vec::new();
+    for version in numbers.records.iter().copied().filter(|version| *version <= last) {
+        let record = read(directory, version)?;
+        if take(directory, version)? {
+            records.extend(record);
+        }
+    }
+    for older in numbers.gone.iter().filter(|older| **older < last) {
+        directory.discard(&gone_name(*older));
+    }
+    Ok(records)
+}
+
 fn file_name(version: u64) -> String {
     format!("{version:020}{RECORD}")
 }
 
-/// The versions in a directory, in order.
-fn numbers(directory: &Dir) -> io::Result<Vec<u64>> {
-    let entries = match directory.entries(usize::MAX) {
-        Ok((entries, _)) => entries,
-        // The directory was deleted after it was opened.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let number = |name: &OsStr| name.to_str()?.strip_suffix(RECORD)?.parse().ok();
-    Ok(entries.iter().filter_map(|(name, _)| number(name)).collect())
+fn gone_name(version: u64) -> String {
+    format!("{version:020}{GONE}")
+}
+
+/// The numbers in a directory, in order.
+struct Numbers {
+    records: Vec<u64>,
+    /// The last versions of those that were removed.
+    gone: Vec<u64>,
+}
+
+impl Numbers {
+    fn of(directory: &Dir) -> io::Result<Self> {
+        let (entries, _) = directory.entries(usize::MAX)?;
+        let numbers = |suffix: &str| {
+            let number = |name: &OsStr| name.to_str()?.strip_suffix(suffix)?.parse().ok();
+            entries.iter().filter_map(|(name, _)| number(name)).collect()
+        };
+        Ok(Self { records: numbers(RECORD), gone: numbers(GONE) })
+    }
+
+    fn is_gone(&self, version: u64) -> bool {
+        self.gone.last().is_some_and(|last| version <= *last)
+    }
+
+    /// The versions that are there.
+    fn visible(&self) -> &[u64] {
+        let first = self.records.partition_point(|version| self.is_gone(*version));
+        &self.records[first..]
+    }
+
+    /// The first that was never given, as far as can be seen.
+    fn next(&self) -> u64 {
+        self.records.last().max(self.gone.last()).map_or(0, |last| last + 1)
+    }
 }
 
 fn latest(directory: &Dir) -> io::Result<Option<ArtifactRecord>> {
-    match numbers(directory)?.last() {
+    match Numbers::of(directory)?.visible().last() {
         Some(version) => read(directory, *version),
         None => Ok(None),
     }
 }
 
 fn read_all(directory: &Dir) -> io::Result<Vec<ArtifactRecord>> {
-    let records = numbers(directory)?.into_iter().map(|version| read(directory, version));
+    let numbers = Numbers::of(directory)?;
+    let records = numbers.visible().iter().map(|version| read(directory, *version));
     records.filter_map(Result::transpose).collect()
 }
 

@@ -29,12 +29,12 @@ pub struct ArtifactRecord {
 pub trait ArtifactIndex: Send + Sync + Debug {
     /// Adds `record` under the next version of `name`, whatever version it has, and says which that is.
     ///
-    /// The first is 0. No two callers get the same, and one that was given is never given again while the
-    /// artifact is there.
+    /// The first is 0. No two callers get the same, and one that was given is never given again, not even after
+    /// it was removed.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index did not do its part; [`ArtifactError::Busy`] when others were in the way, and nothing was added.
     async fn add(&self, name: &ArtifactName, record: ArtifactRecord) -> Result<u64, ArtifactError>;
 
     /// One version.

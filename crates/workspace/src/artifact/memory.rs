@@ -14,7 +14,14 @@ pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
 
 /// An index in memory.
 #[derive(Debug, Default)]
-pub struct MemoryIndex(Mutex<BTreeMap<ArtifactName, Vec<ArtifactRecord>>>);
+pub struct MemoryIndex(Mutex<BTreeMap<ArtifactName, Versions>>);
+
+/// The versions of one name. It stays when they are removed, so that none is given again.
+#[derive(Debug, Default)]
+struct Versions {
+    next: u64,
+    records: Vec<ArtifactRecord>,
+}
 
 /// Nothing is done under these locks that could stop half way.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -47,30 +54,31 @@ impl ArtifactIndex for MemoryIndex {
     async fn add(&self, name: &ArtifactName, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
         let mut inner = lock(&self.0);
         let versions = inner.entry(name.clone()).or_default();
-        record.version = versions.last().map_or(0, |last| last.version + 1);
-        let version = record.version;
-        versions.push(record);
+        let version = versions.next;
+        versions.next += 1;
+        record.version = version;
+        versions.records.push(record);
         Ok(version)
     }
 
     async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        let inner = lock(&self.0);
-        Ok(inner.get(name).and_then(|all| all.iter().find(|record| record.version == version)).cloned())
+        Ok(self.versions(name).await?.into_iter().find(|record| record.version == version))
     }
 
     async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).get(name).and_then(|all| all.last()).cloned())
+        Ok(lock(&self.0).get(name).and_then(|all| all.records.last()).cloned())
     }
 
     async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).get(name).cloned().unwrap_or_default())
+        Ok(lock(&self.0).get(name).map(|all| all.records.clone()).unwrap_or_default())
     }
 
     async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).values().filter_map(|all| all.last()).cloned().collect())
+        Ok(lock(&self.0).values().filter_map(|all| all.records.last()).cloned().collect())
     }
 
     async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).remove(name).unwrap_or_default())
+        let mut inner = lock(&self.0);
+        Ok(inner.get_mut(name).map(|all| std::mem::take(&mut all.records)).unwrap_or_default())
     }
 }

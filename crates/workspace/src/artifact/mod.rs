@@ -7,12 +7,17 @@ mod memory;
 mod name;
 #[cfg(feature = "object")]
 mod object;
+#[cfg(feature = "s3")]
+mod s3;
+mod scope;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,7 +30,12 @@ pub use memory::{MemoryBlobs, MemoryIndex};
 pub use name::{ArtifactName, ArtifactNameProblem, MAX_ARTIFACT_NAME};
 #[cfg(feature = "object")]
 pub use object::{ObjectBlobs, ObjectIndex};
+#[cfg(feature = "s3")]
+pub use s3::S3Bucket;
+pub use scope::ScopedArtifacts;
 
+/// How often a save is tried that others are in the way of.
+const MAX_SAVES: u32 = 16;
 /// The largest artifact, in bytes.
 pub const MAX_ARTIFACT_BYTES: u64 = 256 << 20;
 
@@ -141,7 +151,8 @@ pub trait ArtifactStore: Send + Sync + Debug {
     /// The store did not do its part.
     async fn versions(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError>;
 
-    /// Deletes every version of a name. A later save begins again at 0.
+    /// Deletes every version of a name. A later save goes on with the next number: a version that was named once
+    /// never becomes another.
     ///
     /// # Errors
     ///
@@ -199,16 +210,26 @@ impl Artifacts {
         let blobs = ObjectBlobs::new(Arc::clone(&store), prefix);
         Self::new(Arc::new(blobs), Arc::new(ObjectIndex::new(store, prefix)))
     }
-}
 
-#[async_trait]
-impl ArtifactStore for Artifacts {
-    async fn save(&self, name: &ArtifactName, bytes: Bytes, mime_type: &str) -> Result<u64, ArtifactError> {
-        let size = bytes.len() as u64;
-        if size > MAX_ARTIFACT_BYTES {
-            return Err(ArtifactError::TooLarge { name: name.to_string(), size });
-        }
-        let digest = crate::digest::digest(&bytes);
+    /// Artifacts in a bucket of Amazon S3, or of what speaks its protocol and knows conditional writes. Nothing is
+    /// sent until the first use.
+    ///
+    /// # Errors
+    ///
+    /// The settings contradict each other or make no address.
+    #[cfg(feature = "s3")]
+    pub fn in_s3(bucket: S3Bucket) -> Result<Self, ArtifactError> {
+        let prefix = bucket.prefix.clone();
+        Ok(Self::in_object_store(bucket.open()?, &prefix))
+    }
+
+    async fn save_once(
+        &self,
+        name: &ArtifactName,
+        bytes: Bytes,
+        mime_type: &str,
+    ) -> Result<u64, ArtifactError> {
+        let (size, digest) = (bytes.len() as u64, crate::digest::digest(&bytes));
         // First the bytes, then the record: a crash between leaves bytes that nobody names, and never a
         // version without its bytes.
         let blob = self.blobs.put(bytes).await?;
@@ -234,6 +255,50 @@ impl ArtifactStore for Artifacts {
             }
         }
         added
+    }
+
+    /// Removes bytes that no version names and that were written longer than `older_than` ago: what a crash in the
+    /// middle of a save left, or a deletion that did not end. Says how many.
+    ///
+    /// A save that takes longer than that loses its bytes, so give it an hour or more.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part.
+    pub async fn sweep(&self, older_than: Duration) -> Result<usize, ArtifactError> {
+        // First the bytes: what is named after this look was younger.
+        let mut left: BTreeSet<String> = self.blobs.older_than(older_than).await?.into_iter().collect();
+        if left.is_empty() {
+            return Ok(0);
+        }
+        for latest in self.index.list().await? {
+            let name = ArtifactName::parse(&latest.name);
+            let name = name.map_err(|problem| ArtifactError::store("reading the index", problem))?;
+            for record in self.index.versions(&name).await? {
+                left.remove(&record.blob);
+            }
+        }
+        for blob in &left {
+            self.blobs.remove(blob).await?;
+        }
+        Ok(left.len())
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for Artifacts {
+    async fn save(&self, name: &ArtifactName, bytes: Bytes, mime_type: &str) -> Result<u64, ArtifactError> {
+        let size = bytes.len() as u64;
+        if size > MAX_ARTIFACT_BYTES {
+            return Err(ArtifactError::TooLarge { name: name.to_string(), size });
+        }
+        for _ in 1..MAX_SAVES {
+            match self.save_once(name, bytes.clone(), mime_type).await {
+                Err(ArtifactError::Busy { .. }) => {}
+                saved => return saved,
+            }
+        }
+        self.save_once(name, bytes, mime_type).await
     }
 
     async fn load(&self, name: &ArtifactName, version: Option<u64>) -> Result<LoadedArtifact, ArtifactError> {

@@ -1,19 +1,23 @@
 //! Artifacts in object stores: S3, memory, and whatever else `object_store` speaks to.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
 
 use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
 use crate::digest::hex;
 
 /// How often a version is tried for while others take it.
 const MAX_ATTEMPTS: u32 = 10_000;
+/// What the key of a mark ends in.
+const GONE: &str = ".gone";
 /// How many names are tried for a blob. One is enough unless chance is broken.
 const MAX_NAMES: u32 = 4;
 
@@ -27,7 +31,8 @@ pub struct ObjectBlobs {
 /// An index as objects: `<prefix>/index/<name>/<version>`, the name in hexadecimal.
 ///
 /// A version is given by creating its object on the condition that there is none, which the store must
-/// support; Amazon's and those that speak its protocol do.
+/// support; Amazon's and those that speak its protocol do. Versions are removed all at once by a mark of the last of
+/// them, which stays: they are gone with it, and no later one has their numbers.
 #[derive(Clone)]
 pub struct ObjectIndex {
     store: Arc<dyn ObjectStore>,
@@ -100,6 +105,17 @@ impl BlobStore for ObjectBlobs {
             Err(error) => Err(failed("removing bytes")(error)),
         }
     }
+
+    async fn older_than(&self, older_than: Duration) -> Result<Vec<String>, ArtifactError> {
+        let limit = SystemTime::now().checked_sub(older_than).unwrap_or(UNIX_EPOCH);
+        let limit = limit.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let is_old = |meta: &ObjectMeta| u64::try_from(meta.last_modified.timestamp()).unwrap_or(0) <= limit;
+        let name =
+            |meta: ObjectMeta| is_old(&meta).then(|| meta.location.filename().map(str::to_owned)).flatten();
+        let found = self.store.list(Some(&self.prefix)).map_ok(name);
+        let found = found.try_filter_map(|name| std::future::ready(Ok(name)));
+        found.try_collect().await.map_err(failed("listing bytes"))
+    }
 }
 
 fn random_name() -> Result<String, ArtifactError> {
@@ -124,16 +140,22 @@ impl ObjectIndex {
         self.directory(name).join(format!("{version:020}"))
     }
 
-    async fn numbers(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError> {
+    fn mark(&self, name: &ArtifactName, version: u64) -> Path {
+        self.directory(name).join(format!("{version:020}{GONE}"))
+    }
+
+    async fn numbers(&self, name: &ArtifactName) -> Result<Numbers, ArtifactError> {
         let found = self.store.list(Some(&self.directory(name)));
-        let mut numbers: Vec<u64> = found
-            .map_ok(|meta| meta.location.filename().and_then(|name| name.parse::<u64>().ok()))
-            .try_filter_map(|number| std::future::ready(Ok(number)))
-            .try_collect()
-            .await
-            .map_err(failed("listing versions"))?;
-        numbers.sort_unstable();
-        Ok(numbers)
+        let found: Vec<Path> =
+            found.map_ok(|meta| meta.location).try_collect().await.map_err(failed("listing versions"))?;
+        Ok(Numbers::of(&found))
+    }
+
+    async fn discard(&self, path: &Path) -> Result<(), ArtifactError> {
+        match self.store.delete(path).await {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failed("deleting a version")(error)),
+        }
     }
 
     async fn read(&self, path: &Path) -> Result<Option<ArtifactRecord>, ArtifactError> {
@@ -147,15 +169,58 @@ impl ObjectIndex {
     }
 }
 
+/// The numbers below a name, in order.
+#[derive(Debug, Default)]
+struct Numbers {
+    records: Vec<u64>,
+    /// The last version of those that were removed.
+    gone: Option<u64>,
+}
+
+impl Numbers {
+    fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
+        let mut numbers = Self::default();
+        for name in paths.into_iter().filter_map(Path::filename) {
+            match name.strip_suffix(GONE) {
+                Some(number) => numbers.gone = numbers.gone.max(number.parse().ok()),
+                None => numbers.records.extend(name.parse::<u64>()),
+            }
+        }
+        numbers.records.sort_unstable();
+        numbers
+    }
+
+    fn is_gone(&self, version: u64) -> bool {
+        self.gone.is_some_and(|last| version <= last)
+    }
+
+    /// The versions that are there.
+    fn visible(&self) -> &[u64] {
+        let first = self.records.partition_point(|version| self.is_gone(*version));
+        &self.records[first..]
+    }
+
+    /// The first that was never given, as far as can be seen.
+    fn next(&self) -> u64 {
+        self.records.last().copied().max(self.gone).map_or(0, |last| last + 1)
+    }
+}
+
 #[async_trait]
 impl ArtifactIndex for ObjectIndex {
     async fn add(&self, name: &ArtifactName, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
-        let mut version = self.numbers(name).await?.last().map_or(0, |last| last + 1);
+        let mut version = self.numbers(name).await?.next();
         for _ in 0..MAX_ATTEMPTS {
             record.version = version;
             let bytes = serde_json::to_vec(&record)
                 .map_err(|error| ArtifactError::store("writing a record", error))?;
             match self.store.put_opts(&self.path(name, version), bytes.into(), creating()).await {
+                // The number may have been given and removed between the look and the write. Whoever removes it may
+                // have met this record or another: it is saved anew, with bytes of its own.
+                Ok(_) if self.numbers(name).await?.is_gone(version) => {
+                    self.discard(&self.path(name, version)).await?;
+                    return Err(ArtifactError::Busy { name: name.to_string() });
+                }
                 Ok(_) => return Ok(version),
                 Err(Error::AlreadyExists { .. }) => {
                     // It may be this very record, when the store's answer to a first try was lost.
@@ -172,20 +237,22 @@ impl ArtifactIndex for ObjectIndex {
     }
 
     async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        self.read(&self.path(name, version)).await
+        let found = self.read(&self.path(name, version)).await?;
+        // Removed, but not away yet.
+        Ok(if found.is_some() && self.numbers(name).await?.is_gone(version) { None } else { found })
     }
 
     async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        match self.numbers(name).await?.last() {
-            Some(version) => self.get(name, *version).await,
+        match self.numbers(name).await?.visible().last() {
+            Some(version) => self.read(&self.path(name, *version)).await,
             None => Ok(None),
         }
     }
 
     async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
         let mut records = Vec::new();
-        for version in self.numbers(name).await? {
-            records.extend(self.get(name, version).await?);
+        for version in self.numbers(name).await?.visible() {
+            records.extend(self.read(&self.path(name, *version)).await?);
         }
         Ok(records)
     }
@@ -198,30 +265,34 @@ impl ArtifactIndex for ObjectIndex {
             .try_collect()
             .await
             .map_err(failed("listing artifacts"))?;
-        // Versions are of one width: the last of a name's keys is its latest.
-        let mut latest = std::collections::BTreeMap::new();
+        let mut names: BTreeMap<String, Vec<Path>> = BTreeMap::new();
         for path in found {
-            let directory = path.as_ref().rsplit_once('/').map(|(directory, _)| directory.to_owned());
-            let newest = latest.entry(directory).or_insert_with(|| path.clone());
-            if *newest < path {
-                *newest = path;
+            if let Some((directory, _)) = path.as_ref().rsplit_once('/') {
+                names.entry(directory.to_owned()).or_default().push(path);
             }
         }
         let mut records = Vec::new();
-        for path in latest.values() {
-            records.extend(self.read(path).await?);
+        for (directory, paths) in names {
+            if let Some(version) = Numbers::of(&paths).visible().last() {
+                records.extend(self.read(&Path::from(format!("{directory}/{version:020}"))).await?);
+            }
         }
         Ok(records)
     }
 
     async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        let records = self.versions(name).await?;
-        // From the last to the first: what is left at any time is numbered from 0.
-        for record in records.iter().rev() {
-            match self.store.delete(&self.path(name, record.version)).await {
-                Ok(()) | Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(failed("deleting a version")(error)),
-            }
+        let before = self.numbers(name).await?;
+        let Some(last) = before.visible().last().copied() else { return Ok(Vec::new()) };
+        let mark = self.store.put(&self.mark(name, last), Bytes::new().into()).await;
+        mark.map_err(failed("deleting versions"))?;
+        let mut records = Vec::new();
+        for version in before.records.iter().copied() {
+            let path = self.path(name, version);
+            records.extend(self.read(&path).await?);
+            self.discard(&path).await?;
+        }
+        if let Some(older) = before.gone.filter(|older| *older < last) {
+            self.discard(&self.mark(name, older)).await?;
         }
         Ok(records)
     }

@@ -91,8 +91,16 @@ async fn forgets_what_was_deleted(open: &impl Fn() -> Arc<dyn ArtifactStore>) {
     assert_eq!(again.versions(&gone).await.expect("it can be asked"), [0; 0]);
     assert!(again.list().await.expect("listing works").iter().all(|one| one.name != "gone"));
     assert_eq!(again.versions(&stays).await.expect("it can be asked"), [0, 1, 2]);
-    assert_eq!(again.save(&gone, "new".into(), "text/plain").await.expect("saving works"), 0);
+    for version in [3, 4] {
+        let saved = again.save(&gone, "new".into(), "text/plain").await.expect("saving works");
+        assert_eq!(saved, version, "a version is never given again");
+    }
+    assert!(is_missing(&open().load(&gone, Some(2)).await), "what was deleted stays deleted");
     assert_eq!(again.load(&gone, None).await.expect("it is there").bytes, "new");
+    again.delete(&gone).await.expect("deleting works");
+    assert!(is_missing(&again.delete(&gone).await), "there is nothing any more");
+    assert_eq!(open().save(&gone, "new".into(), "text/plain").await.expect("saving works"), 5);
+    again.delete(&gone).await.expect("deleting works");
 }
 
 async fn saves_and_deletes_do_not_harm_each_other(open: &impl Fn() -> Arc<dyn ArtifactStore>) {

@@ -9,9 +9,11 @@ use std::io::{self, Read as _};
 use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
 use schemars::JsonSchema;
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use crate::dir::{Dir, OWN_PREFIX, special};
+use crate::executor::local::Redactor;
 use crate::mime::{Mime, mime_of, text_of};
 use crate::path::shown;
 use crate::workspace::Workspace;
@@ -110,6 +112,22 @@ impl Collected {
 pub(crate) struct Collection {
     pub(crate) files: Vec<Collected>,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Collection {
+    /// Takes secrets out of the text of files, as they are taken out of what a command says. What was saved has them
+    /// still: the bytes of an artifact are as they were made.
+    pub(crate) fn redact(&mut self, secrets: &[SecretString]) {
+        for file in &mut self.files {
+            if let Some(shown) = Redactor::new(secrets).redacted(&file.bytes) {
+                file.bytes = shown.into();
+                self.warnings.push(format!(
+                    "`{}` has a secret in it, which is not shown here; an artifact made of it has it still",
+                    file.name
+                ));
+            }
+        }
+    }
 }
 
 impl Workspace {

@@ -7,6 +7,7 @@ pub mod testing;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use secrecy::SecretString;
 
 use crate::command::{Command, Finished, Sandbox};
 
@@ -31,6 +32,11 @@ pub trait Executor: Send + Sync + Debug {
     ///
     /// Nothing can run here, and why.
     async fn probe(&self) -> Result<Sandbox, ExecuteError>;
+
+    /// Values that are taken out of all that a command says; the files that it made are searched for them too.
+    fn secrets(&self) -> &[SecretString] {
+        &[]
+    }
 }
 
 /// Which stream a piece of output belongs to.

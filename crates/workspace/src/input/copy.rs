@@ -3,16 +3,14 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstat, mkdirat, openat, renameat_with, unlinkat,
-};
+use rustix::fs::{FileType, RenameFlags, Stat, renameat_with};
 use rustix::io::Errno;
 
 use super::host::Opened;
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::dir::{Dir, Owner, finish, special};
 use crate::path::{InnerPath, shown};
-use crate::workspace::{Workspace, is_same};
+use crate::workspace::Workspace;
 
 /// The deepest directory of an input.
 const MAX_DEPTH: usize = 32;
@@ -123,58 +121,6 @@ pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) ->
     let up = "../".repeat(to.as_str().matches('/').count());
     let temporary = parent.temporary_link(&format!("{up}{source}"))?;
     Ok(parent.rename(&temporary, name).inspect_err(|_| parent.discard(&temporary))?)
-}
-
-/// An empty file or directory that stands for something of the host while a run has that bound over it. It
-/// goes when this is dropped, unless something was put there.
-#[derive(Debug)]
-pub(super) struct Placeholder {
-    workspace: Workspace,
-    to: InnerPath,
-    made: Stat,
-}
-
-impl Placeholder {
-    /// Makes one at `to`. Whatever is there already stays as it is, and is refused: it may be a file of the
-    /// user's, or another run's placeholder.
-    pub(super) fn make(workspace: &Workspace, to: &InnerPath, is_directory: bool) -> Result<Self, Failure> {
-        let (parent, name) = place(workspace, to)?;
-        let failed = |error| match error {
-            Errno::EXIST => Failure::Refused(format!("`{to}` is there already; give another `to`")),
-            error => Failure::Io(error.into()),
-        };
-        let owner = workspace.owner();
-        let made = if is_directory {
-            mkdirat(&parent, name, Mode::from_raw_mode(0o700)).map_err(failed)?;
-            let directory = parent.dir(name)?;
-            directory.hand_over(0o755, owner)?;
-            directory.stat()?
-        } else {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = openat(&parent, name, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-            let file = File::from(file);
-            finish(&file, 0o644, owner)?;
-            fstat(&file)?
-        };
-        Ok(Self { workspace: workspace.clone(), to: to.clone(), made })
-    }
-}
-
-impl Drop for Placeholder {
-    fn drop(&mut self) {
-        let (parent, name) = self.to.split();
-        let Ok(parent) = self.workspace.dir().dir(parent) else { return };
-        let Ok(Some(found)) = parent.entry(name) else { return };
-        if !is_same(&found, &self.made) {
-            return;
-        }
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile if found.st_size == 0 => parent.discard(name),
-            // Refused by the system unless it is empty, and that is as it should be.
-            FileType::Directory => drop(unlinkat(&parent, name, AtFlags::REMOVEDIR)),
-            _ => {}
-        }
-    }
 }
 
 struct Copying<'a> {

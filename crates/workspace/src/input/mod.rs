@@ -2,6 +2,7 @@
 
 mod copy;
 mod host;
+mod placeholder;
 mod source;
 
 use std::path::PathBuf;
@@ -18,10 +19,12 @@ use crate::error::WorkspaceError;
 use crate::path::{InnerPath, expand, shown};
 use crate::request::{InputMode, RunInput};
 use crate::workspace::Workspace;
-use copy::{Failure, Left, Placeholder};
+use copy::{Failure, Left};
 use host::{HostFile, Opened};
+use placeholder::Placeholder;
 
 pub use host::{HostGate, HostPaths};
+pub(crate) use placeholder::sweep;
 pub(crate) use source::InputSource;
 
 /// The most inputs of one request.

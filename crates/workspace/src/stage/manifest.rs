@@ -79,6 +79,11 @@ impl Manifest {
         manifests.replace(&file_name(name), &serde_json::to_vec(self)?, 0o600, None)
     }
 
+    /// Removes the manifest of the skill `name`.
+    pub(super) fn forget(manifests: &Dir, name: &str) {
+        manifests.discard(&file_name(name));
+    }
+
     /// Whether the same files and directories are listed, whatever they contain.
     pub(super) fn has_same_paths(&self, listing: &SkillListing) -> bool {
         self.files.len() == listing.files.len()

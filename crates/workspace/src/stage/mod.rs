@@ -29,6 +29,11 @@ pub const MAX_SKILL_BYTES: u64 = 256 << 20;
 
 /// How often it is tried to stage a skill that is written meanwhile.
 const MAX_ATTEMPTS: u32 = 3;
+/// The same for a directory of the local disk, which is read in no time.
+const MAX_LOCAL_ATTEMPTS: u32 = 10;
+
+/// What stands between a skill's name and the number of a version that came beside another. No name has it.
+const BESIDE: &str = "@";
 
 /// What stands in a staged skill for the workspace's own directories: so that `out/` in a skill's text is
 /// where outputs are collected.
@@ -37,8 +42,7 @@ const LINKS: [(&str, &str); 3] =
 
 /// A skill in a workspace.
 ///
-/// While it is held, this version of it stays: who runs in its directory keeps it even when a newer one takes
-/// its place.
+/// While it is held, this version of it stays in its directory, also when a newer one is staged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StagedSkill {
@@ -94,6 +98,10 @@ type Read<'a> = &'a dyn Fn(&SkillFile, u64) -> io::Result<Option<Bytes>>;
 impl Workspace {
     /// Puts the skill `name` at `skills/<name>`, unless it is there as it is at its source.
     ///
+    /// While something runs in the workspace, or is held to be run, the versions that are there stay where they are:
+    /// a newer one comes beside them, at [`StagedSkill::directory`], and takes its place when all is quiet. So what
+    /// was looked at is what runs.
+    ///
     /// A directory that has not changed costs a `stat` per file. One that has is copied beside the old one
     /// and takes its place in one step. Files keep their executable bit and lose every other: nothing is
     /// set-uid. Links within the skill become what they lead to; those that lead out of it, FIFOs, sockets
@@ -132,7 +140,7 @@ fn stage_directory(
     read: ReadIn<'_>,
 ) -> Result<StagedSkill, StageLimit> {
     let mut last = StageLimit::Moved;
-    for _ in 0..MAX_ATTEMPTS {
+    for _ in 0..MAX_LOCAL_ATTEMPTS {
         let root = Dir::open(path)?;
         let listed = local::list(&root)?;
         let read = |file: &SkillFile, max| read(&root, &file.path, max);
@@ -213,26 +221,47 @@ fn stage(
     let _staging = workspace.lock_staging()?;
     let skills = workspace.dir().dir("skills").map_err(io::Error::from)?;
     let manifests = workspace.manifests()?;
-    let (manifest, copied) = match unchanged(current(workspace, name)?, listing, read)? {
-        Some((manifest, false)) => (manifest, 0),
-        Some((manifest, true)) => {
-            manifest.write(&manifests, name)?;
-            (manifest, 0)
+    // Held until the new version is in its place: nobody begins to run anything meanwhile.
+    let idle = workspace.lock_idle()?;
+    if idle.is_some() {
+        sweep(&skills, &manifests)?;
+    }
+    let mut found = None;
+    for place in places(&skills, name)? {
+        if let Some((manifest, renewed)) = unchanged(current(workspace, &place)?, listing, read)? {
+            if renewed {
+                manifest.write(&manifests, &place)?;
+            }
+            found = Some((place, manifest, 0));
+            break;
         }
+    }
+    let (place, manifest, copied) = match found {
+        Some(found) => found,
         None => {
             let (temporary, directory) = skills.temporary_dir()?;
             let files = fill(&directory, listing, read)
                 .and_then(|files| if is_settled()? { Ok(files) } else { Err(StageLimit::Moved) });
             let files = files.inspect_err(|_| drop(skills.remove_tree(temporary.as_ref())))?;
-            let stat = directory.stat()?;
-            put_in_place(&skills, &temporary, name)?;
-            let manifest = Manifest::new(identity(&stat), files, listing);
-            manifest.write(&manifests, name)?;
+            let manifest = Manifest::new(identity(&directory.stat()?), files, listing);
+            let place = if idle.is_some() || skills.entry(name)?.is_none() {
+                put_in_place(&skills, &temporary, name)?;
+                name.to_owned()
+            } else {
+                // What others run, or were allowed to run, stays where it is.
+                let place = format!("{name}{BESIDE}{}", temporary.trim_start_matches(OWN_PREFIX));
+                skills.rename(&temporary, &place)?;
+                place
+            };
+            manifest.write(&manifests, &place)?;
+            if idle.is_some() {
+                sweep(&skills, &manifests)?;
+            }
             let copied = manifest.files.len();
-            (manifest, copied)
+            (place, manifest, copied)
         }
     };
-    sweep(workspace, &skills)?;
+    drop(idle);
     let mut warnings = listing.warnings.clone();
     for (own, link) in LINKS.iter().filter(|(own, _)| ships(listing, own)) {
         let place = link.trim_start_matches("../");
@@ -243,7 +272,7 @@ fn stage(
     }
     Ok(StagedSkill {
         name: name.to_owned(),
-        directory: format!("skills/{name}"),
+        directory: format!("skills/{place}"),
         digest: manifest.digest(),
         copied,
         warnings,
@@ -364,17 +393,26 @@ fn put_in_place(skills: &Dir, new: &str, name: &str) -> io::Result<()> {
     }
 }
 
-/// Removes the versions of skills that were replaced, when no run can need them.
-fn sweep(workspace: &Workspace, skills: &Dir) -> io::Result<()> {
-    let own = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
+/// Where versions of a skill are, its own place first.
+fn places(skills: &Dir, name: &str) -> io::Result<Vec<String>> {
+    let beside = format!("{name}{BESIDE}");
     let (entries, _) = skills.entries(usize::MAX)?;
-    let old: Vec<_> = entries.into_iter().map(|(name, _)| name).filter(|name| own(name)).collect();
-    if old.is_empty() {
-        return Ok(());
-    }
-    if let Some(_idle) = workspace.lock_idle()? {
-        for name in old {
+    let others = entries.iter().filter_map(|(entry, _)| entry.to_str());
+    Ok(std::iter::once(name)
+        .chain(others.filter(|entry| entry.starts_with(&beside)))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Removes the versions of skills that were replaced or came beside others. Nothing runs that could need them.
+fn sweep(skills: &Dir, manifests: &Dir) -> io::Result<()> {
+    for (name, _) in skills.entries(usize::MAX)?.0 {
+        let text = name.to_string_lossy();
+        if text.starts_with(OWN_PREFIX) {
             skills.remove_tree(&name)?;
+        } else if text.contains(BESIDE) {
+            skills.remove_tree(&name)?;
+            Manifest::forget(manifests, &text);
         }
     }
     Ok(())
@@ -451,7 +489,7 @@ mod tests {
             assert_eq!(staged, [times.to_string(), times.to_string()]);
             assert_eq!(copies.get(), times + 1);
         }
-        assert!(matches!(stage(MAX_ATTEMPTS), Err(StageLimit::Moved)));
+        assert!(matches!(stage(MAX_LOCAL_ATTEMPTS), Err(StageLimit::Moved)));
         assert_eq!(std::fs::read_dir(skills).unwrap().count(), 3, "nothing half is left");
         // Staged skills are read-only, which keeps a plain user from removing the whole place.
         for times in [0, 1, 2] {

@@ -98,7 +98,7 @@ impl Workspaces {
 
     fn is_older(&self, name: &OsStr, home: &crate::dir::Dir, limit: u64) -> io::Result<bool> {
         let last_used = match Metadata::read(home, &self.path.join(name)) {
-            Ok(Some(metadata)) => metadata.last_used,
+            Ok(Some(metadata)) => metadata.last_used(),
             // Half made: the directory's own time is all there is.
             Ok(None) => u64::try_from(home.stat()?.st_mtime).unwrap_or(0),
             Err(error) => return Err(io::Error::other(error)),

@@ -17,21 +17,30 @@ const MAX_BYTES: u64 = 64 * 1024;
 /// How much of a session's identity is kept for people to read.
 const MAX_SESSION: usize = 1024;
 
+/// How old the time in the file may be while the file's own time is kept exact, in seconds.
+const REWRITTEN_AFTER: u64 = 60 * 60;
+
 /// A workspace's metadata file. Times are seconds since 1970.
+///
+/// Each use sets the time of the file, which is cheap; what it says of its last use is brought up to date once an
+/// hour.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Metadata {
     version: u64,
     session: String,
     created: u64,
-    pub(super) last_used: u64,
+    last_used: u64,
+    /// The time of the file.
+    #[serde(skip)]
+    touched: u64,
 }
 
 impl Metadata {
     /// What the file says; `None` when a crash left none, or a damaged one.
     pub(super) fn read(home: &Dir, path: &Path) -> Result<Option<Self>, WorkspaceError> {
         let failed = |error| WorkspaceError::io("reading the metadata of", path, error);
-        let file = match home.file(FILE) {
-            Ok((file, _)) => file,
+        let (file, stat) = match home.file(FILE) {
+            Ok(found) => found,
             Err(NoFile::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error.into())),
         };
@@ -41,7 +50,7 @@ impl Metadata {
             Ok(metadata) if metadata.version > VERSION => {
                 Err(WorkspaceError::NewerVersion { path: path.to_owned(), version: metadata.version })
             }
-            Ok(metadata) => Ok(Some(metadata)),
+            Ok(metadata) => Ok(Some(Self { touched: u64::try_from(stat.st_mtime).unwrap_or(0), ..metadata })),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "damaged metadata; made anew");
                 Ok(None)
@@ -49,16 +58,25 @@ impl Metadata {
         }
     }
 
-    /// The metadata of a workspace that is used now, new or not.
-    pub(super) fn used_now(before: Option<Self>, session: &str) -> Self {
-        let now = seconds(SystemTime::now());
-        let session = session.chars().take(MAX_SESSION).collect();
-        let created = before.map_or(now, |before| before.created);
-        Self { version: VERSION, session, created, last_used: now }
+    /// When the workspace was used last.
+    pub(super) fn last_used(&self) -> u64 {
+        self.last_used.max(self.touched)
     }
 
-    pub(super) fn write(&self, home: &Dir) -> io::Result<()> {
-        home.replace(FILE, &serde_json::to_vec_pretty(self)?, 0o600, None)
+    /// Notes that the workspace is used now, be it new or not.
+    pub(super) fn note_use(before: Option<Self>, session: &str, home: &Dir) -> io::Result<()> {
+        let now = seconds(SystemTime::now());
+        let session: String = session.chars().take(MAX_SESSION).collect();
+        if let Some(before) = &before
+            && before.session == session
+            && now.saturating_sub(before.last_used) < REWRITTEN_AFTER
+            && let Ok((file, _)) = home.file(FILE)
+        {
+            return file.set_modified(SystemTime::now());
+        }
+        let created = before.map_or(now, |before| before.created);
+        let metadata = Self { version: VERSION, session, created, last_used: now, touched: now };
+        home.replace(FILE, &serde_json::to_vec_pretty(&metadata)?, 0o600, None)
     }
 }
 

@@ -32,6 +32,8 @@ const STAGING: &str = "staging.lock";
 const RUNNING: &str = "running.lock";
 /// The manifests of staged skills.
 const MANIFESTS: &str = "manifests";
+/// Notes of what stands for something of the host.
+const NOTES: &str = "links";
 /// How often a workspace that is removed while it is opened is made anew.
 const MAX_ATTEMPTS: u32 = 100;
 
@@ -154,6 +156,7 @@ impl Workspaces {
         let inside = real_dir(&home, INSIDE).map_err(failed)?;
         enclose(&inside, self.owner).map_err(failed)?;
         home.make_dir(MANIFESTS, 0o700, None).map_err(failed)?;
+        let notes = home.make_dir(NOTES, 0o700, None).map_err(failed)?;
         let skills = real_dir(&inside, "skills").map_err(failed)?;
         skills.hand_over(0o755, None).map_err(failed)?;
         for name in ["work", "runs", "out"] {
@@ -164,7 +167,8 @@ impl Workspaces {
                 inputs.hand_over(0o755, self.owner).map_err(failed)?;
             }
         }
-        Metadata::used_now(metadata, session).write(&home).map_err(failed)?;
+        crate::input::sweep(&notes, &inside).map_err(failed)?;
+        Metadata::note_use(metadata, session, &home).map_err(failed)?;
         Ok(Workspace(Arc::new(Inner {
             home,
             dir: inside,
@@ -213,6 +217,10 @@ impl Workspace {
 
     pub(crate) fn manifests(&self) -> io::Result<Dir> {
         Ok(self.0.home.dir(MANIFESTS)?)
+    }
+
+    pub(crate) fn notes(&self) -> io::Result<Dir> {
+        Ok(self.0.home.dir(NOTES)?)
     }
 
     /// Waits until nobody else stages a skill here.

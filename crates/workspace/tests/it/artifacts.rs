@@ -6,7 +6,10 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use prowess_workspace::testing::artifact_store_suite;
-use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore, Artifacts};
+use prowess_workspace::{
+    ArtifactError, ArtifactName, ArtifactStore, Artifacts, BlobStore, DiskBlobs, ObjectBlobs, S3Bucket,
+    ScopedArtifacts,
+};
 
 use crate::place::{block_on, tree};
 
@@ -117,6 +120,73 @@ fn the_debug_output_of_a_store_names_it_and_no_more() {
     assert!(format!("{artifacts:?}").contains("InMemory"));
 }
 
+/// Bytes that a crash left without a record go when they are old enough; what a version names stays.
+#[tokio::test]
+async fn bytes_that_nobody_names_are_swept() {
+    let place = tempfile::tempdir().unwrap();
+    let hour = std::time::Duration::from_secs(3600);
+    let store = Arc::new(InMemory::new());
+    let stores: [(Artifacts, Arc<dyn BlobStore>); 2] = [
+        (
+            Artifacts::on_disk(place.path()).unwrap(),
+            Arc::new(DiskBlobs::open(place.path().join("blobs")).unwrap()),
+        ),
+        (
+            Artifacts::in_object_store(store.clone(), "a/prefix"),
+            Arc::new(ObjectBlobs::new(store, "a/prefix")),
+        ),
+    ];
+    for (artifacts, blobs) in stores {
+        for text in ["one", "two"] {
+            artifacts.save(&name("kept"), text.into(), "text/plain").await.unwrap();
+        }
+        let orphan = blobs.put("orphan".into()).await.unwrap();
+        assert_eq!(artifacts.sweep(hour).await.unwrap(), 0, "a save may be under way");
+        assert_eq!(blobs.get(&orphan, 6).await.unwrap().unwrap(), "orphan");
+        assert_eq!(artifacts.sweep(std::time::Duration::ZERO).await.unwrap(), 1);
+        assert!(blobs.get(&orphan, 6).await.unwrap().is_none());
+        for (version, text) in [(0, "one"), (1, "two")] {
+            assert_eq!(artifacts.load(&name("kept"), Some(version)).await.unwrap().bytes, text);
+        }
+        assert_eq!(artifacts.sweep(std::time::Duration::ZERO).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_store_keeps_to_itself() {
+    let all = Arc::new(Artifacts::in_memory());
+    all.save(&name("session-10/a"), "beside".into(), "text/plain").await.unwrap();
+    let own = ScopedArtifacts::new(all.clone(), "session-1").unwrap();
+    assert_eq!(own.list().await.unwrap(), []);
+    let refused = own.load(&name("a"), None).await.unwrap_err();
+    assert_eq!(refused.to_string(), "there is no artifact `a`");
+    for version in [0, 1] {
+        assert_eq!(own.save(&name("a"), "own".into(), "text/plain").await.unwrap(), version);
+    }
+    assert_eq!(own.versions(&name("a")).await.unwrap(), [0, 1]);
+    assert_eq!(own.load(&name("a"), None).await.unwrap().bytes, "own");
+    assert_eq!(all.load(&name("session-1/a"), Some(1)).await.unwrap().bytes, "own");
+    own.delete(&name("a")).await.unwrap();
+    assert_eq!(own.list().await.unwrap(), []);
+    assert_eq!(all.load(&name("session-10/a"), None).await.unwrap().bytes, "beside");
+    for prefix in ["", "../x", "/x", "a/../b"] {
+        assert!(ScopedArtifacts::new(all.clone(), prefix).is_err(), "{prefix}");
+    }
+}
+
+/// Against a server that speaks the protocol, when one is named: `PROWESS_TEST_S3=http://127.0.0.1:9000`, with the
+/// bucket `prowess`, the key `test` and the secret `test`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_bucket_passes_the_suite() {
+    let Ok(endpoint) = std::env::var("PROWESS_TEST_S3") else { return };
+    let mut bucket = S3Bucket::new("prowess");
+    bucket.endpoint = Some(endpoint);
+    bucket.prefix = crate::home::unique("suite");
+    bucket.access_key_id = Some("test".to_owned());
+    bucket.secret_access_key = Some("test".into());
+    artifact_store_suite(|| Arc::new(Artifacts::in_s3(bucket.clone()).unwrap())).await;
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Save(usize, Vec<u8>),
@@ -146,19 +216,22 @@ proptest! {
         ];
         let names = ["a", "a/b", "b"].map(name);
         for store in stores {
-            let mut model: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
+            // The first number that is there, and what was saved since.
+            let mut model: BTreeMap<usize, (usize, Vec<Vec<u8>>)> = BTreeMap::new();
             for step in &steps {
                 match step {
                     Step::Save(at, bytes) => {
                         let kept = model.entry(*at).or_default();
                         let version = block_on(store.save(&names[*at], bytes.clone().into(), "x/y")).unwrap();
-                        prop_assert_eq!(version, kept.len() as u64);
-                        kept.push(bytes.clone());
+                        prop_assert_eq!(version, (kept.0 + kept.1.len()) as u64);
+                        kept.1.push(bytes.clone());
                     }
                     Step::Load(at, version) => {
-                        let kept = model.get(at).map_or(&[][..], Vec::as_slice);
+                        let (first, kept) = model.get(at).map_or((0, &[][..]), |(first, kept)| (*first, kept));
                         let expected = match version {
-                            Some(version) => kept.get(usize::try_from(*version).unwrap()),
+                            Some(version) => {
+                                usize::try_from(*version).unwrap().checked_sub(first).and_then(|at| kept.get(at))
+                            }
                             None => kept.last(),
                         };
                         let loaded = block_on(store.load(&names[*at], version.map(u64::from))).ok();
@@ -166,14 +239,19 @@ proptest! {
                     }
                     Step::Delete(at) => {
                         let deleted = block_on(store.delete(&names[*at])).is_ok();
-                        prop_assert_eq!(deleted, model.remove(at).is_some());
+                        let (first, kept) = model.entry(*at).or_default();
+                        prop_assert_eq!(deleted, !kept.is_empty());
+                        *first += kept.len();
+                        kept.clear();
                     }
                 }
             }
             let listed = block_on(store.list()).unwrap();
             let listed: Vec<_> = listed.iter().map(|one| (one.name.as_str(), one.version)).collect();
-            let expected: Vec<_> =
-                model.iter().map(|(at, kept)| (names[*at].as_str(), kept.len() as u64 - 1)).collect();
+            let there = model.iter().filter(|(_, (_, kept))| !kept.is_empty());
+            let expected: Vec<_> = there
+                .map(|(at, (first, kept))| (names[*at].as_str(), (first + kept.len()) as u64 - 1))
+                .collect();
             prop_assert_eq!(listed, expected);
         }
     }

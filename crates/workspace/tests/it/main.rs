@@ -4,6 +4,7 @@
 
 mod artifacts;
 mod collecting;
+mod crash;
 mod home;
 mod hostile;
 mod inputs;

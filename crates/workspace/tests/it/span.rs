@@ -2,12 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use prowess_workspace::{Executor as _, NoSink};
+use prowess_workspace::{
+    Executor as _, LocalExecutor, LocalOptions, NoSink, RunContext, RunInput, RunRequest, Runner,
+    StageSource, Workspaces,
+};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::home::Home;
+use crate::modes::Mode;
+use crate::place::Scratch;
 
 /// Remembers everything that is told.
 #[derive(Clone, Default)]
@@ -55,4 +60,41 @@ fn a_run_tells_how_it_was_held_and_ended_but_not_what_it_was() {
         "{told}"
     );
     assert!(told.contains("duration_ms=") && !told.contains("-word"), "{told}");
+}
+
+/// In a process of its own: work on other threads tells the subscriber of the whole process.
+#[test]
+fn every_step_of_a_run_has_its_span() {
+    crate::modes::run("span::every_step_of_a_run_has_its_span", Mode::User, async {
+        let told = Told::default();
+        tracing::subscriber::set_global_default(told.clone()).unwrap();
+        let scratch = Scratch::new();
+        let skill = scratch.path().join("kit");
+        std::fs::create_dir(&skill).unwrap();
+        std::fs::write(skill.join("SKILL.md"), "text").unwrap();
+        let runner = Runner {
+            workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
+            artifacts: None,
+            executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+        };
+        let find = |_: &str| Some(StageSource::Directory(skill.clone()));
+        let mut request = RunRequest::new("kit", "cp work/inputs/SKILL.md out/");
+        request.inputs = vec![RunInput::copy("skill://kit/SKILL.md")];
+        request.output_files = vec!["out/*".into()];
+        let report = runner.run("one", request, RunContext::new(&find)).await.unwrap();
+        assert_eq!(report.output_files[0].content.as_deref(), Some("text"), "{report:?}");
+        runner.workspaces.cleanup(std::time::Duration::ZERO).unwrap();
+        let told = told.0.lock().unwrap();
+        for name in [
+            "workspace.create",
+            "workspace.stage.skill",
+            "workspace.stage.inputs",
+            "workspace.run",
+            "workspace.collect",
+            "workspace.inline",
+            "workspace.cleanup",
+        ] {
+            assert!(told.iter().any(|one| one == name), "{name}: {told:?}");
+        }
+    });
 }

@@ -115,23 +115,32 @@ async fn what_was_tampered_with_as_a_whole_is_staged_anew() {
     assert_eq!(read(at.join("a")), "one");
 }
 
+/// What was looked at is what runs: a newer version comes beside it, and takes its place when all is quiet.
 #[tokio::test]
 async fn a_run_in_progress_keeps_what_it_had() {
     let place = Place::new();
     let source = place.skill("demo", &[("a", "old")]);
     let workspace = place.workspace();
+    let own = |directory: &str, name: &str| workspace.path().join(directory).join(name);
     let running = workspace.stage("demo", &source).await.unwrap();
-    let own = std::fs::File::open(workspace.path().join("skills/demo")).unwrap();
-    let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&own));
+    assert_eq!(running.directory, "skills/demo");
     place.file("skills/demo/a", "newer");
     let next = workspace.stage("demo", &source).await.unwrap();
-    assert_eq!(read(format!("{own}/a")), "old");
-    assert_eq!(read(workspace.path().join("skills/demo/a")), "newer");
-    assert!(std::path::Path::new(&format!("{own}/out")).is_dir(), "its links still lead to the workspace");
-    drop((running, next));
-    let _after = workspace.stage("demo", &source).await.unwrap();
+    let same = workspace.stage("demo", &source).await.unwrap();
+    assert_eq!((same.copied, &same.directory, &same.digest), (0, &next.directory, &next.digest));
+    assert_ne!((&next.directory, &next.digest), (&running.directory, &running.digest));
+    place.file("skills/demo/a", "newest");
+    let last = workspace.stage("demo", &source).await.unwrap();
+    for (staged, text) in [(&running, "old"), (&next, "newer"), (&last, "newest")] {
+        assert_eq!(read(own(&staged.directory, "a")), text);
+        assert!(own(&staged.directory, "out").is_dir(), "its links still lead to the workspace");
+    }
+    drop((running, next, same, last));
+    let after = workspace.stage("demo", &source).await.unwrap();
+    assert_eq!((after.directory.as_str(), read(own("skills/demo", "a")).as_str()), ("skills/demo", "newest"));
     let skills: Vec<_> = std::fs::read_dir(workspace.path().join("skills")).unwrap().collect();
     assert_eq!(skills.len(), 1, "old versions go when nobody needs them");
+    assert_eq!(workspace.stage("demo", &source).await.unwrap().copied, 0);
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prowess_workspace::{
-    Artifacts, InputMode, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunOutputs, RunReport,
-    RunRequest, Runner, StageSource, Workspaces,
+    ArtifactName, Artifacts, InputMode, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunOutputs,
+    RunReport, RunRequest, Runner, StageSource, Workspaces,
 };
 
 use crate::place::Scratch;
@@ -23,13 +23,17 @@ pub(crate) fn examples(name: &str) -> PathBuf {
 
 impl Machine {
     pub(crate) fn new() -> Self {
+        Self::with(LocalOptions::default())
+    }
+
+    fn with(options: LocalOptions) -> Self {
         let scratch = Scratch::new();
         // Commands run as another user, who has to get there.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
         let runner = Runner {
             workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
             artifacts: Some(Arc::new(Artifacts::in_memory())),
-            executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+            executor: Some(Arc::new(LocalExecutor::new(options))),
         };
         Self { runner, scratch }
     }
@@ -100,4 +104,26 @@ async fn the_skill_itself_is_read_only() {
     assert_eq!(report.stderr.lines().count(), 3, "{report:?}");
     assert_eq!(report.stdout, "SKILL.md\nassets\ninputs\nout\nscripts\nwork\n");
     assert!(!examples("python-math").join("new.txt").exists());
+}
+
+/// A secret that the host knows does not reach a model through a file; an artifact is as it was made.
+#[tokio::test]
+async fn secrets_are_taken_out_of_files_that_are_shown() {
+    let mut options = LocalOptions::default();
+    options.redact.push("correct-horse".into());
+    let machine = Machine::with(options);
+    let mut request =
+        RunRequest::new("python-math", "echo key=correct-horse; echo key=correct-horse > out/a.txt");
+    request.output_files = vec!["out/*".into()];
+    request.save_as_artifacts = true;
+    request.outputs =
+        Some(RunOutputs { globs: vec!["out/**".into()], inline: true, ..RunOutputs::default() });
+    let report = machine.run(request).await;
+    let content = report.output_files[0].content.as_deref();
+    assert_eq!((report.stdout.as_str(), content), ("key=[redacted]\n", Some("key=[redacted]\n")));
+    assert!(report.warnings.iter().any(|warning| warning.contains("`out/a.txt` has a secret")), "{report:?}");
+    assert!(!format!("{report:?}").contains("correct-horse"));
+    let artifacts = machine.runner.artifacts.as_ref().unwrap();
+    let kept = artifacts.load(&ArtifactName::parse("out/a.txt").unwrap(), None).await.unwrap();
+    assert_eq!(kept.bytes, "key=correct-horse\n");
 }

@@ -49,6 +49,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::event::{EventfdFlags, eventfd};
+use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument as _;
 
@@ -56,9 +57,10 @@ use self::cell::Cells;
 pub use self::options::LocalOptions;
 pub use self::privileges::sandbox_owner;
 use self::probe::Host;
+pub(crate) use self::redact::Redactor;
 pub use self::seccomp::filter as system_call_filter;
 use super::{ExecuteError, Executor, OutputSink};
-use crate::command::{Command, Finished, Sandbox};
+use crate::command::{Command, Finished, NO_MEMORY_GROUP, Sandbox};
 
 /// Pieces of output that may wait for their watcher.
 const PIECES: usize = 64;
@@ -158,13 +160,17 @@ impl Executor for LocalExecutor {
                 let _ = answer.send(shared.host.found(&shared.options).map(|found| {
                     let mut sandbox = found.sandbox;
                     if group.is_none() {
-                        sandbox.missing.push(run::NO_GROUP.to_owned());
+                        sandbox.missing.push(NO_MEMORY_GROUP.to_owned());
                     }
                     sandbox
                 }));
             })
             .map_err(failed)?;
         answered.await.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+    }
+
+    fn secrets(&self) -> &[SecretString] {
+        &self.shared.options.redact
     }
 }
 

@@ -140,7 +140,8 @@ pub(super) fn command_line(
 ///
 /// The limits are set here and not outside because each sandbox then counts its own processes, not those of a
 /// user. Descriptors have one digit because that is all that some shells understand; 7 is the command's standard
-/// error, which the shell shall not write to when it sees a child killed.
+/// error, which the shell shall not write to when it sees a child killed; it is put in its place by the child, because
+/// some shells do that before they make one.
 pub(super) fn gated(limits: &Limits, address_space: Option<u64>, command: &[&OsStr]) -> Vec<OsString> {
     use descriptor::{GATE, HERE};
     let seconds = limits.timeout.as_secs() + 1;
@@ -151,7 +152,7 @@ pub(super) fn gated(limits: &Limits, address_space: Option<u64>, command: &[&OsS
     let script = format!(
         "echo >&{HERE}; read -r go <&{GATE} || exit 125; exec {GATE}<&- {HERE}>&- 7>&2 2>/dev/null; \
          ulimit -c 0; ulimit -n {files}; ulimit -f {blocks}; ulimit -t {seconds}; {memory}\
-         ulimit -u {processes} || ulimit -p {processes}; \"$@\" 2>&7 7>&-; exit $?"
+         ulimit -u {processes} || ulimit -p {processes}; (exec \"$@\" 2>&7 7>&-); exit $?"
     );
     let mut line: Vec<OsString> = vec!["/bin/sh".into(), "-c".into(), script.into(), "sh".into()];
     line.extend(command.iter().map(|part| (*part).to_owned()));

@@ -9,19 +9,27 @@ const MARK: &[u8] = b"[redacted]";
 const SHORTEST: usize = 4;
 
 /// Takes secrets out of one stream.
-pub(super) struct Redactor<'a> {
+pub(crate) struct Redactor<'a> {
     secrets: Vec<&'a [u8]>,
     /// The end of what was seen, when a secret may begin in it.
     held: Vec<u8>,
 }
 
 impl<'a> Redactor<'a> {
-    pub(super) fn new(secrets: &'a [SecretString]) -> Self {
+    pub(crate) fn new(secrets: &'a [SecretString]) -> Self {
         let long = |secret: &&[u8]| secret.len() >= SHORTEST;
         Self {
             secrets: secrets.iter().map(|secret| secret.expose_secret().as_bytes()).filter(long).collect(),
             held: Vec::new(),
         }
+    }
+
+    /// What can be shown of something whole; `None` when there is no secret in it.
+    pub(crate) fn redacted(&mut self, whole: &[u8]) -> Option<Vec<u8>> {
+        self.first(whole)?;
+        let mut shown = self.push(whole);
+        shown.extend(self.finish());
+        Some(shown)
     }
 
     /// What can be shown after this piece.

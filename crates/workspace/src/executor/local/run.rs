@@ -20,12 +20,8 @@ use super::stream::Piece;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
 use super::{privileges, processes, verdict};
-use crate::command::{Command, Finished, Level, Network};
+use crate::command::{Command, Finished, Level, NO_MEMORY_GROUP, Network};
 use crate::executor::ExecuteError;
-
-/// What is missing where memory has no control group.
-pub(super) const NO_GROUP: &str =
-    "memory is limited by address space and by looking: no control group can be made";
 
 /// Address space is not memory: programs reserve much more than they use.
 const ADDRESS_SPACE: u64 = 4;
@@ -113,7 +109,7 @@ fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<
     if let Some(Ok(Some(killed))) = limited {
         return Some(killed);
     }
-    missing.push(NO_GROUP.to_owned());
+    missing.push(NO_MEMORY_GROUP.to_owned());
     None
 }
 

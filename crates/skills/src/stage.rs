@@ -1,0 +1,73 @@
+//! Skills in a backend, staged to be run.
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use prowess_backend::{Backend, BackendError, Cap, GlobQuery, ReadRange, VirtualPath};
+use prowess_catalog::one_line;
+use prowess_workspace::{InnerPath, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing};
+
+/// The directory of a skill whose files may be run by their names: a backend knows no modes.
+const PROGRAMS: &str = "scripts/";
+
+/// The files of one skill in a backend.
+pub(crate) struct BackendSkill {
+    backend: Arc<dyn Backend>,
+    directory: VirtualPath,
+    /// What tells this backend from every other. Its stamps mean nothing elsewhere, and what was staged may be looked
+    /// at by another process, with another backend at the same path.
+    identity: String,
+}
+
+impl BackendSkill {
+    pub(crate) fn new(backend: Arc<dyn Backend>, directory: &str, identity: String) -> Option<Self> {
+        Some(Self { backend, directory: VirtualPath::parse(directory).ok()?, identity })
+    }
+}
+
+#[async_trait]
+impl SkillFiles for BackendSkill {
+    async fn list(&self) -> io::Result<SkillListing> {
+        // One more than a skill may have, so that too many are seen as such.
+        let all = GlobQuery::new("**").map_err(io::Error::other)?.max_results(MAX_SKILL_FILES + 1);
+        let found = self.backend.glob(&self.directory, &all).await.map_err(failed)?;
+        if found.stopped.is_some_and(|cap| !matches!(cap, Cap::Results(_))) {
+            return Err(io::Error::other("the skill's directory is too large to be listed"));
+        }
+        let mut listing = SkillListing::default();
+        for entry in found.entries {
+            let relative = entry.path.strip_prefix(&self.directory).unwrap_or_default();
+            match InnerPath::parse(relative) {
+                Ok(path) => listing.files.push(SkillFile {
+                    executable: relative.starts_with(PROGRAMS),
+                    path,
+                    size: entry.size,
+                    stamp: entry.stamp.map(|stamp| format!("{}/{stamp}", self.identity)),
+                }),
+                Err(problem) => listing
+                    .warnings
+                    .push(format!("`{}` of the skill is not staged: {problem}", one_line(relative))),
+            }
+        }
+        let left_out = |error: &BackendError| {
+            format!("something of the skill is not staged: {}", one_line(&error.to_string()))
+        };
+        listing.warnings.extend(found.skipped.iter().map(left_out));
+        Ok(listing)
+    }
+
+    async fn read(&self, path: &InnerPath, max: u64) -> io::Result<Option<Bytes>> {
+        let path = self.directory.join(path.as_str()).map_err(failed)?;
+        let contents = self.backend.read(&path, ReadRange::first(max)).await.map_err(failed)?;
+        Ok(contents.is_whole().then_some(contents.bytes))
+    }
+}
+
+fn failed(error: BackendError) -> io::Error {
+    match error {
+        BackendError::NotFound { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+        error => io::Error::other(error),
+    }
+}

@@ -1,0 +1,84 @@
+//! A bucket of Amazon S3, or of what speaks its protocol.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::ArtifactError;
+
+/// Where a bucket is and how to get at it.
+///
+/// What is not given here is taken from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+/// `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and keys that are nowhere from the instance or the task.
+///
+/// ```
+/// use prowess_workspace::{Artifacts, S3Bucket};
+///
+/// let mut bucket = S3Bucket::new("reports");
+/// bucket.endpoint = Some("http://localhost:9000".to_owned());
+/// bucket.access_key_id = Some("example".to_owned());
+/// bucket.secret_access_key = Some("not to be shown".into());
+/// assert!(!format!("{bucket:?}").contains("not to be shown"));
+/// let artifacts = Artifacts::in_s3(bucket)?;
+/// assert!(!format!("{artifacts:?}").contains("not to be shown"));
+/// # Ok::<(), prowess_workspace::ArtifactError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct S3Bucket {
+    /// The bucket's name.
+    pub bucket: String,
+    /// What the keys of all objects begin with; nothing by default.
+    pub prefix: String,
+    /// Its region.
+    pub region: Option<String>,
+    /// Where to send requests, if not to Amazon. An `http://` address is taken at its word.
+    pub endpoint: Option<String>,
+    /// The name of the key that signs requests.
+    pub access_key_id: Option<String>,
+    /// The key.
+    pub secret_access_key: Option<SecretString>,
+    /// The token of a temporary session.
+    pub session_token: Option<SecretString>,
+}
+
+impl S3Bucket {
+    /// The whole of a bucket, with everything else from the environment.
+    pub fn new(bucket: impl Into<String>) -> Self {
+        Self {
+            bucket: bucket.into(),
+            prefix: String::new(),
+            region: None,
+            endpoint: None,
+            access_key_id: None,
+            secret_access_key: None,
+            session_token: None,
+        }
+    }
+
+    pub(super) fn open(self) -> Result<Arc<dyn ObjectStore>, ArtifactError> {
+        // Versions are given by objects that are created only where there is none.
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(self.bucket)
+            .with_conditional_put(S3ConditionalPut::ETagMatch);
+        if let Some(region) = self.region {
+            builder = builder.with_region(region);
+        }
+        if let Some(endpoint) = self.endpoint {
+            builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
+        }
+        if let Some(id) = self.access_key_id {
+            builder = builder.with_access_key_id(id);
+        }
+        if let Some(key) = self.secret_access_key {
+            builder = builder.with_secret_access_key(key.expose_secret());
+        }
+        if let Some(token) = self.session_token {
+            builder = builder.with_token(token.expose_secret());
+        }
+        let store = builder.build().map_err(|error| ArtifactError::store("opening the bucket", error))?;
+        Ok(Arc::new(store))
+    }
+}
