@@ -10,6 +10,7 @@ mod error;
 pub mod executor;
 #[cfg(feature = "testing")]
 mod fake;
+mod host_rule;
 mod input;
 mod limits;
 mod mime;
@@ -35,6 +36,7 @@ pub use command::{Captured, Command, Exit, Finished, Input, Level, Network, Sand
 pub use error::WorkspaceError;
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
+pub use host_rule::{HostRule, HostRuleError};
 pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
 pub use mime::{Mime, mime_of};

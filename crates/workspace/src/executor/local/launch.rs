@@ -10,6 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
 use super::confine::{Confinement, spawn_confined};
+use super::network::START;
 use super::privileges;
 use super::profile::descriptor;
 use super::reaper::Reaper;
@@ -22,8 +23,13 @@ use crate::command::Input;
 /// What to start.
 #[derive(Debug)]
 pub(super) enum Start<'a> {
-    /// In bubblewrap, with these arguments of its own and this filter.
-    Sandboxed { line: Vec<OsString>, arguments: Vec<OsString>, filter: Option<&'a [u8]> },
+    /// In bubblewrap, with these arguments of its own, this filter, and this way out for the bridge.
+    Sandboxed {
+        line: Vec<OsString>,
+        arguments: Vec<OsString>,
+        filter: Option<&'a [u8]>,
+        way: Option<&'a OwnedFd>,
+    },
     /// Without it, with these variables, confined if that is wanted.
     Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
 }
@@ -68,7 +74,7 @@ pub(super) fn launch(
             admit(&mut tree, group)?;
             Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
         }
-        Start::Sandboxed { line, arguments, filter } => {
+        Start::Sandboxed { line, arguments, filter, way } => {
             let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&status, true)?;
             let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -80,13 +86,15 @@ pub(super) fn launch(
             given.push((&status_end, descriptor::STATUS));
             given.push((&arguments_end, descriptor::ARGUMENTS));
             given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
+            given.extend(way.map(|way| (way, descriptor::WAY)));
             given.extend(written.iter().zip(descriptor::WRITTEN..));
             let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
             admit(&mut tree, group)?;
             // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
             // has died already says why elsewhere.
             drop(arguments_end);
-            let _ = File::from(rest).write_all(&nul_separated(&arguments));
+            let start = if way.is_some() { START } else { &[] };
+            let _ = File::from(rest).write_all(&[start, &nul_separated(&arguments)].concat());
             Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
         }
     }

@@ -21,6 +21,7 @@ mod cgroup;
 mod confine;
 mod environment;
 mod launch;
+mod network;
 mod options;
 mod output;
 mod place;
@@ -52,12 +53,13 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument as _;
 
 use self::cell::Cells;
+use self::network::Proxy;
 pub use self::options::LocalOptions;
 pub use self::privileges::sandbox_owner;
 use self::probe::Host;
 pub use self::seccomp::filter as system_call_filter;
 use super::{ExecuteError, Executor, OutputSink};
-use crate::command::{Command, Finished, Sandbox};
+use crate::command::{Command, Finished, Network, Sandbox};
 
 /// Pieces of output that may wait for their watcher.
 const PIECES: usize = 64;
@@ -99,10 +101,11 @@ impl LocalExecutor {
         let (answer, answered) = oneshot::channel();
         let (watcher, pieces) = mpsc::channel(PIECES);
         let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
+        let (proxy, way) = open_proxy(&command.network)?.unzip();
         self.cells
             .start(move |group| {
-                let result =
-                    run::run(&shared.host, &shared.options, &command, group, cancelled.as_fd(), &watcher);
+                let (host, options) = (&shared.host, &shared.options);
+                let result = run::run(host, options, &command, way, group, cancelled.as_fd(), &watcher);
                 drop(watcher);
                 let _ = answer.send(result);
                 ended.set();
@@ -111,12 +114,25 @@ impl LocalExecutor {
         let mut unless_dropped = Cancel { cancel, over, done: false };
         // Dropped before the guard is: a keeper that offers a piece must not wait for one who waits for it.
         let mut pieces = pieces;
-        while let Some((stream, piece)) = pieces.recv().await {
-            output.piece(stream, &piece);
-        }
-        let result = answered.await;
+        let watched = async {
+            while let Some((stream, piece)) = pieces.recv().await {
+                output.piece(stream, &piece);
+            }
+            answered.await
+        };
+        let result = match &proxy {
+            None => watched.await,
+            Some(proxy) => tokio::select! {
+                result = watched => result,
+                never = proxy.serve() => match never {},
+            },
+        };
         unless_dropped.done = true;
-        result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+        let mut result = result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?;
+        if let (Ok(finished), Some(proxy)) = (&mut result, proxy) {
+            finished.warnings.extend(proxy.warnings());
+        }
+        result
     }
 }
 
@@ -151,6 +167,17 @@ impl Executor for LocalExecutor {
             })
             .map_err(failed)?;
         answered.await.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+    }
+}
+
+/// The proxy of a command that may reach somebody, and the way to it.
+fn open_proxy(network: &Network) -> Result<Option<(Proxy, OwnedFd)>, ExecuteError> {
+    match network {
+        Network::None => Ok(None),
+        Network::Hosts(rules) => Proxy::open(rules.clone()).map(Some).map_err(|error| ExecuteError::System {
+            action: "open the proxy to the network".to_owned(),
+            error,
+        }),
     }
 }
 
