@@ -6,7 +6,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use prowess_workspace::executor::local::{LocalExecutor, LocalOptions, sandbox_owner, system_call_filter};
-use prowess_workspace::{Command, Executor as _, NoSink};
+use prowess_workspace::{Command, Executor as _, Network, NoSink};
 
 const ROUNDS: usize = 50;
 
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let executor = LocalExecutor::new(LocalOptions::default());
     executor.probe().await?;
     let script = by_hand(&workspace.path().display().to_string());
-    let (mut ours, mut hand) = (Vec::new(), Vec::new());
+    let (mut ours, mut hand, mut networked) = (Vec::new(), Vec::new(), Vec::new());
     // In turns, so that a loaded machine is unfair to both.
     for _ in 0..ROUNDS {
         let started = Instant::now();
@@ -37,11 +37,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Process::new(&script[0]).args(&script[1..]).env_clear().stdin(Stdio::from(filter)).output()?;
         assert!(by_hand.status.success(), "{}", String::from_utf8_lossy(&by_hand.stderr));
         hand.push(started.elapsed());
+        let started = Instant::now();
+        let mut command = Command::new(workspace.path(), "work", "true");
+        command.network = Network::Hosts(vec!["example.com".parse()?]);
+        executor.run(command, &NoSink).await?;
+        networked.push(started.elapsed());
     }
     let ratio = least(&ours).as_secs_f64() / least(&hand).as_secs_f64();
     #[expect(clippy::print_stdout, reason = "it is what this is for")]
     {
         println!("executor {:?}, by hand {:?}, ratio {ratio:.2}", least(&ours), least(&hand));
+        println!("executor with a network {:?}", least(&networked));
     }
     Ok(())
 }

@@ -238,3 +238,152 @@ fn shown(host: &Host, port: u16) -> String {
         host => format!("{host}:{port}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+    use std::time::Instant;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const HASTE: Patience = Patience {
+        head: Duration::from_millis(200),
+        connect: Duration::from_secs(10),
+        idle: Duration::from_millis(300),
+    };
+
+    fn proxy(rules: &[&str]) -> (Proxy, OwnedFd) {
+        Proxy::with(rules.iter().map(|rule| rule.parse().unwrap()).collect(), HASTE).unwrap()
+    }
+
+    async fn client(way: &OwnedFd) -> UnixStream {
+        UnixStream::connect(format!("/proc/self/fd/{}", way.as_raw_fd())).await.unwrap()
+    }
+
+    /// What the proxy says until it closes the connection.
+    async fn answer(client: &mut UnixStream) -> String {
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        said
+    }
+
+    /// Does something while the proxy serves.
+    async fn served<T>(proxy: &Proxy, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            done = work => done,
+            never = proxy.serve() => match never {},
+        }
+    }
+
+    fn addresses(list: &[&str]) -> Vec<SocketAddr> {
+        list.iter().map(|address| SocketAddr::new(address.parse().unwrap(), 443)).collect()
+    }
+
+    #[tokio::test]
+    async fn a_name_never_leads_to_the_machine_or_its_network() {
+        let (proxy, _way) = proxy(&["example.com", "10.0.0.1"]);
+        let checked = |host: &str, found: &[&str]| {
+            proxy.list.checked(&Host::parse(host).unwrap(), 443, addresses(found)).map_err(|no| no.sentence)
+        };
+        let refused = Err("example.com:443 leads to no public address".to_owned());
+        for private in
+            ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "::1", "::ffff:127.0.0.1", "fd00::1"]
+        {
+            assert_eq!(checked("example.com", &[private]), refused, "{private}");
+        }
+        // Of several addresses only the public ones are tried.
+        assert_eq!(checked("example.com", &["127.0.0.1", "1.1.1.1"]), Ok(addresses(&["1.1.1.1"])));
+        assert_eq!(checked("10.0.0.1", &["10.0.0.1"]), Ok(addresses(&["10.0.0.1"])));
+        assert_eq!(proxy.warnings(), ["network: example.com:443 leads to no public address"]);
+    }
+
+    #[tokio::test]
+    async fn slow_clients_are_not_waited_for() {
+        let (proxy, way) = proxy(&["example.com"]);
+        let started = Instant::now();
+        let said = served(&proxy, async {
+            let mut slow = client(&way).await;
+            // Byte by byte is no way to gain time.
+            for byte in b"GET http://" {
+                if slow.write_all(&[*byte]).await.is_err() {
+                    break;
+                }
+                sleep(Duration::from_millis(30)).await;
+            }
+            answer(&mut slow).await
+        })
+        .await;
+        assert!(said.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{said}");
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_a_word_is_closed() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let rule = silent.local_addr().unwrap().to_string();
+        let (proxy, way) = proxy(&[&rule]);
+        served(&proxy, async {
+            let mut there = client(&way).await;
+            there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            assert_eq!(answer(&mut there).await, "HTTP/1.1 200 Connection established\r\n\r\n");
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn one_direction_that_speaks_keeps_the_other_open() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let rule = listener.local_addr().unwrap().to_string();
+        let (proxy, way) = proxy(&[&rule]);
+        let server = tokio::spawn(async move {
+            let (mut there, _) = listener.accept().await.unwrap();
+            for _ in 0..10 {
+                there.write_all(b"x").await.unwrap();
+                sleep(Duration::from_millis(100)).await;
+            }
+        });
+        let said = served(&proxy, async {
+            let mut there = client(&way).await;
+            there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            answer(&mut there).await
+        })
+        .await;
+        server.await.unwrap();
+        assert!(said.ends_with("\r\n\r\nxxxxxxxxxx"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn its_connections_end_with_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let rule = listener.local_addr().unwrap().to_string();
+        let (proxy, way) = proxy(&[&rule]);
+        let mut there = served(&proxy, async {
+            let mut there = client(&way).await;
+            there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            there.read_exact(&mut [0; 39]).await.unwrap();
+            there
+        })
+        .await;
+        assert_eq!(answer(&mut there).await, "");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_answer_is_a_bad_gateway() {
+        let port = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap().port()
+        };
+        let rule = format!("localhost:{port}");
+        let (proxy, way) = proxy(&[&rule]);
+        let said = served(&proxy, async {
+            let mut there = client(&way).await;
+            there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            answer(&mut there).await
+        })
+        .await;
+        assert!(said.ends_with(&format!("\r\n\r\nlocalhost:{port} does not answer\n")), "{said}");
+        assert!(proxy.warnings().is_empty());
+    }
+}
