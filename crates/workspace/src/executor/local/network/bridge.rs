@@ -47,18 +47,20 @@ pub(in super::super) const START: &[u8] = b"start\n";
 /// The word comes once the reaper knows of the group, so that nothing is left when our process is killed meanwhile. A
 /// shell reads no further than the end of its line; the sandbox's arguments are left to bubblewrap.
 ///
+/// In a network that is new, the only socket in use is the one that the bridge listens at. The list of sockets would say
+/// more, and takes milliseconds to read.
+///
 /// The bridge keeps its way to the proxy and nothing else of what the sandbox is given, but for the files of `/etc`
 /// that are written for it: a shell cannot name their descriptors.
 fn script() -> String {
     use descriptor::{ARGUMENTS, FILTER, GATE, HERE, STATUS, WAY, WRITTEN};
-    let port = format!("{PORT:04X}");
     format!(
         "read -r start <&{ARGUMENTS} || exit 125; socat=$1; shift; \
          \"$socat\" -t {HALF_CLOSED} TCP4-LISTEN:{PORT},bind=127.0.0.1,fork,max-children={MAX_CONNECTIONS},backlog=128 \
          UNIX-CONNECT:/proc/self/fd/{WAY} </dev/null >/dev/null 2>&1 \
          {ARGUMENTS}<&- {STATUS}>&- {GATE}<&- {HERE}>&- {FILTER}<&- {WRITTEN}<&- & \
          up=; until [ \"$up\" ]; do \
-         while read -r line; do case $line in *': 0100007F:{port} 00000000:0000 0A '*) up=1;; esac; done </proc/net/tcp; \
+         while read -r line; do case $line in 'TCP: inuse '[1-9]*) up=1;; esac; done </proc/net/sockstat; \
          kill -s 0 $! 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
          [ \"$up\" ] || sleep 0.001; done; \
          exec \"$@\" {WAY}<&-"
