@@ -10,7 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
 use super::confine::{Confinement, spawn_confined};
-use super::network::START;
+use super::network::AROUND;
 use super::privileges;
 use super::profile::descriptor;
 use super::reaper::Reaper;
@@ -88,13 +88,18 @@ pub(super) fn launch(
             given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
             given.extend(way.map(|way| (way, descriptor::WAY)));
             given.extend(written.iter().zip(descriptor::WRITTEN..));
+            let around = way.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
+            given.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
             let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
             admit(&mut tree, group)?;
             // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
             // has died already says why elsewhere.
             drop(arguments_end);
-            let start = if way.is_some() { START } else { &[] };
-            let _ = File::from(rest).write_all(&[start, &nul_separated(&arguments)].concat());
+            if let Some((end, rest)) = around {
+                drop(end);
+                let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
+            }
+            let _ = File::from(rest).write_all(&nul_separated(&arguments));
             Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
         }
     }

@@ -30,6 +30,9 @@ pub(super) mod descriptor {
     pub(in super::super) const FILTER: RawFd = 8;
     /// The first of the files written for the inside.
     pub(in super::super) const WRITTEN: RawFd = 9;
+    /// The arguments of the bubblewrap around the sandbox, where there is a network.
+    pub(in super::super) const AROUND: RawFd = 13;
+    const _: () = assert!(super::WRITTEN.len() <= (AROUND - WRITTEN) as usize);
 }
 
 /// What `/dev/shm` may hold.

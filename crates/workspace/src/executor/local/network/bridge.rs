@@ -30,22 +30,20 @@ impl Bridge {
     /// descriptors are to be seen inside. It is in the group of its bubblewrap, with which it is killed.
     pub(in super::super) fn command_line(&self, bwrap: &Path) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec![bwrap.into()];
-        line.extend(
-            ["--unshare-user", "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/"].map(Into::into),
-        );
-        line.extend(["--", "/bin/sh", "-c"].map(Into::into));
+        // A name for the machine is an error without the other arguments, as `--disable-userns` is for the sandbox:
+        // when their writer is dead, bubblewrap ends at once.
+        let around = descriptor::AROUND.to_string();
+        line.extend(["--hostname", "sandbox", "--args", &around, "--", "/bin/sh", "-c"].map(Into::into));
         line.extend([script().into(), "sh".into(), self.socat.clone().into_os_string()]);
         line
     }
 }
 
-/// What stands before the sandbox's arguments, and tells the bridge to start.
-pub(in super::super) const START: &[u8] = b"start\n";
+/// The arguments of the bubblewrap around the sandbox.
+pub(in super::super) const AROUND: [&str; 7] =
+    ["--unshare-user", "--unshare-net", "--unshare-uts", "--die-with-parent", "--dev-bind", "/", "/"];
 
-/// Waits for the word, starts the bridge, waits until it listens, and becomes the sandbox.
-///
-/// The word comes once the reaper knows of the group, so that nothing is left when our process is killed meanwhile. A
-/// shell reads no further than the end of its line; the sandbox's arguments are left to bubblewrap.
+/// Starts the bridge, waits until it listens, and becomes the sandbox.
 ///
 /// In a network that is new, the only socket in use is the one that the bridge listens at. The list of sockets would say
 /// more, and takes milliseconds to read.
@@ -55,7 +53,7 @@ pub(in super::super) const START: &[u8] = b"start\n";
 fn script() -> String {
     use descriptor::{ARGUMENTS, FILTER, GATE, HERE, STATUS, WAY, WRITTEN};
     format!(
-        "read -r start <&{ARGUMENTS} || exit 125; socat=$1; shift; \
+        "socat=$1; shift; \
          \"$socat\" -t {HALF_CLOSED} TCP4-LISTEN:{PORT},bind=127.0.0.1,fork,max-children={MAX_CONNECTIONS},backlog=128 \
          UNIX-CONNECT:/proc/self/fd/{WAY} </dev/null >/dev/null 2>&1 \
          {ARGUMENTS}<&- {STATUS}>&- {GATE}<&- {HERE}>&- {FILTER}<&- {WRITTEN}<&- & \

@@ -18,5 +18,5 @@ mod proxy;
 mod relay;
 mod way;
 
-pub(super) use self::bridge::{Bridge, START, variables};
+pub(super) use self::bridge::{AROUND, Bridge, variables};
 pub(super) use self::proxy::Proxy;
