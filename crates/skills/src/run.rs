@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use prowess_catalog::{Digest, Place, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
-    ExecuteError, HostGate, Limits, NoSink, OutputSink, RunContext, RunError, RunReport, RunRequest, Runner,
-    StageSource,
+    ExecuteError, HostGate, Limits, Network, NoSink, OutputSink, RunContext, RunError, RunReport, RunRequest,
+    Runner, StageSource,
 };
 use serde_json::{Value, json};
 
@@ -35,12 +35,22 @@ pub struct Runs {
     pub workspace: String,
     /// How much a command may use.
     pub limits: Limits,
+    /// Which hosts a command may ask for at most. Each that it asks for passes the gate.
+    pub network: Network,
 }
 
 impl Runs {
-    /// Runs in the workspace of this session, with the usual limits.
+    /// Runs in the workspace of this session, with the usual limits and without network.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
-        Self { runner, workspace: workspace.into(), limits: Limits::default() }
+        Self { runner, workspace: workspace.into(), limits: Limits::default(), network: Network::None }
+    }
+
+    /// The hosts that a command may ask for.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        match &self.network {
+            Network::Hosts(rules) => rules.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -51,7 +61,9 @@ impl SkillSession {
     /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
     /// kind `run`; the subject is the skill's name and the command. An approval is bound to all files of the
     /// skill and to everything else that was asked for. Files of the host are asked about with kind `read`; a
-    /// directory comes in only if nothing in it is denied.
+    /// directory comes in only if nothing in it is denied. Hosts to reach have to be in [`Runs::network`], and each
+    /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
+    /// bound like that of the run.
     ///
     /// # Errors
     ///
@@ -100,13 +112,16 @@ impl SkillSession {
                 sources.insert(skill.to_owned(), StageSource::Directory(directory));
             }
         }
+        let network = request.network_within(&runs.network).map_err(failed)?;
         let expected = self.pass_run_gate(&request, &sources[&name], runs).await?;
+        let expected = self.pass_network_gate(&request, &network, &sources[&name], runs, expected).await?;
         let find = |skill: &str| sources.get(skill).cloned();
         let host = AskedHost { permissions: self.permissions(), request: &request };
         let mut context = RunContext::new(&find);
         context.host = &host;
         context.output = output;
         context.limits = runs.limits.clone();
+        context.network = network;
         context.shell = shell;
         context.expected = expected;
         runs.runner.run(&runs.workspace, request.clone(), context).await.map_err(failed)
@@ -133,20 +148,65 @@ impl SkillSession {
         let title = format!("run in skill '{}': {}", one_line(name), one_line(&request.command));
         let subject = format!("{name} {}", request.command);
         let all = serde_json::to_value(request).unwrap_or_default();
-        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(all.clone());
+        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(all);
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
             self.permissions().request(plain.always([])).await.map_err(refused)?;
             return Ok(None);
         }
-        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
-        let staged = runs.runner.stage(&runs.workspace, name, source).await.map_err(failed)?;
-        let files = staged.digest.clone();
-        let binding = format!("{files} {} {source:?}", Digest::of(all.to_string().as_bytes()));
+        let (files, binding) = bound(request, source, runs).await?;
         self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
         Ok(Some(files))
     }
+
+    /// Asks for every host that a run is to reach. Gives the digest of the files that were approved, here or before.
+    async fn pass_network_gate(
+        &self,
+        request: &RunRequest,
+        network: &Network,
+        source: &StageSource,
+        runs: &Runs,
+        mut expected: Option<String>,
+    ) -> Result<Option<String>, SkillError> {
+        let name = &request.skill;
+        let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
+        let Network::Hosts(rules) = network else { return Ok(expected) };
+        for rule in rules {
+            let title =
+                format!("let skill '{}' reach {rule}: {}", one_line(name), one_line(&request.command));
+            let details = json!({"skill": name, "command": request.command, "host": rule.to_string()});
+            let plain = Request::new(Kind::NETWORK, rule.to_string()).titled(title).with_details(details);
+            if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
+                self.permissions().request(plain.always([])).await.map_err(refused)?;
+                continue;
+            }
+            let (files, binding) = bound(request, source, runs).await?;
+            if expected.as_ref().is_some_and(|expected| *expected != files) {
+                let error = RunError::Changed { skill: name.clone() };
+                return Err(SkillError::Run { name: name.clone(), error });
+            }
+            // For ever is for one host only, never for all below a domain.
+            let asked = if rule.is_exact() { plain } else { plain.always([]) };
+            self.permissions().request(asked.bound_to(binding)).await.map_err(refused)?;
+            expected = Some(files);
+        }
+        Ok(expected)
+    }
+}
+
+/// What an approval is bound to: the digest of the skill's files, and the same with everything that was asked for.
+async fn bound(
+    request: &RunRequest,
+    source: &StageSource,
+    runs: &Runs,
+) -> Result<(String, String), SkillError> {
+    let name = &request.skill;
+    let staged = runs.runner.stage(&runs.workspace, name, source).await;
+    let files = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?.digest.clone();
+    let all = serde_json::to_value(request).unwrap_or_default();
+    let binding = format!("{files} {} {source:?}", Digest::of(all.to_string().as_bytes()));
+    Ok((files, binding))
 }
 
 /// The skill that an input comes from, if it does.

@@ -42,7 +42,7 @@ pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
 pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
-pub use request::{InputMode, RunInput, RunOutputs, RunRequest};
+pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest};
 pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,

@@ -61,7 +61,7 @@ struct ByName {
     skill: String,
 }
 
-pub(super) fn tools(moment: &Moment, can_run: bool) -> Vec<ToolSpec> {
+pub(super) fn tools(moment: &Moment, hosts_of_runs: Option<Vec<String>>) -> Vec<ToolSpec> {
     let names = moment.offered_names();
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
@@ -88,17 +88,23 @@ pub(super) fn tools(moment: &Moment, can_run: bool) -> Vec<ToolSpec> {
         ),
     ];
     #[cfg(feature = "run")]
-    if can_run {
-        tools.push(tool(
-            RUN,
-            "Run a command of a skill in its own workspace, isolated and without network. The working directory \
-             is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
-             outputs.",
-            schema::<prowess_workspace::RunRequest>("skill", &names),
-        ));
+    if let Some(hosts) = hosts_of_runs {
+        let mut parameters = schema::<prowess_workspace::RunRequest>("skill", &names);
+        let mut description = "Run a command of a skill in its own workspace, isolated and without network. The working \
+             directory is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
+             outputs."
+            .to_owned();
+        if hosts.is_empty() {
+            let properties = parameters.get_mut("properties").and_then(Value::as_object_mut);
+            properties.and_then(|properties| properties.remove("network"));
+        } else {
+            let hosts = hosts.join(", ");
+            description.push_str(&format!(" Hosts that can be asked for with network: {hosts}."));
+        }
+        tools.push(tool(RUN, &description, parameters));
     }
     #[cfg(not(feature = "run"))]
-    let _ = (&mut tools, can_run);
+    let _ = (&mut tools, hosts_of_runs);
     tools
 }
 
