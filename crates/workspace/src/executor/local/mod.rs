@@ -15,6 +15,9 @@
 //! there, waits until its keeper has heard it, limits itself and starts the command. The cell reads, watches and
 //! kills. When our process is killed, bubblewrap dies with the cell, the namespace with bubblewrap, and what was
 //! half started is killed by the reaper.
+//!
+//! A run that may reach hosts has a proxy in our process, and a bubblewrap more around its sandbox, with a bridge to the
+//! proxy in the same network: see `network`.
 
 mod cell;
 mod cgroup;

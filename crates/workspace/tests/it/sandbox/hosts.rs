@@ -32,6 +32,7 @@ in_both_modes!(
     a_large_body_comes_through,
     below_namespaces_it_is_refused,
     without_socat_it_is_refused,
+    a_bridge_that_does_not_start_is_told,
     without_proc_there_is_a_network_too,
     the_end_of_its_time_takes_the_bridge_with_it,
     a_dropped_run_has_no_bridge,
@@ -284,6 +285,14 @@ async fn no_bridge_left(process: u32) {
     }
 }
 
+async fn none_left(mark: &str) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !processes_with(mark).is_empty() {
+        assert!(Instant::now() < until, "{:?}", processes_with(mark));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 async fn a_name_that_leads_home_is_forbidden() {
     // The one name besides `localhost` that leads here on every machine is that of the machine, if it has an address.
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
@@ -422,6 +431,21 @@ async fn without_socat_it_is_refused() {
     assert_eq!(home.says("echo without").await, "without\n");
 }
 
+async fn a_bridge_that_does_not_start_is_told() {
+    let programs = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for program in ["setpriv", "bwrap"] {
+        symlink(format!("/usr/bin/{program}"), programs.path().join(program)).unwrap();
+    }
+    symlink("/bin/false", programs.path().join("socat")).unwrap();
+    let mut options = LocalOptions::default();
+    options.programs = Some(vec![programs.path().to_owned()]);
+    let home = Home::with(options);
+    let error = home.executor.run(reaching(&home, &["example.com"], "touch ran"), &NoSink).await.unwrap_err();
+    assert_eq!(error.to_string(), "set up the sandbox: the bridge to the network did not start");
+    assert!(!home.path().join("work/ran").exists());
+}
+
 async fn without_proc_there_is_a_network_too() {
     let server = Server::answering("no proc\n");
     let programs = tempfile::tempdir().unwrap();
@@ -481,8 +505,8 @@ async fn a_dropped_run_has_no_bridge() {
         finished = home.finish(reaching(&home, &[&server.rule()], &holding(&server, &mark))) => panic!("{finished:?}"),
         () = are_up(&home, 1) => {}
     }
-    assert!(processes_with(&mark).is_empty());
     no_bridge_left(std::process::id()).await;
+    none_left(&mark).await;
 }
 
 async fn many_runs_with_a_network_leave_nothing_behind() {
@@ -558,10 +582,6 @@ async fn case_70_a_killed_runtime_leaves_no_bridge() {
         victim.kill().unwrap();
         victim.wait().unwrap();
         no_bridge_left(victim.id()).await;
-        let until = Instant::now() + Duration::from_secs(20);
-        while !processes_with(&mark).is_empty() {
-            assert!(Instant::now() < until, "{:?}", processes_with(&mark));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        none_left(&mark).await;
     }
 }

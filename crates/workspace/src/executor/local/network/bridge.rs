@@ -60,7 +60,7 @@ fn script() -> String {
          up=; until [ \"$up\" ]; do \
          while read -r line; do case $line in 'TCP: inuse '[1-9]*) up=1;; esac; done </proc/net/sockstat; \
          kill -s 0 $! 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
-         [ \"$up\" ] || sleep 0.001; done; \
+         [ \"$up\" ] || /bin/sleep 0.001; done; \
          exec \"$@\" {WAY}<&-"
     )
 }

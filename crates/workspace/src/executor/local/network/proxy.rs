@@ -192,7 +192,7 @@ impl List {
 
 /// Reads a request's head, and what came with it. Nothing is the answer to who leaves.
 async fn hear(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Option<No>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(1024);
     loop {
         if let Some(length) = head::length(&bytes) {
             let rest = bytes.split_off(length);
