@@ -37,6 +37,7 @@ in_both_modes!(
     the_end_of_its_time_takes_the_bridge_with_it,
     a_dropped_run_has_no_bridge,
     many_runs_with_a_network_leave_nothing_behind,
+    a_bridge_is_seen_off_by_who_started_it,
     case_70_a_killed_runtime_leaves_no_bridge,
 );
 
@@ -533,6 +534,25 @@ async fn many_runs_with_a_network_leave_nothing_behind() {
     let own = format!("prowess-way-{}-", std::process::id());
     let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(&own)));
+}
+
+async fn a_bridge_is_seen_off_by_who_started_it() {
+    // As in a container without an init: what nobody waits for would stay as a child of ours.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let server = Server::answering("ok\n");
+    let home = Home::new();
+    for _ in 0..5 {
+        let said =
+            text(&run(&home, &[&server.rule()], &format!("({}); sleep 0.3", get(&server.rule()))).await);
+        assert!(said.ends_with("ok\n"), "{said}");
+    }
+    let own = format!(") Z {} ", std::process::id());
+    let stats = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("stat"));
+    let left: Vec<String> = stats
+        .filter_map(|stat| std::fs::read_to_string(stat).ok())
+        .filter(|stat| stat.contains(&own))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// The word that marks the processes of the victim.

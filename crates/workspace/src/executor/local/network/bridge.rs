@@ -24,7 +24,7 @@ pub(in super::super) struct Bridge {
 }
 
 impl Bridge {
-    /// The program and arguments that make the network, start the bridge in it, and then become what follows them.
+    /// The program and arguments that make the network, start the bridge in it, and then run what follows them.
     ///
     /// The network namespace belongs to a bubblewrap around the sandbox, so neither the bridge's processes nor its
     /// descriptors are to be seen inside. It is in the group of its bubblewrap, with which it is killed.
@@ -43,13 +43,15 @@ impl Bridge {
 pub(in super::super) const AROUND: [&str; 7] =
     ["--unshare-user", "--unshare-net", "--unshare-uts", "--die-with-parent", "--dev-bind", "/", "/"];
 
-/// Starts the bridge, waits until it listens, and becomes the sandbox.
+/// Starts the bridge, waits until it listens, runs the sandbox, and ends the bridge. Who started it also sees it off:
+/// in a container there may be nobody else who does.
 ///
 /// In a network that is new, the only socket in use is the one that the bridge listens at. The list of sockets would say
 /// more, and takes milliseconds to read.
 ///
 /// The bridge keeps its way to the proxy and nothing else of what the sandbox is given, but for the files of `/etc`
-/// that are written for it: a shell cannot name their descriptors.
+/// that are written for it: a shell cannot name their descriptors. The number of its way then serves as the sandbox's
+/// standard error, which the shell shall not write to when it sees a process killed.
 fn script() -> String {
     use descriptor::{ARGUMENTS, FILTER, GATE, HERE, STATUS, WAY, WRITTEN};
     format!(
@@ -57,11 +59,12 @@ fn script() -> String {
          \"$socat\" -t {HALF_CLOSED} TCP4-LISTEN:{PORT},bind=127.0.0.1,fork,max-children={MAX_CONNECTIONS},backlog=128 \
          UNIX-CONNECT:/proc/self/fd/{WAY} </dev/null >/dev/null 2>&1 \
          {ARGUMENTS}<&- {STATUS}>&- {GATE}<&- {HERE}>&- {FILTER}<&- {WRITTEN}<&- & \
-         up=; until [ \"$up\" ]; do \
+         bridge=$!; up=; until [ \"$up\" ]; do \
          while read -r line; do case $line in 'TCP: inuse '[1-9]*) up=1;; esac; done </proc/net/sockstat; \
-         kill -s 0 $! 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
+         kill -s 0 $bridge 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
          [ \"$up\" ] || /bin/sleep 0.001; done; \
-         exec \"$@\" {WAY}<&-"
+         exec {WAY}>&2 2>/dev/null; \"$@\" 2>&{WAY} {WAY}>&-; code=$?; \
+         kill -s KILL $bridge; wait $bridge; exit $code"
     )
 }
 
