@@ -193,6 +193,10 @@ pub enum SkillError {
         #[source]
         error: prowess_workspace::RunError,
     },
+    /// Something could not be done with a command that goes on.
+    #[cfg(feature = "run")]
+    #[error("{}", safe(&.0.to_string()))]
+    Live(#[source] prowess_workspace::LiveError),
     /// The arguments of a tool call are not what its schema asks for.
     #[error("{tool}: the arguments are not right: {}", shown(problem))]
     Arguments {

@@ -50,6 +50,8 @@ mod dialect;
 mod documents;
 mod error;
 mod event;
+#[cfg(feature = "run")]
+mod exec;
 mod files;
 mod gate;
 mod invoke;
@@ -78,6 +80,8 @@ pub use dialect::{Dialect, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Wo
 pub use documents::{Choice, MAX_CHOSEN_BYTES};
 pub use error::SkillError;
 pub use event::{SkillEvent, Stale, Staleness};
+#[cfg(feature = "run")]
+pub use exec::{ExecRequest, PollRequest, WriteRequest};
 #[cfg(feature = "backend")]
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};

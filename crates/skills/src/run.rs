@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use prowess_catalog::{Digest, Place, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
-    ExecuteError, HostGate, Limits, Network, NoSink, OutputSink, RunContext, RunError, RunReport, RunRequest,
-    Runner, StageSource,
+    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError,
+    RunReport, RunRequest, Runner, SkillSources, StageSource,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
@@ -37,12 +38,20 @@ pub struct Runs {
     pub limits: Limits,
     /// Which hosts a command may ask for at most. Each that it asks for passes the gate.
     pub network: Network,
+    /// How long commands that go on may be left alone, and how many there may be.
+    pub live: LiveOptions,
 }
 
 impl Runs {
     /// Runs in the workspace of this session, with the usual limits and without network.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
-        Self { runner, workspace: workspace.into(), limits: Limits::default(), network: Network::None }
+        Self {
+            runner,
+            workspace: workspace.into(),
+            limits: Limits::default(),
+            network: Network::None,
+            live: LiveOptions::default(),
+        }
     }
 
     /// The hosts that a command may ask for.
@@ -84,6 +93,22 @@ impl SkillSession {
         request: RunRequest,
         output: &dyn OutputSink,
     ) -> Result<RunReport, SkillError> {
+        let passed = self.pass_gates(&request, None).await?;
+        let find = passed.skills();
+        let host = AskedHost { permissions: self.permissions(), request: &request };
+        let mut context = passed.context(&find, &host);
+        context.output = output;
+        let ran = passed.runs.runner.run(&passed.runs.workspace, request.clone(), context).await;
+        ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
+    }
+
+    /// Passes all gates of a run, but those of the host's files, which are asked about when they are brought.
+    /// `talk` is how a command that goes on is talked with.
+    pub(crate) async fn pass_gates(
+        &self,
+        request: &RunRequest,
+        talk: Option<Talk>,
+    ) -> Result<Passed<'_>, SkillError> {
         let name = request.skill.clone();
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
         let runs = self.runs().ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
@@ -113,18 +138,10 @@ impl SkillSession {
             }
         }
         let network = request.network_within(&runs.network).map_err(failed)?;
-        let expected = self.pass_run_gate(&request, &sources[&name], runs).await?;
-        let expected = self.pass_network_gate(&request, &network, &sources[&name], runs, expected).await?;
-        let find = |skill: &str| sources.get(skill).cloned();
-        let host = AskedHost { permissions: self.permissions(), request: &request };
-        let mut context = RunContext::new(&find);
-        context.host = &host;
-        context.output = output;
-        context.limits = runs.limits.clone();
-        context.network = network;
-        context.shell = shell;
-        context.expected = expected;
-        runs.runner.run(&runs.workspace, request.clone(), context).await.map_err(failed)
+        let asked = Asked { request, talk, source: &sources[&name], runs };
+        let expected = self.pass_run_gate(&asked).await?;
+        let expected = self.pass_network_gate(&asked, &network, expected).await?;
+        Ok(Passed { runs, sources, network, shell, expected })
     }
 
     /// The gate of a load, for a skill that is not loaded.
@@ -138,24 +155,20 @@ impl SkillSession {
     }
 
     /// Asks for a run. Gives the digest of the files that were approved, where somebody had to be asked.
-    async fn pass_run_gate(
-        &self,
-        request: &RunRequest,
-        source: &StageSource,
-        runs: &Runs,
-    ) -> Result<Option<String>, SkillError> {
+    async fn pass_run_gate(&self, asked: &Asked<'_>) -> Result<Option<String>, SkillError> {
+        let Asked { request, talk, .. } = asked;
         let name = &request.skill;
-        let title = format!("run in skill '{}': {}", one_line(name), one_line(&request.command));
+        let how = if talk.is_some() { ", and let the model type into it" } else { "" };
+        let title = format!("run in skill '{}'{how}: {}", one_line(name), one_line(&request.command));
         let subject = format!("{name} {}", request.command);
-        let all = serde_json::to_value(request).unwrap_or_default();
-        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(all);
+        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(asked.all());
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
             self.permissions().request(plain.always([])).await.map_err(refused)?;
             return Ok(None);
         }
-        let (files, binding) = bound(request, source, runs).await?;
+        let (files, binding) = asked.bound().await?;
         self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
         Ok(Some(files))
     }
@@ -163,12 +176,11 @@ impl SkillSession {
     /// Asks for every host that a run is to reach. Gives the digest of the files that were approved, here or before.
     async fn pass_network_gate(
         &self,
-        request: &RunRequest,
+        asked: &Asked<'_>,
         network: &Network,
-        source: &StageSource,
-        runs: &Runs,
         mut expected: Option<String>,
     ) -> Result<Option<String>, SkillError> {
+        let request = asked.request;
         let name = &request.skill;
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         let Network::Hosts(rules) = network else { return Ok(expected) };
@@ -181,32 +193,81 @@ impl SkillSession {
                 self.permissions().request(plain.always([])).await.map_err(refused)?;
                 continue;
             }
-            let (files, binding) = bound(request, source, runs).await?;
+            let (files, binding) = asked.bound().await?;
             if expected.as_ref().is_some_and(|expected| *expected != files) {
                 let error = RunError::Changed { skill: name.clone() };
                 return Err(SkillError::Run { name: name.clone(), error });
             }
             // For ever is for one host only, never for all below a domain.
-            let asked = if rule.is_exact() { plain } else { plain.always([]) };
-            self.permissions().request(asked.bound_to(binding)).await.map_err(refused)?;
+            let plain = if rule.is_exact() { plain } else { plain.always([]) };
+            self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
             expected = Some(files);
         }
         Ok(expected)
     }
 }
 
-/// What an approval is bound to: the digest of the skill's files, and the same with everything that was asked for.
-async fn bound(
-    request: &RunRequest,
-    source: &StageSource,
-    runs: &Runs,
-) -> Result<(String, String), SkillError> {
-    let name = &request.skill;
-    let staged = runs.runner.stage(&runs.workspace, name, source).await;
-    let files = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?.digest.clone();
-    let all = serde_json::to_value(request).unwrap_or_default();
-    let binding = format!("{files} {} {source:?}", Digest::of(all.to_string().as_bytes()));
-    Ok((files, binding))
+/// What the gates of a run are asked about.
+struct Asked<'a> {
+    request: &'a RunRequest,
+    talk: Option<Talk>,
+    source: &'a StageSource,
+    runs: &'a Runs,
+}
+
+impl Asked<'_> {
+    /// Everything that was asked for.
+    fn all(&self) -> Value {
+        let mut all = serde_json::to_value(self.request).unwrap_or_default();
+        if let Some(talk) = self.talk {
+            all["talk"] = json!(talk);
+        }
+        all
+    }
+
+    /// What an approval is bound to: the digest of the skill's files, and the same with everything that was asked for.
+    async fn bound(&self) -> Result<(String, String), SkillError> {
+        let name = &self.request.skill;
+        let staged = self.runs.runner.stage(&self.runs.workspace, name, self.source).await;
+        let files = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?.digest.clone();
+        let binding = format!("{files} {} {:?}", Digest::of(self.all().to_string().as_bytes()), self.source);
+        Ok((files, binding))
+    }
+}
+
+/// How a command that goes on is talked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Talk {
+    Pipe,
+    Terminal,
+}
+
+/// A run that has passed its gates, and what it runs with.
+pub(crate) struct Passed<'a> {
+    pub(crate) runs: &'a Runs,
+    sources: BTreeMap<String, StageSource>,
+    /// The hosts that were asked for and approved.
+    network: Network,
+    shell: Option<String>,
+    /// The digest of the files that were approved, where somebody had to be asked.
+    expected: Option<String>,
+}
+
+impl Passed<'_> {
+    pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
+        |skill| self.sources.get(skill).cloned()
+    }
+
+    pub(crate) fn context<'a>(&self, skills: &'a dyn SkillSources, host: &'a dyn HostGate) -> RunContext<'a> {
+        let mut context = RunContext::new(skills);
+        context.host = host;
+        context.limits = self.runs.limits.clone();
+        context.network = self.network.clone();
+        context.shell.clone_from(&self.shell);
+        context.expected.clone_from(&self.expected);
+        context
+    }
 }
 
 /// The skill that an input comes from, if it does.
@@ -222,7 +283,7 @@ fn reads_staged_skills(from: &str) -> bool {
 }
 
 /// A report as a model reads it: the beginning and the end of what is long.
-fn shown(mut report: Value) -> Value {
+pub(crate) fn shown(mut report: Value) -> Value {
     for stream in ["stdout", "stderr"] {
         if let Some(text) = report[stream].as_str().map(|text| shortened(text, MAX_SHOWN_OUTPUT)) {
             report[stream] = text.into();
@@ -266,9 +327,9 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Files of the host come in when the gate lets them be read.
-struct AskedHost<'a> {
-    permissions: &'a Permissions,
-    request: &'a RunRequest,
+pub(crate) struct AskedHost<'a> {
+    pub(crate) permissions: &'a Permissions,
+    pub(crate) request: &'a RunRequest,
 }
 
 #[async_trait]

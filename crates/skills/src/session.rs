@@ -37,6 +37,9 @@ pub(crate) struct Inner {
     pub(crate) secret: Secret,
     #[cfg(feature = "run")]
     pub(crate) runs: Option<crate::run::Runs>,
+    /// Commands that go on, which end with the session.
+    #[cfg(feature = "run")]
+    pub(crate) live: prowess_workspace::LiveRuns,
     pub(crate) shared: Mutex<Shared>,
     pub(crate) events: broadcast::Sender<SkillEvent>,
 }
@@ -148,6 +151,10 @@ impl SessionBuilder {
             files,
             permissions,
             secret: secret.or(saved_secret).unwrap_or_else(Secret::random),
+            #[cfg(feature = "run")]
+            live: prowess_workspace::LiveRuns::new(
+                self.runs.as_ref().map(|runs| runs.live.clone()).unwrap_or_default(),
+            ),
             #[cfg(feature = "run")]
             runs: self.runs,
             shared: Mutex::new(shared),

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use crate::host_rule::HostRule;
 use crate::limits::Limits;
@@ -29,6 +31,11 @@ pub struct Command {
     pub environment: BTreeMap<String, String>,
     /// What it reads from standard input.
     pub stdin: Input,
+    /// Whether its three streams are a terminal: some programs ask their questions only there. What it writes then
+    /// comes as one stream, standard output.
+    pub terminal: bool,
+    /// Ends it early, with a [`Finished`] that has what it wrote.
+    pub stop: Stop,
     /// Host directories or files that are there read-only, with their places inside the workspace:
     /// linked inputs.
     pub read_only: Vec<(PathBuf, String)>,
@@ -48,6 +55,8 @@ impl Command {
             directory: directory.into(),
             environment: BTreeMap::new(),
             stdin: Input::default(),
+            terminal: false,
+            stop: Stop::default(),
             read_only: Vec::new(),
             limits: Limits::default(),
             network: Network::default(),
@@ -66,6 +75,40 @@ pub enum Input {
     Bytes(Bytes),
     /// What is written to the other end of this pipe while the command runs, until that end is closed.
     Pipe(Arc<OwnedFd>),
+}
+
+/// Ends a command from elsewhere: [`Exit::Cancelled`].
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<Stopping>);
+
+#[derive(Debug, Default)]
+struct Stopping {
+    wanted: AtomicBool,
+    changed: Notify,
+}
+
+impl Stop {
+    /// Ends the command that has this, or will have it.
+    pub fn stop(&self) {
+        self.0.wanted.store(true, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Whether it was said.
+    pub fn is_wanted(&self) -> bool {
+        self.0.wanted.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it is said.
+    pub async fn wanted(&self) {
+        let changed = self.0.changed.notified();
+        tokio::pin!(changed);
+        // Listened for before it is looked at: nothing said in between is missed.
+        changed.as_mut().enable();
+        if !self.is_wanted() {
+            changed.await;
+        }
+    }
 }
 
 /// What a command may reach.

@@ -13,6 +13,7 @@ mod fake;
 mod host_rule;
 mod input;
 mod limits;
+mod live;
 mod mime;
 mod path;
 mod report;
@@ -32,13 +33,14 @@ pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
 };
-pub use command::{Captured, Command, Exit, Finished, Input, Level, Network, Sandbox};
+pub use command::{Captured, Command, Exit, Finished, Input, Level, Network, Sandbox, Stop};
 pub use error::WorkspaceError;
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use host_rule::{HostRule, HostRuleError};
 pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
+pub use live::{LiveError, LiveOptions, LivePrompt, LiveRuns, LiveStatus, Look, MAX_WAIT, PromptKind};
 pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;

@@ -131,6 +131,13 @@ impl fmt::Debug for RunContext<'_> {
     }
 }
 
+impl Prepared {
+    /// The name of the skill that the command belongs to.
+    pub(crate) fn skill(&self) -> &str {
+        &self.request.skill
+    }
+}
+
 /// Runs commands of skills in the workspaces of sessions.
 #[derive(Clone, Debug)]
 pub struct Runner {
@@ -149,6 +156,17 @@ struct Wanted {
     limits: CollectLimits,
 }
 
+/// All that a command needs beside itself, and what its end needs.
+pub(crate) struct Prepared {
+    executor: Arc<dyn Executor>,
+    request: RunRequest,
+    workspace: Workspace,
+    _skills: (StagedSkill, Vec<StagedSkill>),
+    inputs: StagedInputs,
+    wanted: Wanted,
+    warnings: Vec<String>,
+}
+
 impl Runner {
     /// Runs a command: stages its skill and its inputs, runs it to its end, collects what it made, and saves
     /// what is to be kept.
@@ -165,11 +183,22 @@ impl Runner {
         request: RunRequest,
         context: RunContext<'_>,
     ) -> Result<RunReport, RunError> {
+        let (command, prepared) = self.prepare(session, request, &context).await?;
+        self.finish(command, prepared, context.output).await
+    }
+
+    /// Checks a request and brings everything to its place: the command that can begin, and what comes after it.
+    pub(crate) async fn prepare(
+        &self,
+        session: &str,
+        request: RunRequest,
+        context: &RunContext<'_>,
+    ) -> Result<(Command, Prepared), RunError> {
         let unknown = || RunError::UnknownSkill(shown(request.skill.as_ref()));
         // Nobody is asked for a skill whose name could be a path.
         check_name(&request.skill).map_err(|_| unknown())?;
         let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
-        let executor = self.executor.as_ref().ok_or(ExecuteError::NotConfigured)?;
+        let executor = self.executor.clone().ok_or(ExecuteError::NotConfigured)?;
         let mut warnings = Vec::new();
         let wanted = Wanted::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
@@ -180,18 +209,26 @@ impl Runner {
         if context.expected.as_ref().is_some_and(|expected| *expected != skill.digest) {
             return Err(RunError::Changed { skill: skill.name });
         }
-        let _others = self.stage_others(&workspace, &request, &context).await?;
+        let others = self.stage_others(&workspace, &request, context).await?;
         let inputs = workspace.stage_inputs(&request.inputs, self.artifacts.as_deref(), context.host).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
-        let command = command(&workspace, &skill, &inputs, &request, &context, &mut warnings);
-        let ran = match command {
-            Ok(mut command) => {
-                command.network = network;
-                executor.run(command, context.output).await.map_err(RunError::from)
-            }
-            Err(error) => Err(error.into()),
-        };
+        let mut command = command(&workspace, &skill, &inputs, &request, context, &mut warnings)?;
+        command.network = network;
+        let prepared =
+            Prepared { executor, request, workspace, _skills: (skill, others), inputs, wanted, warnings };
+        Ok((command, prepared))
+    }
+
+    /// Runs a command to its end and sees to what it made.
+    pub(crate) async fn finish(
+        &self,
+        command: Command,
+        prepared: Prepared,
+        output: &dyn OutputSink,
+    ) -> Result<RunReport, RunError> {
+        let Prepared { executor, request, workspace, _skills, inputs, wanted, warnings } = prepared;
+        let ran = executor.run(command, output).await;
         // The tree is gone: what stood for the host's files can go, and files can be looked at.
         drop(inputs);
         let mut ran = ran?;

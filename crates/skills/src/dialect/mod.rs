@@ -35,7 +35,7 @@ pub enum Dialect {
     #[default]
     DeepAgents,
     /// `skill_load`, `skill_select_docs`, `skill_list_docs`, `skill_unload` and, where commands can be run,
-    /// `skill_run`; loaded text goes into the system message and stays for a turn.
+    /// `skill_run`, `skill_exec` and its companions; loaded text goes into the system message and stays for a turn.
     Trpc,
     /// `skill`, whose description lists what there is, and `skill_unload`.
     OpenCode,
@@ -190,6 +190,16 @@ enum Act {
     },
     #[cfg(feature = "run")]
     Run(Box<prowess_workspace::RunRequest>),
+    #[cfg(feature = "run")]
+    Exec(Box<crate::exec::ExecRequest>),
+    #[cfg(feature = "run")]
+    Write(crate::exec::WriteRequest),
+    #[cfg(feature = "run")]
+    Poll(crate::exec::PollRequest),
+    #[cfg(feature = "run")]
+    Kill {
+        id: String,
+    },
 }
 
 /// A tool call of which everything is done but the change of state.
@@ -278,6 +288,14 @@ impl SkillSession {
             Act::List { name } => Prepared::Answer(self.list_documents(&name).await?),
             #[cfg(feature = "run")]
             Act::Run(request) => Prepared::Answer(self.run(*request).await?),
+            #[cfg(feature = "run")]
+            Act::Exec(request) => Prepared::Answer(self.exec(*request).await?),
+            #[cfg(feature = "run")]
+            Act::Write(request) => Prepared::Answer(self.write_stdin(request).await?),
+            #[cfg(feature = "run")]
+            Act::Poll(request) => Prepared::Answer(self.poll(request).await?),
+            #[cfg(feature = "run")]
+            Act::Kill { id } => Prepared::Answer(self.kill(&id).await?),
         })
     }
 

@@ -1,4 +1,8 @@
-//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`.
+//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; with commands, `skill_run` and its
+//! companions.
+
+#[cfg(feature = "run")]
+mod run;
 
 use std::collections::BTreeMap;
 
@@ -18,9 +22,8 @@ pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unloa
 const SELECT: &str = "skill_select_docs";
 const LIST: &str = "skill_list_docs";
 #[cfg(feature = "run")]
-const RUN: &str = "skill_run";
-#[cfg(feature = "run")]
-pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload, RUN];
+pub(super) const TOOLS: &[&str] =
+    &[WORDS.load, SELECT, LIST, WORDS.unload, run::RUN, run::EXEC, run::WRITE, run::POLL, run::KILL];
 #[cfg(not(feature = "run"))]
 pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload];
 
@@ -89,19 +92,7 @@ pub(super) fn tools(moment: &Moment, hosts_of_runs: Option<Vec<String>>) -> Vec<
     ];
     #[cfg(feature = "run")]
     if let Some(hosts) = hosts_of_runs {
-        let mut parameters = schema::<prowess_workspace::RunRequest>("skill", &names);
-        let mut description = "Run a command of a skill in its own workspace, isolated and without network. The working \
-             directory is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
-             outputs."
-            .to_owned();
-        if hosts.is_empty() {
-            let properties = parameters.get_mut("properties").and_then(Value::as_object_mut);
-            properties.and_then(|properties| properties.remove("network"));
-        } else {
-            let hosts = hosts.join(", ");
-            description.push_str(&format!(" Hosts that can be asked for with network: {hosts}."));
-        }
-        tools.push(tool(RUN, &description, parameters));
+        tools.extend(run::tools(&names, &hosts));
     }
     #[cfg(not(feature = "run"))]
     let _ = (&mut tools, hosts_of_runs);
@@ -120,7 +111,7 @@ pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
             Act::List { name }
         }
         #[cfg(feature = "run")]
-        RUN => Act::Run(Box::new(parsed(tool, arguments)?)),
+        run if run::TOOLS.contains(&run) => run::act(tool, arguments)?,
         unload if unload == WORDS.unload => {
             let ByName { skill: name } = parsed(tool, arguments)?;
             Act::Unload { name }

@@ -18,3 +18,4 @@ mod properties;
 mod refresh;
 mod running;
 mod saving;
+mod talking;

@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use prowess_permission::{Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession, ToolReply};
+use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession, ToolReply, ToolSpec};
 use prowess_workspace::{Artifacts, Level, LocalExecutor, LocalOptions, Network, Runner, Workspaces};
 use serde_json::{Value, json};
 
 use crate::library::Library;
 
-fn library() -> Library {
+pub(crate) fn library() -> Library {
     let library =
         Library::of(&["kit", "hushed"]).file("kit/scripts/say.sh", "echo \"said $1 by $SKILL_NAME\"\n");
     std::fs::set_permissions(library.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -18,7 +18,7 @@ fn library() -> Library {
 }
 
 /// Commands run for real, in workspaces that are gone with the second value.
-fn runs() -> (Runs, tempfile::TempDir) {
+pub(crate) fn runs() -> (Runs, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let runner = Runner {
@@ -29,12 +29,12 @@ fn runs() -> (Runs, tempfile::TempDir) {
     (Runs::new(runner, "one"), scratch)
 }
 
-async fn session(library: &Library, permissions: Permissions, runs: Runs) -> SkillSession {
+pub(crate) async fn session(library: &Library, permissions: Permissions, runs: Runs) -> SkillSession {
     let options = SessionOptions::new(Dialect::Trpc);
     library.builder().options(options).permissions(permissions).runs(runs).start().await
 }
 
-fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
+pub(crate) fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
     Permissions::unattended(Policy::new().with(Layer::User, rules))
 }
 
@@ -47,7 +47,7 @@ async fn a_command_runs_and_its_files_come_back() {
     let library = library();
     let (runs, _scratch) = runs();
     let session = session(&library, allowing([Rule::new("run", "kit *", Decision::Allow)]), runs).await;
-    assert_eq!(session.tools().last().unwrap().name, "skill_run");
+    assert!(session.tools().iter().any(|tool| tool.name == "skill_run"));
     let reply = run(
         &session,
         json!({"skill": "kit", "command": "bash scripts/say.sh hello | tee out/said.txt", "output_files": ["out/*.txt"]}),
@@ -216,6 +216,10 @@ fn outside() -> (String, String) {
     (host, line)
 }
 
+fn tool(session: &SkillSession, name: &str) -> ToolSpec {
+    session.tools().into_iter().find(|tool| tool.name == name).unwrap()
+}
+
 fn may_reach(runs: Runs, hosts: &[&str]) -> Runs {
     let mut runs = runs;
     runs.network = Network::Hosts(hosts.iter().map(|host| host.parse().unwrap()).collect());
@@ -233,10 +237,15 @@ async fn a_host_that_is_allowed_is_reached() {
     let (host, line) = outside();
     let rules = [Rule::new("network", "127.0.0.1:*", Decision::Allow)];
     let session = session(&library, running(rules), may_reach(runs, &[&host])).await;
-    let tool = session.tools().pop().unwrap();
+    let tool = tool(&session, "skill_run");
     assert!(tool.description.ends_with(&format!("Hosts that can be asked for with network: {host}.")));
     assert_eq!(tool.parameters["properties"]["network"]["items"]["type"], "string");
     let reply = run(&session, json!({"skill": "kit", "command": line, "network": [host]})).await;
+    assert!(reply.text.contains("hello from outside"), "{}", reply.text);
+    // Also by a command that goes on.
+    let reply = session
+        .call("skill_exec", json!({"skill": "kit", "command": line, "network": [host], "yield_ms": 20_000}))
+        .await;
     assert!(reply.text.contains("hello from outside"), "{}", reply.text);
     // Never more than was asked for.
     let reply = run(&session, json!({"skill": "kit", "command": line})).await;
@@ -251,8 +260,10 @@ async fn no_host_is_reached_without_permission() {
     let rules = [Rule::new("network", "example.org", Decision::Deny)];
     let attended = session(&library, running(rules), most).await;
     let said = async |hosts: Value| {
-        let reply = run(&attended, json!({"skill": "kit", "command": "true", "network": hosts})).await;
+        let arguments = json!({"skill": "kit", "command": "true", "network": hosts});
+        let reply = run(&attended, arguments.clone()).await;
         assert!(reply.is_error, "{}", reply.text);
+        assert!(attended.call("skill_exec", arguments).await.is_error);
         reply.text
     };
     assert_eq!(
@@ -269,8 +280,9 @@ async fn no_host_is_reached_without_permission() {
     assert!(said(json!(["http://example.org/"])).await.contains("is no rule for hosts"));
     // By default there is none to ask for.
     let closed = session(&library, running([Rule::new("network", "*", Decision::Allow)]), runs).await;
-    let tool = closed.tools().pop().unwrap();
-    assert!(tool.parameters["properties"].get("network").is_none());
+    for name in ["skill_run", "skill_exec"] {
+        assert!(tool(&closed, name).parameters["properties"].get("network").is_none(), "{name}");
+    }
     let reply = run(&closed, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
     assert!(
         reply.text.ends_with("the host example.com may not be reached: the configuration allows no network"),

@@ -7,6 +7,7 @@ mod collecting;
 mod home;
 mod hostile;
 mod inputs;
+mod live;
 mod modes;
 mod place;
 mod runs;

@@ -11,18 +11,18 @@ use prowess_workspace::{
 
 use crate::place::Scratch;
 
-struct Machine {
-    runner: Runner,
+pub(crate) struct Machine {
+    pub(crate) runner: Runner,
     /// Gone when it is dropped.
     scratch: Scratch,
 }
 
-fn examples(name: &str) -> PathBuf {
+pub(crate) fn examples(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/skills").join(name)
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
         // Commands run as another user, who has to get there.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();

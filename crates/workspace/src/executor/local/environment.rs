@@ -51,11 +51,16 @@ pub(super) fn variables(
     options: &LocalOptions,
     request: &BTreeMap<String, String>,
     inside: &Inside,
+    terminal: bool,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ("PATH".to_owned(), path(&options.read_only)),
     ]);
+    if terminal {
+        // It understands no control sequences: who reads it may be a model.
+        all.insert("TERM".to_owned(), "dumb".to_owned());
+    }
     all.extend(options.environment.clone());
     all.extend(request.clone());
     for (name, value) in inside.variables() {
@@ -107,7 +112,7 @@ mod tests {
         let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let options = LocalOptions::default();
         check_variables(&options, &request, true).map_err(|error| error.to_string())?;
-        Ok(variables(&options, &request, &Inside::sandboxed("r1")))
+        Ok(variables(&options, &request, &Inside::sandboxed("r1"), false))
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::reaper::Reaper;
 use super::spawn::{ProcessGroup, nul_separated, sealed, spawn};
 use super::supervise::Ends;
 use super::system::WRITTEN;
+use super::terminal;
 use super::tree::Tree;
 use crate::command::Input;
 
@@ -38,19 +39,12 @@ pub(super) enum Start<'a> {
 pub(super) fn launch(
     start: Start<'_>,
     stdin: &Input,
+    terminal: bool,
     reaper: &Arc<Reaper>,
     group: Option<&Group>,
 ) -> io::Result<(Tree, Ends)> {
-    let input = match stdin {
-        Input::Closed => File::open("/dev/null")?.into(),
-        Input::Bytes(bytes) => sealed("stdin", bytes)?,
-        Input::Pipe(end) => {
-            hand_over(end)?;
-            end.try_clone()?
-        }
-    };
-    let (stdout, stdout_end) = output_pipe()?;
-    let (stderr, stderr_end) = output_pipe()?;
+    let Streams { given: [input, stdout_end, stderr_end], stdout, stderr } =
+        if terminal { terminal::open(stdin)? } else { pipes(stdin)? };
     let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (here, here_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut given: Vec<(&OwnedFd, RawFd)> = vec![
@@ -116,16 +110,41 @@ fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
     admitted
 }
 
+/// The three streams of a command.
+#[derive(Debug)]
+pub(super) struct Streams {
+    /// What it is given as 0, 1 and 2.
+    pub(super) given: [OwnedFd; 3],
+    /// Where its output is read.
+    pub(super) stdout: OwnedFd,
+    /// Where its errors are read.
+    pub(super) stderr: OwnedFd,
+}
+
+fn pipes(stdin: &Input) -> io::Result<Streams> {
+    let input = match stdin {
+        Input::Closed => File::open("/dev/null")?.into(),
+        Input::Bytes(bytes) => sealed("stdin", bytes)?,
+        Input::Pipe(end) => {
+            hand_over(end)?;
+            end.try_clone()?
+        }
+    };
+    let (stdout, stdout_end) = output_pipe()?;
+    let (stderr, stderr_end) = output_pipe()?;
+    Ok(Streams { given: [input, stdout_end, stderr_end], stdout, stderr })
+}
+
 /// A pipe whose far end the command's user may open again, as `/dev/stdout` does.
-fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (near, far) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&near, true)?;
     hand_over(&far)?;
     Ok((near, far))
 }
 
-/// Makes the command's user the owner of an end of a pipe.
-fn hand_over(end: &OwnedFd) -> io::Result<()> {
+/// Makes the command's user the owner of what it is given.
+pub(super) fn hand_over(end: &OwnedFd) -> io::Result<()> {
     if let Some((user, group)) = privileges::owner() {
         rustix::fs::fchown(end, Some(user), Some(group))?;
     }
@@ -154,7 +173,7 @@ mod tests {
         let line = gated(&limits, None, &["/bin/touch".as_ref(), begun.as_os_str()]);
         let start = Start::Bare { line, variables: Vec::new(), confinement: None };
         let reaper = Arc::new(Reaper::start().unwrap());
-        let (mut tree, ends) = launch(start, &Input::Closed, &reaper, Some(&group)).unwrap();
+        let (mut tree, ends) = launch(start, &Input::Closed, false, &reaper, Some(&group)).unwrap();
         std::fs::remove_file(&list).unwrap();
         let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let (watcher, _) = tokio::sync::mpsc::channel(1);

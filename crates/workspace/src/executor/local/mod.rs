@@ -42,6 +42,7 @@ mod status;
 mod stream;
 mod supervise;
 mod system;
+mod terminal;
 mod tree;
 mod verdict;
 mod watch;
@@ -103,6 +104,7 @@ impl LocalExecutor {
         let over = Arc::new(Over::default());
         let (answer, answered) = oneshot::channel();
         let (watcher, pieces) = mpsc::channel(PIECES);
+        let stop = command.stop.clone();
         let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
         let (proxy, way) = open_proxy(&command.network)?.unzip();
         self.cells
@@ -117,9 +119,21 @@ impl LocalExecutor {
         let mut unless_dropped = Cancel { cancel, over, done: false };
         // Dropped before the guard is: a keeper that offers a piece must not wait for one who waits for it.
         let mut pieces = pieces;
+        let stopping = stop.wanted();
+        tokio::pin!(stopping);
+        let mut stopped = false;
         let watched = async {
-            while let Some((stream, piece)) = pieces.recv().await {
-                output.piece(stream, &piece);
+            loop {
+                tokio::select! {
+                    piece = pieces.recv() => match piece {
+                        Some((stream, piece)) => output.piece(stream, &piece),
+                        None => break,
+                    },
+                    () = &mut stopping, if !stopped => {
+                        stopped = true;
+                        unless_dropped.cancel();
+                    }
+                }
             }
             answered.await
         };
@@ -191,10 +205,16 @@ struct Cancel {
     done: bool,
 }
 
+impl Cancel {
+    fn cancel(&self) {
+        let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
+    }
+}
+
 impl Drop for Cancel {
     fn drop(&mut self) {
         if !self.done {
-            let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
+            self.cancel();
             self.over.wait();
         }
     }

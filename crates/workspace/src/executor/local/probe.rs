@@ -182,7 +182,7 @@ impl Host {
         limits: &Limits,
         succeeded: impl FnOnce(&Kept, &mut Tree) -> bool,
     ) -> Result<(), String> {
-        let launched = self.reaper().and_then(|reaper| launch(start, &Input::Closed, &reaper, None));
+        let launched = self.reaper().and_then(|reaper| launch(start, &Input::Closed, false, &reaper, None));
         let (mut tree, ends) = launched.map_err(|error| error.to_string())?;
         let never = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let (watcher, _) = tokio::sync::mpsc::channel(1);

@@ -61,8 +61,10 @@ pub(super) fn run(
         sandboxed_start(host, options, command, &found, bridge.as_ref(), run.name(), address_space)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
-    let (mut tree, ends) =
-        host.reaper().and_then(|reaper| launch(start, &command.stdin, &reaper, limiting)).map_err(failed)?;
+    let (mut tree, ends) = host
+        .reaper()
+        .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
+        .map_err(failed)?;
     let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
     let kept =
         supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
@@ -141,7 +143,7 @@ fn sandboxed_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::sandboxed(run);
-    let mut variables = variables(options, &command.environment, &inside);
+    let mut variables = variables(options, &command.environment, &inside, command.terminal);
     if let Network::Hosts(rules) = &command.network {
         for (name, value) in network::variables(rules) {
             variables.entry(name.to_owned()).or_insert(value);
@@ -174,7 +176,7 @@ fn sandboxed_start<'a>(
         filter: host.filter.is_some(),
         bridged: bridge.is_some(),
     };
-    let inner = gated(&command.limits, address_space, &shell(command));
+    let inner = gated(&command.limits, address_space, &line(command));
     let line = command_line(&reach, found.setpriv.as_deref(), bridge, &found.bwrap, inner);
     let (arguments, filter) = (profile.arguments(), host.filter.as_deref());
     Ok(Start::Sandboxed { line, arguments, filter, way: bridge.map(|bridge| &bridge.way) })
@@ -189,7 +191,7 @@ fn bare_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
-    let variables = variables(options, &command.environment, &inside);
+    let variables = variables(options, &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.path(&command.directory);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.
@@ -197,15 +199,18 @@ fn bare_start<'a>(
     let mut limits = command.limits.clone();
     // Without a namespace the limit counts all processes of the user, also those that are there already.
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
-    line.extend(gated(&limits, address_space, &shell(command)));
+    line.extend(gated(&limits, address_space, &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
     let confinement =
         confined.then(|| Confinement::new(&host.system, &options.read_only, Some((&command.workspace, run))));
     Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 
-fn shell(command: &Command) -> [&OsStr; 3] {
-    [command.shell.as_ref(), "-lc".as_ref(), command.line.as_ref()]
+/// The command with its shell. A terminal belongs to a session, and that to the first process in it.
+fn line(command: &Command) -> Vec<&OsStr> {
+    let terminal: &[&str] = if command.terminal { &["/usr/bin/setsid", "--ctty"] } else { &[] };
+    let shell = [command.shell.as_str(), "-lc", &command.line];
+    terminal.iter().copied().chain(shell).map(OsStr::new).collect()
 }
 
 #[cfg(test)]

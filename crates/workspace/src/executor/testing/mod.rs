@@ -22,6 +22,7 @@ mod bounds;
 mod ends;
 mod places;
 mod streams;
+mod terminals;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub type Behaviour = fn(Arc<dyn Executor>, PathBuf) -> Pin<Box<dyn Future<Output
 
 /// All behaviours with their names.
 pub fn all() -> Vec<(&'static str, Behaviour)> {
-    [ends::ALL, streams::ALL, places::ALL, bounds::ALL].concat()
+    [ends::ALL, streams::ALL, terminals::ALL, places::ALL, bounds::ALL].concat()
 }
 
 /// Lists async functions over a [`Trial`] as behaviours.

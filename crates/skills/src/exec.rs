@@ -1,0 +1,147 @@
+//! Layer 3: commands that go on, for programs that ask.
+
+use std::time::Duration;
+
+use prowess_workspace::{LiveError, Look, MAX_TIMEOUT, RunRequest};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::SkillError;
+use crate::run::{AskedHost, Talk, shown};
+use crate::session::{Answer, SkillSession};
+
+/// How long an answer is waited for when nobody says how long.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Starts a command that can be written to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ExecRequest {
+    /// What to run. Its time is 600 seconds unless it says otherwise.
+    #[serde(flatten)]
+    pub run: RunRequest,
+    /// Whether the command gets a terminal: for programs that ask nothing, or show nothing, without one.
+    #[serde(default)]
+    pub tty: Option<bool>,
+    /// Milliseconds to wait for its end or its first question; 2000 by default, 60000 at most.
+    #[serde(default)]
+    pub yield_ms: Option<u64>,
+}
+
+/// Writes to a command that goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct WriteRequest {
+    /// The session, as `skill_exec` named it.
+    pub session_id: String,
+    /// What to write.
+    #[serde(default)]
+    pub chars: String,
+    /// Whether a newline follows, as the Enter key would give; true by default.
+    #[serde(default)]
+    pub submit: Option<bool>,
+    /// Whether no more input comes after this.
+    #[serde(default)]
+    pub close: Option<bool>,
+    /// Milliseconds to wait for the end or the next question; 2000 by default, 60000 at most.
+    #[serde(default)]
+    pub yield_ms: Option<u64>,
+}
+
+/// Looks at a command that goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct PollRequest {
+    /// The session, as `skill_exec` named it.
+    pub session_id: String,
+    /// The place to show its output from; where the last answer ended by default.
+    #[serde(default)]
+    pub offset: Option<u64>,
+    /// Milliseconds to wait for its end or its next question; 2000 by default, 60000 at most.
+    #[serde(default)]
+    pub yield_ms: Option<u64>,
+}
+
+impl SkillSession {
+    /// Starts a command of a skill that can be written to, once the gates of [`SkillSession::run`] have let it
+    /// pass, and waits for its first question or its end. What is typed later is not asked about: the question
+    /// says so, and an approval of a plain run is none of this.
+    ///
+    /// The command ends with the session, or when nobody asks for it for a while (`Runs::live`).
+    ///
+    /// # Errors
+    ///
+    /// Why nothing ran.
+    pub async fn exec(&self, request: ExecRequest) -> Result<Answer, SkillError> {
+        let ExecRequest { mut run, tty, yield_ms } = request;
+        // People take their time.
+        run.timeout.get_or_insert(MAX_TIMEOUT.as_secs());
+        let terminal = tty == Some(true);
+        let talk = if terminal { Talk::Terminal } else { Talk::Pipe };
+        let passed = self.pass_gates(&run, Some(talk)).await?;
+        let find = passed.skills();
+        let host = AskedHost { permissions: self.permissions(), request: &run };
+        let context = passed.context(&find, &host);
+        let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
+        let started = self.0.live.start(runner, workspace, run.clone(), &context, terminal).await;
+        let id = started.map_err(SkillError::Live)?;
+        self.look(&id, None, yield_ms).await
+    }
+
+    /// Writes to a command that goes on, and waits for its next question or its end.
+    ///
+    /// # Errors
+    ///
+    /// There is no such command, it has ended, or it does not read.
+    pub async fn write_stdin(&self, request: WriteRequest) -> Result<Answer, SkillError> {
+        let WriteRequest { session_id, mut chars, submit, close, yield_ms } = request;
+        let close = close == Some(true);
+        // Closing alone is no empty line.
+        if submit.unwrap_or(!(close && chars.is_empty())) {
+            chars.push('\n');
+        }
+        self.0.live.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;
+        self.look(&session_id, None, yield_ms).await
+    }
+
+    /// Looks at a command that goes on, once it asks a question or ends, or when its time to wait is over.
+    ///
+    /// # Errors
+    ///
+    /// There is no such command.
+    pub async fn poll(&self, request: PollRequest) -> Result<Answer, SkillError> {
+        self.look(&request.session_id, request.offset, request.yield_ms).await
+    }
+
+    /// Ends a command that goes on, with all of its processes.
+    ///
+    /// # Errors
+    ///
+    /// There is no such command.
+    pub async fn kill(&self, id: &str) -> Result<Answer, SkillError> {
+        Ok(answer(&self.0.live.kill(id).await.map_err(SkillError::Live)?))
+    }
+
+    async fn look(&self, id: &str, from: Option<u64>, yield_ms: Option<u64>) -> Result<Answer, SkillError> {
+        let wait = yield_ms.map_or(WAIT, Duration::from_millis);
+        let look: Result<Look, LiveError> = self.0.live.look(id, from, wait).await;
+        Ok(answer(&look.map_err(SkillError::Live)?))
+    }
+}
+
+fn answer(look: &Look) -> Answer {
+    let data = json!(look);
+    let mut text = data.clone();
+    if let Some(report) = text.get_mut("report").map(Value::take) {
+        let mut report = shown(report);
+        // The output is there already, as it came.
+        if let Some(report) = report.as_object_mut() {
+            report.retain(|key, _| !matches!(key.as_str(), "stdout" | "stderr"));
+        }
+        text["report"] = report;
+    }
+    Answer { text: text.to_string(), deltas: Vec::new(), data: Some(data) }
+}

@@ -1,0 +1,103 @@
+//! A terminal for a command, and what is typed into it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{
+    LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize,
+};
+
+use super::launch::{Streams, hand_over, output_pipe};
+use crate::command::Input;
+
+/// What ends the input of a terminal, at the beginning of a line.
+const END: &[u8] = b"\x04";
+/// Wide enough that few lines are broken.
+const SIZE: Winsize = Winsize { ws_row: 50, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
+/// How soon a terminal that takes nothing more is tried again.
+const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// A terminal as the three streams of a command, into which its input is typed.
+///
+/// It shows neither what is typed nor carriage returns: the other side is a program.
+pub(super) fn open(input: &Input) -> io::Result<Streams> {
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&near)?;
+    unlockpt(&near)?;
+    let name = ptsname(&near, Vec::new())?;
+    let far = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    hand_over(&far)?;
+    let mut modes = tcgetattr(&far)?;
+    modes.local_modes.remove(LocalModes::ECHO);
+    modes.output_modes.remove(OutputModes::ONLCR);
+    tcsetattr(&far, OptionalActions::Now, &modes)?;
+    tcsetwinsize(&far, SIZE)?;
+    rustix::io::ioctl_fionbio(&near, true)?;
+    type_in(near.try_clone()?, input.clone())?;
+    // Nothing ever comes from here: a terminal has one stream.
+    let (stderr, _) = output_pipe()?;
+    Ok(Streams { given: [far.try_clone()?, far.try_clone()?, far], stdout: near, stderr })
+}
+
+/// Types an input into a terminal, from a thread that ends with the last process that has the terminal.
+fn type_in(near: OwnedFd, input: Input) -> io::Result<()> {
+    let job = move || {
+        let done = match input {
+            Input::Closed => Ok(()),
+            Input::Bytes(bytes) => write_all(&near, &bytes),
+            Input::Pipe(from) => copy(&from, &near),
+        };
+        if done.is_ok() {
+            let _ = write_all(&near, END);
+        }
+    };
+    std::thread::Builder::new().name("prowess-typist".to_owned()).spawn(job).map(drop)
+}
+
+/// Copies until the pipe is at its end. An error says that nobody has the terminal any more.
+fn copy(from: &OwnedFd, near: &OwnedFd) -> Result<(), Errno> {
+    let mut buffer = [0; 4096];
+    loop {
+        let mut list = [
+            PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(near.as_fd(), PollFlags::empty()),
+        ];
+        match poll(&mut list, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        if list[1].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(Errno::IO);
+        }
+        if !list[0].revents().is_empty() {
+            match rustix::io::read(from, &mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(length) => write_all(near, &buffer[..length])?,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn write_all(near: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(near, bytes) {
+            Ok(length) => bytes = &bytes[length..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let mut list = [PollFd::from_borrowed_fd(near.as_fd(), PollFlags::OUT)];
+                let _ = poll(&mut list, Some(&AGAIN));
+                if list[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+                    return Err(Errno::IO);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

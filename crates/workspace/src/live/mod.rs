@@ -1,0 +1,505 @@
+//! Commands that go on while others write to them and look at what they wrote.
+
+mod prompt;
+mod transcript;
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::net::unix::pipe;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use self::prompt::Prompt;
+pub use self::prompt::{Prompt as LivePrompt, PromptKind};
+use self::transcript::Transcript;
+use crate::command::{Command, Input, Stop};
+use crate::executor::{ExecuteError, OutputSink, Stream};
+use crate::report::RunReport;
+use crate::request::RunRequest;
+use crate::runner::{Prepared, RunContext, RunError, Runner};
+
+/// The longest that one look waits.
+pub const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long a command has to take what is written to it.
+const TAKEN_BY: Duration = Duration::from_secs(5);
+/// A command that wrote nothing for so long may be waiting.
+const SETTLED: Duration = Duration::from_millis(150);
+
+/// How long commands may be left alone, and how many there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveOptions {
+    /// A command that nobody looks at or writes to for so long is ended; one that has ended is forgotten.
+    pub idle: Duration,
+    /// How many can run at once.
+    pub most: usize,
+    /// How much of what each one wrote can be looked at again, in bytes.
+    pub kept: usize,
+    /// How much one look shows, in bytes.
+    pub shown: usize,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(300), most: 8, kept: 1024 * 1024, shown: 16 * 1024 }
+    }
+}
+
+/// Why something could not be done with a command that goes on.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// None has this id.
+    #[error("no session `{0}`: it was never started, was ended, or nobody asked for it for too long")]
+    Unknown(String),
+    /// It has ended.
+    #[error("session `{0}` has ended: it reads no more")]
+    Ended(String),
+    /// It was told that no more input comes.
+    #[error("the input of session `{0}` was closed")]
+    Closed(String),
+    /// It does not read.
+    #[error("session `{id}` does not read: it took {taken} of {all} bytes")]
+    NotReading {
+        /// Which one.
+        id: String,
+        /// How many bytes it took.
+        taken: usize,
+        /// How many there were.
+        all: usize,
+    },
+    /// There are as many as there may be.
+    #[error("{most} sessions run already, the most there may be: end one first")]
+    TooMany {
+        /// How many that is.
+        most: usize,
+    },
+    /// It could not be started.
+    #[error("{0}")]
+    NotStarted(Arc<RunError>),
+}
+
+/// What a look at a command shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Look {
+    /// Which one.
+    pub session_id: String,
+    /// What it does.
+    pub status: LiveStatus,
+    /// What it wrote from `offset` to `next_offset`, both streams as they came.
+    pub output: String,
+    /// The place of the first byte shown, of all that it wrote.
+    pub offset: u64,
+    /// The place that the next look goes on from.
+    pub next_offset: u64,
+    /// How many bytes were asked for that are no longer there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed_bytes: u64,
+    /// How many more bytes can be looked at already.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_bytes: u64,
+    /// What it seems to ask for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<Prompt>,
+    /// What became of it, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<RunReport>,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LiveStatus {
+    /// It runs.
+    Running,
+    /// It waits for input, as far as one can tell.
+    NeedsInput,
+    /// It has ended.
+    Ended,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Commands that go on, by their ids. Clones are handles on the same ones, which end with the last handle.
+///
+/// It needs a runtime of tokio with time and I/O.
+#[derive(Clone, Debug)]
+pub struct LiveRuns(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    options: LiveOptions,
+    runs: Mutex<BTreeMap<String, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    live: Arc<Live>,
+    task: AbortHandle,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The future of a run ends its processes when it goes.
+        for entry in self.lock().values() {
+            entry.task.abort();
+        }
+    }
+}
+
+impl Shared {
+    fn forget(&self, id: &str) {
+        self.lock().remove(id).inspect(|entry| entry.task.abort());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One command that goes on.
+#[derive(Debug)]
+struct Live {
+    id: String,
+    transcript: Mutex<Written>,
+    changed: Notify,
+    /// The other end of its input; none once that is closed.
+    to: tokio::sync::Mutex<Option<pipe::Sender>>,
+    /// Its own end, to see whether it has read what it was given.
+    from: Arc<OwnedFd>,
+    stop: Stop,
+    ended: OnceLock<Result<RunReport, Arc<RunError>>>,
+}
+
+#[derive(Debug)]
+struct Written {
+    transcript: Transcript,
+    /// Where the last look ended.
+    seen: u64,
+    /// When something was written last, by either side.
+    last: Instant,
+    /// Where the command was when it was written to last: what it asked before has its answer.
+    answered: u64,
+    /// When somebody asked for it last.
+    asked: Instant,
+}
+
+impl Written {
+    fn answer(&mut self) {
+        self.last = Instant::now();
+        self.answered = self.transcript.end();
+    }
+}
+
+impl LiveRuns {
+    /// No commands yet.
+    pub fn new(options: LiveOptions) -> Self {
+        Self(Arc::new(Shared { options, runs: Mutex::default() }))
+    }
+
+    /// Starts a command that reads what is written to it, and gives its id. With `terminal` its streams are one.
+    ///
+    /// Its request's `stdin` is written first. Its time is what the request says, or the context. What it is
+    /// asked for is collected when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing ran.
+    pub async fn start(
+        &self,
+        runner: &Runner,
+        session: &str,
+        mut request: RunRequest,
+        context: &RunContext<'_>,
+        terminal: bool,
+    ) -> Result<String, LiveError> {
+        let not_started = |error: RunError| LiveError::NotStarted(Arc::new(error));
+        let first = request.stdin.take();
+        let (mut command, prepared) = runner.prepare(session, request, context).await.map_err(not_started)?;
+        let failed = |error| {
+            not_started(
+                ExecuteError::System { action: "make a pipe for the command".to_owned(), error }.into(),
+            )
+        };
+        let (to, from) = pipe::pipe().map_err(failed)?;
+        let from = Arc::new(from.into_blocking_fd().map_err(failed)?);
+        command.stdin = Input::Pipe(Arc::clone(&from));
+        command.terminal = terminal;
+        let id = format!("{}-{:08x}", prepared.skill(), RandomState::new().build_hasher().finish() >> 32);
+        let now = Instant::now();
+        let transcript = Transcript::new(self.0.options.kept);
+        let live = Arc::new(Live {
+            id: id.clone(),
+            transcript: Mutex::new(Written { transcript, seen: 0, last: now, answered: 0, asked: now }),
+            changed: Notify::new(),
+            to: tokio::sync::Mutex::new(Some(to)),
+            from,
+            stop: command.stop.clone(),
+            ended: OnceLock::new(),
+        });
+        self.add(&live, runner.clone(), command, prepared)?;
+        if let Some(text) = first {
+            self.write(&id, text.as_bytes(), false).await?;
+        }
+        Ok(id)
+    }
+
+    /// Writes to a command. With `end` its input is at its end then.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, its input is closed, or it took not all of it in time.
+    pub async fn write(&self, id: &str, bytes: &[u8], end: bool) -> Result<(), LiveError> {
+        let live = self.get(id)?;
+        let mut to = live.to.lock().await;
+        if live.ended.get().is_some() {
+            return Err(LiveError::Ended(id.to_owned()));
+        }
+        let Some(sender) = to.as_ref() else { return Err(LiveError::Closed(id.to_owned())) };
+        let taken = live.send(sender, bytes).await;
+        live.written().answer();
+        if taken < bytes.len() {
+            return Err(LiveError::NotReading { id: id.to_owned(), taken, all: bytes.len() });
+        }
+        if end {
+            *to = None;
+        }
+        Ok(())
+    }
+
+    /// Shows what a command wrote from a place on, by default from where the last look ended. Waits until the
+    /// command has ended, seems to wait for input, or has written more than one look shows; not longer than
+    /// `wait`, and that is at most [`MAX_WAIT`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such command, or it could not be started.
+    pub async fn look(&self, id: &str, from: Option<u64>, wait: Duration) -> Result<Look, LiveError> {
+        let live = self.get(id)?;
+        let shown = self.0.options.shown;
+        let until = Instant::now() + wait.min(MAX_WAIT);
+        loop {
+            let changed = live.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (settled, much) = {
+                let written = live.written();
+                let new = written.transcript.end().saturating_sub(from.unwrap_or(written.seen));
+                (written.last + SETTLED, new >= shown as u64)
+            };
+            let now = Instant::now();
+            if live.ended.get().is_some() || much || now >= until || live.prompt(now).is_some() {
+                break;
+            }
+            let look_again = if settled > now { settled.min(until) } else { until };
+            let _ = timeout_at(look_again, changed).await;
+        }
+        live.look(from, shown)
+    }
+
+    /// Ends a command with all of its processes, and shows what it wrote since the last look. It is forgotten then.
+    ///
+    /// # Errors
+    ///
+    /// There is no such command.
+    pub async fn kill(&self, id: &str) -> Result<Look, LiveError> {
+        let live = self.get(id)?;
+        live.stop.stop();
+        while live.ended.get().is_none() {
+            let changed = live.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if live.ended.get().is_none() {
+                changed.await;
+            }
+        }
+        let look = live.look(None, self.0.options.shown);
+        self.0.forget(id);
+        look
+    }
+
+    /// The ids of those that run, in order.
+    pub fn running(&self) -> Vec<String> {
+        self.0
+            .lock()
+            .iter()
+            .filter(|(_, entry)| entry.live.ended.get().is_none())
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    fn get(&self, id: &str) -> Result<Arc<Live>, LiveError> {
+        let live = self.0.lock().get(id).map(|entry| Arc::clone(&entry.live));
+        let live = live.ok_or_else(|| LiveError::Unknown(crate::path::shown(id.as_ref())))?;
+        live.written().asked = Instant::now();
+        Ok(live)
+    }
+
+    fn add(
+        &self,
+        live: &Arc<Live>,
+        runner: Runner,
+        command: Command,
+        prepared: Prepared,
+    ) -> Result<(), LiveError> {
+        let most = self.0.options.most;
+        let mut runs = self.0.lock();
+        if runs.values().filter(|entry| entry.live.ended.get().is_none()).count() >= most {
+            return Err(LiveError::TooMany { most });
+        }
+        // Those that have ended are kept for a last look, not in any number.
+        while runs.len() >= most * 2 {
+            let ended = runs.values().filter(|entry| entry.live.ended.get().is_some());
+            let Some(oldest) =
+                ended.min_by_key(|entry| entry.live.written().asked).map(|entry| entry.live.id.clone())
+            else {
+                break;
+            };
+            runs.remove(&oldest).inspect(|entry| entry.task.abort());
+        }
+        let keep =
+            keep(Arc::clone(live), runner, command, prepared, self.0.options.idle, Arc::downgrade(&self.0));
+        let task = tokio::spawn(keep).abort_handle();
+        runs.insert(live.id.clone(), Entry { live: Arc::clone(live), task });
+        Ok(())
+    }
+}
+
+/// Runs a command to its end, ends it when nobody asks for it any more, and forgets it later.
+async fn keep(
+    live: Arc<Live>,
+    runner: Runner,
+    command: Command,
+    prepared: Prepared,
+    idle: Duration,
+    all: Weak<Shared>,
+) {
+    let run = runner.finish(command, prepared, &*live);
+    tokio::pin!(run);
+    let mut ended = loop {
+        let alone = live.written().asked + idle;
+        tokio::select! {
+            ended = &mut run => break ended,
+            () = sleep_until(alone), if !live.stop.is_wanted() => {
+                if live.written().asked + idle <= Instant::now() {
+                    live.stop.stop();
+                }
+            }
+        }
+    };
+    if live.written().asked + idle <= Instant::now()
+        && let Ok(report) = &mut ended
+    {
+        report.warnings.push(format!("nobody asked for it for {} seconds", idle.as_secs()));
+    }
+    *live.to.lock().await = None;
+    let _ = live.ended.set(ended.map_err(Arc::new));
+    live.changed.notify_waiters();
+    live.written().asked = Instant::now();
+    loop {
+        let forgotten = live.written().asked + idle;
+        if forgotten <= Instant::now() {
+            break;
+        }
+        sleep_until(forgotten).await;
+    }
+    if let Some(all) = all.upgrade() {
+        all.forget(&live.id);
+    }
+}
+
+impl Live {
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.transcript.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends bytes until all are taken, the command has ended, or it does not read. Says how many were taken.
+    async fn send(&self, to: &pipe::Sender, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        let mut until = Instant::now() + TAKEN_BY;
+        while taken < bytes.len() && self.ended.get().is_none() {
+            match to.try_write(&bytes[taken..]) {
+                Ok(length) => {
+                    taken += length;
+                    until = Instant::now() + TAKEN_BY;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    let soon = (Instant::now() + SETTLED).min(until);
+                    if timeout_at(soon, to.writable()).await.is_err() && Instant::now() >= until {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        taken
+    }
+
+    /// What it seems to ask for: it has been still for a while, and has read all that it was given.
+    fn prompt(&self, now: Instant) -> Option<Prompt> {
+        let written = self.written();
+        let answered = written.transcript.end() <= written.answered;
+        if self.ended.get().is_some() || answered || now < written.last + SETTLED {
+            return None;
+        }
+        if rustix::io::ioctl_fionread(&*self.from).is_ok_and(|unread| unread > 0) {
+            return None;
+        }
+        Prompt::read(&written.transcript.open_line()?)
+    }
+
+    fn look(&self, from: Option<u64>, shown: usize) -> Result<Look, LiveError> {
+        // In this order: what is written before the end is there when the end is.
+        let ended = self.ended.get();
+        let prompt = self.prompt(Instant::now());
+        let mut written = self.written();
+        let from = from.unwrap_or(written.seen);
+        let part = written.transcript.part(from, shown, ended.is_some());
+        written.seen = part.next;
+        let report = match ended {
+            None => None,
+            Some(Ok(report)) => Some(report.clone()),
+            Some(Err(error)) => return Err(LiveError::NotStarted(Arc::clone(error))),
+        };
+        let more_bytes = written.transcript.end() - part.next;
+        let prompt = prompt.filter(|_| more_bytes == 0);
+        let status = match (&report, &prompt) {
+            (Some(_), _) => LiveStatus::Ended,
+            (None, Some(_)) => LiveStatus::NeedsInput,
+            (None, None) => LiveStatus::Running,
+        };
+        Ok(Look {
+            session_id: self.id.clone(),
+            status,
+            output: part.text,
+            offset: part.from,
+            next_offset: part.next,
+            missed_bytes: part.from.saturating_sub(from),
+            more_bytes,
+            prompt,
+            report,
+        })
+    }
+}
+
+impl OutputSink for Live {
+    fn piece(&self, _: Stream, bytes: &[u8]) {
+        let mut written = self.written();
+        written.transcript.push(bytes);
+        written.last = Instant::now();
+        drop(written);
+        self.changed.notify_waiters();
+    }
+}

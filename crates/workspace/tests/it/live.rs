@@ -1,0 +1,269 @@
+//! Commands that go on: written to, looked at, ended, and never left behind.
+
+use std::time::Duration;
+
+use prowess_workspace::{
+    LiveError, LiveOptions, LiveRuns, LiveStatus, Look, PromptKind, RunContext, RunError, RunRequest,
+    StageSource,
+};
+
+use crate::whole::{Machine, examples};
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(20);
+
+struct Table {
+    machine: Machine,
+    runs: LiveRuns,
+}
+
+impl Table {
+    fn new() -> Self {
+        Self::with(LiveOptions::default())
+    }
+
+    fn with(options: LiveOptions) -> Self {
+        Self { machine: Machine::new(), runs: LiveRuns::new(options) }
+    }
+
+    async fn try_start(&self, request: RunRequest, terminal: bool) -> Result<String, LiveError> {
+        let sources =
+            |name: &str| Some(examples(name)).filter(|path| path.is_dir()).map(StageSource::Directory);
+        self.runs.start(&self.machine.runner, "one", request, &RunContext::new(&sources), terminal).await
+    }
+
+    async fn start(&self, line: &str) -> String {
+        self.try_start(RunRequest::new("python-math", line), false).await.unwrap()
+    }
+
+    async fn look(&self, id: &str) -> Look {
+        self.runs.look(id, None, LONG).await.unwrap()
+    }
+
+    async fn say(&self, id: &str, line: &str) {
+        self.runs.write(id, line.as_bytes(), false).await.unwrap();
+    }
+}
+
+fn options(change: impl FnOnce(&mut LiveOptions)) -> LiveOptions {
+    let mut options = LiveOptions::default();
+    change(&mut options);
+    options
+}
+
+/// Whether a process with these words in its command line is there.
+fn is_there(words: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        // The runner of tests may have the words of a test in its own line.
+        line.starts_with(b"sleep\0") && String::from_utf8_lossy(&line).contains(words)
+    })
+}
+
+async fn gone(words: &str) -> bool {
+    for _ in 0..200 {
+        if !is_there(words) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_conversation() {
+    let table = Table::new();
+    let line = "printf 'Name? '; read -r name; printf 'Sure, %s [y/N]? ' \"$name\"; read -r sure; echo \"$name:$sure\"; \
+                echo done > out/answer.txt";
+    let mut request = RunRequest::new("python-math", line);
+    request.output_files = vec!["out/*".to_owned()];
+    let id = table.try_start(request, false).await.unwrap();
+    let asked = table.look(&id).await;
+    assert_eq!((asked.status, asked.output.as_str()), (LiveStatus::NeedsInput, "Name? "));
+    assert_eq!((asked.offset, asked.next_offset), (0, 6));
+    table.say(&id, "Ferris\n").await;
+    let asked = table.look(&id).await;
+    assert_eq!((asked.output.as_str(), asked.offset), ("Sure, Ferris [y/N]? ", 6));
+    assert_eq!(asked.prompt.map(|prompt| prompt.kind), Some(PromptKind::Confirm));
+    table.say(&id, "y\n").await;
+    let ended = table.look(&id).await;
+    assert_eq!((ended.status, ended.output.as_str()), (LiveStatus::Ended, "Ferris:y\n"));
+    let report = ended.report.unwrap();
+    assert_eq!(
+        (report.exit_code, report.output_files[0].content.as_deref()),
+        (0, Some("done\n")),
+        "{report:?}"
+    );
+    assert!(matches!(table.runs.write(&id, b"more", false).await, Err(LiveError::Ended(_))));
+    assert_eq!(table.look(&id).await.output, "", "a look after the end shows nothing twice");
+    assert_eq!(table.runs.look(&id, Some(6), LONG).await.unwrap().offset, 6, "but it can be looked at again");
+}
+
+#[tokio::test]
+async fn programs_that_ask_only_people_are_asked_in_a_terminal() {
+    let table = Table::new();
+    let request = RunRequest::new("python-math", "python3 -c 'print(int(input(\"n = \")) * 2)'");
+    let id = table.try_start(request, true).await.unwrap();
+    // An equals sign is no question that everybody would recognise.
+    while table.runs.look(&id, Some(0), Duration::from_millis(100)).await.unwrap().output != "n = " {}
+    table.say(&id, "21\n").await;
+    assert_eq!(table.look(&id).await.report.unwrap().stdout, "n = 42\n");
+}
+
+#[tokio::test]
+async fn an_interpreter_is_talked_with() {
+    let table = Table::new();
+    let id = table.try_start(RunRequest::new("python-math", "python3 -qi"), true).await.unwrap();
+    assert_eq!(table.look(&id).await.prompt.unwrap().kind, PromptKind::Command);
+    table.say(&id, "6 * 7\n").await;
+    assert_eq!(table.look(&id).await.output, "42\n>>> ");
+    table.runs.write(&id, b"exit(4)\n", false).await.unwrap();
+    assert_eq!(table.look(&id).await.report.unwrap().exit_code, 4);
+}
+
+#[tokio::test]
+async fn an_answered_question_is_not_asked_again() {
+    let table = Table::new();
+    let id = table.start("printf 'Name? '; read -r name; sleep 1; echo $name").await;
+    assert_eq!(table.look(&id).await.status, LiveStatus::NeedsInput);
+    table.say(&id, "Ferris\n").await;
+    let look = table.look(&id).await;
+    assert_eq!((look.status, look.output.as_str()), (LiveStatus::Ended, "Ferris\n"));
+}
+
+#[tokio::test]
+async fn input_comes_to_its_end() {
+    let table = Table::new();
+    let mut request = RunRequest::new("python-math", "cat; echo end");
+    request.stdin = Some("first ".to_owned());
+    let id = table.try_start(request, false).await.unwrap();
+    table.runs.write(&id, b"second ", true).await.unwrap();
+    assert_eq!(table.look(&id).await.output, "first second end\n");
+    assert!(table.runs.write(&id, b"third", false).await.is_err());
+}
+
+#[tokio::test]
+async fn a_look_waits_no_longer_than_it_is_told() {
+    let table = Table::new();
+    let id = table.start("echo begun; sleep 1000.5").await;
+    let look = table.runs.look(&id, None, Duration::from_millis(400)).await.unwrap();
+    assert_eq!(look.status, LiveStatus::Running);
+    assert_eq!(table.runs.running(), std::slice::from_ref(&id));
+    let killed = table.runs.kill(&id).await.unwrap();
+    assert_eq!((killed.status, killed.report.unwrap().exit_code), (LiveStatus::Ended, 137));
+    assert!(!is_there("1000.5"));
+    assert!(matches!(table.runs.kill(&id).await, Err(LiveError::Unknown(_))));
+    assert!(table.runs.running().is_empty());
+}
+
+#[tokio::test]
+async fn long_output_comes_in_parts_and_says_what_is_gone() {
+    let table = Table::with(options(|options| (options.kept, options.shown) = (1000, 400)));
+    let id = table.start("seq 1 1000").await;
+    let mut seen = String::new();
+    let mut first = None;
+    loop {
+        let look = table.look(&id).await;
+        first.get_or_insert(look.missed_bytes);
+        seen.push_str(&look.output);
+        if look.report.is_some() && look.more_bytes == 0 {
+            break;
+        }
+    }
+    assert!(seen.ends_with("999\n1000\n"), "{seen}");
+    let again = table.runs.look(&id, Some(0), LONG).await.unwrap();
+    assert_eq!((again.missed_bytes, again.offset, again.more_bytes), (2893, 2893, 600));
+}
+
+#[tokio::test]
+async fn who_is_forgotten_is_ended() {
+    let table = Table::with(options(|options| options.idle = Duration::from_millis(600)));
+    let id = table.start("echo begun; sleep 1000.25").await;
+    // Looked at it stays.
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let look = table.runs.look(&id, None, Duration::ZERO).await.unwrap();
+        assert_eq!(look.status, LiveStatus::Running);
+    }
+    tokio::time::sleep(Duration::from_millis(650)).await;
+    assert!(gone("1000.25").await);
+    // Its end can be seen for as long again, and then it is gone.
+    let look = table.runs.look(&id, Some(0), LONG).await.unwrap();
+    assert!(look.report.unwrap().warnings.iter().any(|warning| warning.contains("nobody asked")));
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(matches!(table.runs.look(&id, None, LONG).await, Err(LiveError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn nothing_outlives_its_owner() {
+    let table = Table::new();
+    for number in 0..3 {
+        let id = table.start(&format!("echo begun; setsid sleep 2000.{number}")).await;
+        assert_eq!(table.runs.look(&id, None, Duration::from_millis(300)).await.unwrap().output, "begun\n");
+    }
+    let (kept, machine) = (table.runs.clone(), table.machine);
+    drop(table.runs);
+    assert!(is_there("2000.1"));
+    drop(kept);
+    assert!(gone("2000.").await);
+    drop(machine);
+}
+
+#[tokio::test]
+async fn there_are_not_too_many() {
+    let table = Table::with(options(|options| options.most = 2));
+    let first = table.start("sleep 3000").await;
+    table.start("sleep 3000").await;
+    let refused = table.try_start(RunRequest::new("python-math", "true"), false).await;
+    assert!(matches!(refused, Err(LiveError::TooMany { most: 2 })), "{refused:?}");
+    table.runs.kill(&first).await.unwrap();
+    for _ in 0..6 {
+        let id = table.start("true").await;
+        assert_eq!(table.look(&id).await.status, LiveStatus::Ended);
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_told_of() {
+    let table = Table::new();
+    let id = table.start("sleep 3000").await;
+    let error = table.runs.write(&id, &vec![b'x'; 200_000], false).await.unwrap_err();
+    let LiveError::NotReading { taken, all, .. } = error else { panic!("{error}") };
+    assert!(taken < all && all == 200_000);
+}
+
+#[tokio::test]
+async fn what_cannot_start_says_why() {
+    let table = Table::new();
+    let unknown = table.try_start(RunRequest::new("nobody", "true"), false).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "unknown skill: nobody");
+    let mut request = RunRequest::new("python-math", "true");
+    request.env.insert("LD_PRELOAD".to_owned(), "x".to_owned());
+    let id = table.try_start(request, false).await.unwrap();
+    let error = table.runs.look(&id, None, LONG).await.unwrap_err();
+    let LiveError::NotStarted(error) = error else { panic!("{error}") };
+    assert!(matches!(*error, RunError::Execute(_)), "{error}");
+}
+
+#[tokio::test]
+async fn many_can_look_and_write_at_once() {
+    let table = Table::new();
+    let id = table.start("cat").await;
+    let writers: Vec<_> = (0..20)
+        .map(|number| {
+            let (runs, id) = (table.runs.clone(), id.clone());
+            tokio::spawn(async move {
+                runs.write(&id, format!("line {number:02}\n").as_bytes(), false).await.unwrap()
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    table.runs.write(&id, b"", true).await.unwrap();
+    let report = table.look(&id).await.report.unwrap();
+    let mut lines: Vec<&str> = report.stdout.lines().collect();
+    lines.sort_unstable();
+    let expected: Vec<String> = (0..20).map(|number| format!("line {number:02}")).collect();
+    assert_eq!(lines, expected);
+}
