@@ -19,6 +19,7 @@ components: linker
 	@$(call install,bash)
 	@$(call install,bwrap,bubblewrap)
 	@$(call install,setpriv,util-linux)
+	@$(call install,socat)
 
 linker:
 	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }

@@ -35,7 +35,7 @@ impl Kind {
     pub const WRITE: Self = Self(Cow::Borrowed("write"));
     /// Calling a tool; the subject is the tool's name.
     pub const TOOL: Self = Self(Cow::Borrowed("tool"));
-    /// Reaching a host on the network; the subject is its address.
+    /// Reaching a host on the network; the subject is the host: `example.com`, with `:port` where that matters.
     pub const NETWORK: Self = Self(Cow::Borrowed("network"));
 
     pub(crate) const KNOWN: [&str; 6] = ["skill", "run", "read", "write", "tool", "network"];

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use prowess_catalog::{Digest, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
-    ExecuteError, HostGate, Limits, LiveOptions, NoSink, OutputSink, RunContext, RunError, RunReport,
-    RunRequest, Runner, SkillSources, StageSource,
+    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError,
+    RunReport, RunRequest, Runner, SkillSources, StageSource,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -36,14 +36,30 @@ pub struct Runs {
     pub workspace: String,
     /// How much a command may use.
     pub limits: Limits,
+    /// Which hosts a command may ask for at most. Each that it asks for passes the gate.
+    pub network: Network,
     /// How long commands that go on may be left alone, and how many there may be.
     pub live: LiveOptions,
 }
 
 impl Runs {
-    /// Runs in the workspace of this session, with the usual limits.
+    /// Runs in the workspace of this session, with the usual limits and without network.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
-        Self { runner, workspace: workspace.into(), limits: Limits::default(), live: LiveOptions::default() }
+        Self {
+            runner,
+            workspace: workspace.into(),
+            limits: Limits::default(),
+            network: Network::None,
+            live: LiveOptions::default(),
+        }
+    }
+
+    /// The hosts that a command may ask for.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        match &self.network {
+            Network::Hosts(rules) => rules.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -54,7 +70,9 @@ impl SkillSession {
     /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
     /// kind `run`; the subject is the skill's name and the command. An approval is bound to all files of the
     /// skill and to everything else that was asked for. Files of the host are asked about with kind `read`; a
-    /// directory comes in only if nothing in it is denied.
+    /// directory comes in only if nothing in it is denied. Hosts to reach have to be in [`Runs::network`], and each
+    /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
+    /// bound like that of the run.
     ///
     /// # Errors
     ///
@@ -118,8 +136,11 @@ impl SkillSession {
                 sources.insert(skill.to_owned(), source);
             }
         }
-        let expected = self.pass_run_gate(request, talk, &sources[&name], runs).await?;
-        Ok(Passed { runs, sources, shell, expected })
+        let network = request.network_within(&runs.network).map_err(failed)?;
+        let asked = Asked { request, talk, source: &sources[&name], runs };
+        let expected = self.pass_run_gate(&asked).await?;
+        let expected = self.pass_network_gate(&asked, &network, expected).await?;
+        Ok(Passed { runs, sources, network, shell, expected })
     }
 
     /// The gate of a load, for a skill that is not loaded.
@@ -133,34 +154,83 @@ impl SkillSession {
     }
 
     /// Asks for a run. Gives the digest of the files that were approved, where somebody had to be asked.
-    async fn pass_run_gate(
-        &self,
-        request: &RunRequest,
-        talk: Option<Talk>,
-        source: &StageSource,
-        runs: &Runs,
-    ) -> Result<Option<String>, SkillError> {
+    async fn pass_run_gate(&self, asked: &Asked<'_>) -> Result<Option<String>, SkillError> {
+        let Asked { request, talk, .. } = asked;
         let name = &request.skill;
         let how = if talk.is_some() { ", and let the model type into it" } else { "" };
         let title = format!("run in skill '{}'{how}: {}", one_line(name), one_line(&request.command));
         let subject = format!("{name} {}", request.command);
-        let mut all = serde_json::to_value(request).unwrap_or_default();
-        if let Some(talk) = talk {
-            all["talk"] = json!(talk);
-        }
-        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(all.clone());
+        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(asked.all());
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
             self.permissions().request(plain.always([])).await.map_err(refused)?;
             return Ok(None);
         }
-        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
-        let staged = runs.runner.stage(&runs.workspace, name, source).await.map_err(failed)?;
-        let files = staged.digest.clone();
-        let binding = format!("{files} {} {source:?}", Digest::of(all.to_string().as_bytes()));
+        let (files, binding) = asked.bound().await?;
         self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
         Ok(Some(files))
+    }
+
+    /// Asks for every host that a run is to reach. Gives the digest of the files that were approved, here or before.
+    async fn pass_network_gate(
+        &self,
+        asked: &Asked<'_>,
+        network: &Network,
+        mut expected: Option<String>,
+    ) -> Result<Option<String>, SkillError> {
+        let request = asked.request;
+        let name = &request.skill;
+        let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
+        let Network::Hosts(rules) = network else { return Ok(expected) };
+        for rule in rules {
+            let title =
+                format!("let skill '{}' reach {rule}: {}", one_line(name), one_line(&request.command));
+            let details = json!({"skill": name, "command": request.command, "host": rule.to_string()});
+            let plain = Request::new(Kind::NETWORK, rule.to_string()).titled(title).with_details(details);
+            if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
+                self.permissions().request(plain.always([])).await.map_err(refused)?;
+                continue;
+            }
+            let (files, binding) = asked.bound().await?;
+            if expected.as_ref().is_some_and(|expected| *expected != files) {
+                let error = RunError::Changed { skill: name.clone() };
+                return Err(SkillError::Run { name: name.clone(), error });
+            }
+            // For ever is for one host only, never for all below a domain.
+            let plain = if rule.is_exact() { plain } else { plain.always([]) };
+            self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
+            expected = Some(files);
+        }
+        Ok(expected)
+    }
+}
+
+/// What the gates of a run are asked about.
+struct Asked<'a> {
+    request: &'a RunRequest,
+    talk: Option<Talk>,
+    source: &'a StageSource,
+    runs: &'a Runs,
+}
+
+impl Asked<'_> {
+    /// Everything that was asked for.
+    fn all(&self) -> Value {
+        let mut all = serde_json::to_value(self.request).unwrap_or_default();
+        if let Some(talk) = self.talk {
+            all["talk"] = json!(talk);
+        }
+        all
+    }
+
+    /// What an approval is bound to: the digest of the skill's files, and the same with everything that was asked for.
+    async fn bound(&self) -> Result<(String, String), SkillError> {
+        let name = &self.request.skill;
+        let staged = self.runs.runner.stage(&self.runs.workspace, name, self.source).await;
+        let files = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?.digest.clone();
+        let binding = format!("{files} {} {:?}", Digest::of(self.all().to_string().as_bytes()), self.source);
+        Ok((files, binding))
     }
 }
 
@@ -176,6 +246,8 @@ pub(crate) enum Talk {
 pub(crate) struct Passed<'a> {
     pub(crate) runs: &'a Runs,
     sources: BTreeMap<String, StageSource>,
+    /// The hosts that were asked for and approved.
+    network: Network,
     shell: Option<String>,
     /// The digest of the files that were approved, where somebody had to be asked.
     expected: Option<String>,
@@ -190,6 +262,7 @@ impl Passed<'_> {
         let mut context = RunContext::new(skills);
         context.host = host;
         context.limits = self.runs.limits.clone();
+        context.network = self.network.clone();
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
         context

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use crate::host_rule::HostRule;
 use crate::limits::Limits;
 
 /// A command in a workspace, as an executor gets it: everything has been checked and staged.
@@ -117,9 +118,9 @@ pub enum Network {
     /// Nothing.
     #[default]
     None,
-    /// Hosts that match one of these rules, through a proxy: `example.com` or `*.example.com`, with an
-    /// optional `:port`.
-    Hosts(Vec<String>),
+    /// Hosts that one of these rules allows, through a proxy. The local executor needs a runtime with I/O and time
+    /// for it.
+    Hosts(Vec<HostRule>),
 }
 
 /// What became of a command.

@@ -10,6 +10,7 @@ mod error;
 pub mod executor;
 #[cfg(feature = "testing")]
 mod fake;
+mod host_rule;
 mod input;
 mod limits;
 mod live;
@@ -38,13 +39,14 @@ pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GRO
 pub use error::WorkspaceError;
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
+pub use host_rule::{HostRule, HostRuleError};
 pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
 pub use live::{LiveError, LiveOptions, LivePrompt, LiveRuns, LiveStatus, Look, MAX_WAIT, PromptKind};
 pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
-pub use request::{InputMode, RunInput, RunOutputs, RunRequest};
+pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest};
 pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,

@@ -6,6 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::collect::CollectLimits;
+use crate::command::Network;
+use crate::host_rule::HostRule;
+use crate::runner::RunError;
+
+/// The most hosts that a request can ask for.
+pub const MAX_HOSTS: usize = 32;
 
 /// Runs a command of a skill in the session's workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +40,11 @@ pub struct RunRequest {
     /// Which files to collect, with limits, and whether to return or to save them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<RunOutputs>,
+    /// Hosts that the command has to reach, each `example.com`, `*.example.com` for all below it, or either with
+    /// `:port`; ports 80 and 443 otherwise. None by default. Only HTTP and HTTPS through the proxy that
+    /// `HTTP_PROXY` and `HTTPS_PROXY` name get there.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
     /// Seconds that the command may take; 60 by default, 600 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
@@ -52,6 +63,36 @@ impl RunRequest {
     /// A run of `command` with everything else as it is by default.
     pub fn new(skill: impl Into<String>, command: impl Into<String>) -> Self {
         Self { skill: skill.into(), command: command.into(), ..Self::default() }
+    }
+
+    /// The network that the request asks for, if it is within what it may have at most.
+    ///
+    /// # Errors
+    ///
+    /// A host is no rule for hosts, or is not within that.
+    pub fn network_within(&self, most: &Network) -> Result<Network, RunError> {
+        if self.network.is_empty() {
+            return Ok(Network::None);
+        }
+        if self.network.len() > MAX_HOSTS {
+            return Err(RunError::TooManyHosts);
+        }
+        let allowed: &[HostRule] = match most {
+            Network::None => &[],
+            Network::Hosts(rules) => rules,
+        };
+        let mut asked: Vec<HostRule> = Vec::new();
+        for host in &self.network {
+            let rule: HostRule = host.parse()?;
+            if !allowed.iter().any(|allowed| allowed.covers(&rule)) {
+                let allowed = allowed.iter().map(ToString::to_string).collect();
+                return Err(RunError::HostNotAllowed { host: rule.to_string(), allowed });
+            }
+            if !asked.contains(&rule) {
+                asked.push(rule);
+            }
+        }
+        Ok(Network::Hosts(asked))
     }
 }
 
@@ -147,4 +188,40 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(asked: &[&str], most: &[&str]) -> Result<String, String> {
+        let mut request = RunRequest::new("kit", "true");
+        request.network = asked.iter().map(|host| (*host).to_owned()).collect();
+        let most = Network::Hosts(most.iter().map(|host| host.parse().unwrap()).collect());
+        match request.network_within(&most) {
+            Ok(Network::Hosts(rules)) => {
+                Ok(rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            }
+            Ok(Network::None) => Ok("none".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_request_gets_what_it_asks_for_and_no_more() {
+        let most = ["*.example.com", "pypi.org:443"];
+        assert_eq!(within(&[], &most).unwrap(), "none");
+        assert_eq!(within(&["API.example.com", "api.example.com."], &most).unwrap(), "api.example.com");
+        assert_eq!(within(&["pypi.org:443"], &most).unwrap(), "pypi.org:443");
+        assert_eq!(
+            within(&["pypi.org"], &most).unwrap_err(),
+            "the host pypi.org may not be reached; those that may are *.example.com, pypi.org:443"
+        );
+        assert_eq!(
+            within(&["a.org"], &[]).unwrap_err(),
+            "the host a.org may not be reached: the configuration allows no network"
+        );
+        assert!(within(&["http://a.org"], &most).unwrap_err().contains("is no rule for hosts"));
+        assert!(within(&["a.example.com"; MAX_HOSTS + 1], &most).is_err());
+    }
 }

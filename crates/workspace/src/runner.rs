@@ -14,11 +14,12 @@ use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, col
 use crate::command::{Command, Input, Network};
 use crate::error::WorkspaceError;
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
+use crate::host_rule::HostRuleError;
 use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
-use crate::request::{RunInput, RunOutputs, RunRequest};
+use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::workspace::{Workspace, Workspaces};
 
@@ -41,12 +42,33 @@ pub enum RunError {
     /// The workspace, the skill or an input could not be had.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// A host that was asked for is no rule for hosts.
+    #[error(transparent)]
+    Host(#[from] HostRuleError),
+    /// A host was asked for that the run may not reach.
+    #[error("the host {host} may not be reached{}", allowed_hosts(allowed))]
+    HostNotAllowed {
+        /// The host.
+        host: String,
+        /// Those that may be reached.
+        allowed: Vec<String>,
+    },
+    /// More hosts were asked for than can be.
+    #[error("a run can ask for {MAX_HOSTS} hosts at most")]
+    TooManyHosts,
     /// A glob is refused.
     #[error(transparent)]
     Glob(#[from] GlobError),
     /// `name_template` or `artifact_prefix` make no names of artifacts.
     #[error(transparent)]
     ArtifactName(#[from] ArtifactNameProblem),
+}
+
+fn allowed_hosts(allowed: &[String]) -> String {
+    if allowed.is_empty() {
+        return ": the configuration allows no network".to_owned();
+    }
+    format!("; those that may are {}", allowed.join(", "))
 }
 
 /// Knows where skills are.
@@ -75,7 +97,7 @@ pub struct RunContext<'a> {
     pub output: &'a dyn OutputSink,
     /// How much the command may use; a request's `timeout` takes the place of the one here.
     pub limits: Limits,
-    /// What the command may reach.
+    /// What the command may reach at most. It gets what the request asks for; what is not in here is an error.
     pub network: Network,
     /// The shell, an absolute path in the sandbox; bash unless the skill names another.
     pub shell: Option<String>,
@@ -184,6 +206,7 @@ impl Runner {
         let mut warnings = Vec::new();
         let wanted = Wanted::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
+        let network = request.network_within(&context.network)?;
 
         let workspace = self.workspace(session).await?;
         let skill = workspace.stage(&request.skill, &source).await?;
@@ -195,7 +218,8 @@ impl Runner {
         let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.host).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
-        let command = command(&workspace, &skill, &inputs, &request, context, &mut warnings)?;
+        let mut command = command(&workspace, &skill, &inputs, &request, context, &mut warnings)?;
+        command.network = network;
         let prepared =
             Prepared { executor, request, workspace, _skills: (skill, others), inputs, wanted, warnings };
         Ok((command, prepared))
@@ -411,7 +435,6 @@ fn command(
     command.stdin = stdin.map_or(Input::Closed, Input::Bytes);
     command.read_only = inputs.read_only.clone();
     command.limits = context.limits.clone();
-    command.network = context.network.clone();
     if let Some(shell) = &context.shell {
         command.shell.clone_from(shell);
     }

@@ -39,6 +39,10 @@ struct Report {
     bubblewrap: Program,
     /// Gives up root; other users do not need it.
     setpriv: Option<Program>,
+    /// Carries what a command says to hosts that it may reach.
+    socat: Program,
+    /// Whether commands can be given a list of hosts to reach.
+    allowed_hosts: bool,
     /// Whether the memory of a whole command is limited by a control group.
     memory_cgroup: bool,
     workspaces: Directory,
@@ -115,6 +119,8 @@ fn examine(kept: &Kept) -> Result<Report> {
     };
     let is_root = rustix::process::geteuid().is_root();
     let sandbox = sandbox.ok();
+    let socat = program("socat", "socat");
+    let has_network = |sandbox: &Sandbox| matches!(sandbox.level, Level::Bwrap | Level::BwrapNoproc);
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
         can_run: problems.is_empty(),
@@ -122,6 +128,8 @@ fn examine(kept: &Kept) -> Result<Report> {
         bubblewrap: program("bwrap", "bubblewrap"),
         setpriv: is_root.then(|| program("setpriv", "util-linux")),
         memory_cgroup: sandbox.as_ref().is_some_and(Sandbox::has_memory_group),
+        allowed_hosts: socat.path.is_some() && sandbox.as_ref().is_some_and(has_network),
+        socat,
         sandbox,
         workspaces,
         artifacts,
@@ -190,6 +198,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     if let Some(setpriv) = &report.setpriv {
         line("setpriv", &format!("{}; root is given up with it", told(setpriv)))?;
     }
+    line("network", &network(report))?;
     let group = "a control group limits the memory of each command";
     line(
         "memory",
@@ -232,6 +241,21 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         ),
     )?;
     Ok(())
+}
+
+/// What commands can reach.
+fn network(report: &Report) -> String {
+    let level = report.sandbox.as_ref().map(|sandbox| sandbox.level);
+    match (level, &report.socat.path) {
+        (Some(Level::Bwrap | Level::BwrapNoproc), Some(path)) => {
+            format!("none, or hosts that --allow-host names, through socat at {}", path.display())
+        }
+        (Some(Level::Bwrap | Level::BwrapNoproc), None) => {
+            format!("none; for --allow-host install the Debian package {}", report.socat.package)
+        }
+        (Some(Level::None), _) => "the host's own, whatever it reaches".to_owned(),
+        _ => "none; --allow-host needs a sandbox of bubblewrap".to_owned(),
+    }
 }
 
 fn described(level: Level) -> String {

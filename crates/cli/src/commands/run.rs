@@ -13,8 +13,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::{Catalog, SkillEntry, Trust};
 use prowess_workspace::{
-    ArtifactStore, Executor, InputMode, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport,
-    RunRequest, Runner, StageSource,
+    ArtifactStore, Executor, HostRule, InputMode, Level, LocalExecutor, LocalOptions, Network, RunContext,
+    RunInput, RunReport, RunRequest, Runner, StageSource,
 };
 
 use crate::commands::Outcome;
@@ -37,8 +37,11 @@ const BROKEN_PIPE: u8 = 141;
 const INPUT_HELP: &str = "\
 A file or directory for the command, at work/inputs/ or TO in its workspace: a path, artifact://NAME[@VERSION], \
 skill://NAME/PATH or workspace://PATH; can be repeated";
+const ALLOW_HOST_HELP: &str = "\
+A host that the command may reach, through a proxy: NAME, *.DOMAIN for all below it, or an address, with :PORT for \
+another port than 80 and 443; can be repeated";
 const AFTER_HELP: &str = "\
-The command runs in the skill's directory, without network, and sees nothing of this machine but the system's \
+The command runs in the skill's directory, without network unless --allow-host names hosts, and sees nothing of this machine but the system's \
 programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
 --stdin there is nothing to read. Workspaces that were not used for a week are removed.
 
@@ -83,6 +86,8 @@ pub(crate) struct Options {
     /// What the command reads from its standard input: a file, or - for our own
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
+    #[arg(long, value_name = "HOST", help = ALLOW_HOST_HELP)]
+    allow_host: Vec<HostRule>,
     /// How long it may run, from 1 to 600 [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: Option<u64>,
@@ -144,6 +149,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if !options.json {
         context.output = &live;
     }
+    if !options.allow_host.is_empty() {
+        context.network = Network::Hosts(options.allow_host.clone());
+    }
     context.shell = shell(&entry)?;
     context.stdin = given;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -191,6 +199,7 @@ impl Options {
         if self.out.is_empty() {
             request.output_files.push(DEFAULT_OUT.to_owned());
         }
+        request.network = self.allow_host.iter().map(ToString::to_string).collect();
         request.save_as_artifacts = self.save;
         request.timeout = self.timeout;
         Ok(request)

@@ -301,6 +301,36 @@ fn a_weaker_sandbox_needs_the_user_s_word() {
 }
 
 #[test]
+fn hosts_that_are_named_can_be_reached() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let _ = std::io::Read::read(&mut client, &mut [0; 4096]);
+        std::io::Write::write_all(&mut client, b"HTTP/1.0 200 OK\r\n\r\nhello from outside\n").unwrap();
+    });
+    let world = reachable();
+    let get = |host: &str| {
+        let program =
+            "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode(), end='')";
+        format!("/usr/bin/python3 -c \"{program}\" http://{host}/")
+    };
+    let output = run(&world, &["--allow-host", &host, "--allow-host", "*.example.com"], &[&get(&host)]);
+    assert_eq!(stdout(&output), "hello from outside\n");
+    let output = run(&world, &["--allow-host", "*.example.com"], &[&get("example.org")]);
+    assert_ne!(output.status.code(), Some(0));
+    let said = stderr(&output);
+    assert!(
+        said.contains("  warning    network: example.org:80 is not on the list of allowed hosts\n"),
+        "{said}"
+    );
+    let output = run(&world, &["--allow-host", "http://example.org"], &["true"]);
+    assert!(stderr(&output).contains("is no rule for hosts"), "{}", stderr(&output));
+    let output = run(&world, &["--allow-host", "a.org", "--sandbox", "bwrap"], &["echo $HTTP_PROXY"]);
+    assert_eq!(stdout(&output), "http://127.0.0.1:3128\n");
+}
+
+#[test]
 fn doctor_says_what_holds_commands_here() {
     let world = reachable();
     let told = world.stdout(&["doctor"]);
@@ -308,6 +338,8 @@ fn doctor_says_what_holds_commands_here() {
     assert!(told.contains("sandbox      bwrap: ") && told.contains("/workspaces (writable)"), "{told}");
     let report = world.json(&["doctor", "--json"]);
     assert_eq!((&report["can_run"], &report["sandbox"]["level"]), (&true.into(), &"bwrap".into()));
+    assert_eq!(report["allowed_hosts"], true);
+    assert!(told.contains("network      none, or hosts that --allow-host names"), "{told}");
     assert!(report["bubblewrap"]["version"].as_str().unwrap().starts_with(|c: char| c.is_ascii_digit()));
 }
 

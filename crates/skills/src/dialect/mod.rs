@@ -248,16 +248,17 @@ impl SkillSession {
     pub(crate) fn tools_of(&self, moment: &Moment) -> Vec<ToolSpec> {
         match self.options().dialect {
             Dialect::DeepAgents => deepagents::tools(moment),
-            Dialect::Trpc => trpc::tools(moment, self.can_run()),
+            Dialect::Trpc => trpc::tools(moment, self.hosts_of_runs()),
             Dialect::OpenCode => opencode::tools(moment),
         }
     }
 
-    fn can_run(&self) -> bool {
+    /// Where commands can be run, the hosts that they may ask for.
+    fn hosts_of_runs(&self) -> Option<Vec<String>> {
         #[cfg(feature = "run")]
-        return self.runs().is_some();
+        return self.runs().map(crate::run::Runs::hosts);
         #[cfg(not(feature = "run"))]
-        false
+        None
     }
 
     /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong.

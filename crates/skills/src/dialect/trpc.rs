@@ -64,7 +64,7 @@ struct ByName {
     skill: String,
 }
 
-pub(super) fn tools(moment: &Moment, can_run: bool) -> Vec<ToolSpec> {
+pub(super) fn tools(moment: &Moment, hosts_of_runs: Option<Vec<String>>) -> Vec<ToolSpec> {
     let names = moment.offered_names();
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
@@ -91,11 +91,11 @@ pub(super) fn tools(moment: &Moment, can_run: bool) -> Vec<ToolSpec> {
         ),
     ];
     #[cfg(feature = "run")]
-    if can_run {
-        tools.extend(run::tools(&names));
+    if let Some(hosts) = hosts_of_runs {
+        tools.extend(run::tools(&names, &hosts));
     }
     #[cfg(not(feature = "run"))]
-    let _ = (&mut tools, can_run);
+    let _ = (&mut tools, hosts_of_runs);
     tools
 }
 

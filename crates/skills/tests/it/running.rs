@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use prowess_permission::{Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession, ToolReply};
-use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
+use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession, ToolReply, ToolSpec};
+use prowess_workspace::{Artifacts, Level, LocalExecutor, LocalOptions, Network, Runner, Workspaces};
 use serde_json::{Value, json};
 
 use crate::library::Library;
@@ -196,6 +196,157 @@ async fn other_skills_pass_their_own_gate() {
     }
     let reply = run(&session, json!({"skill": "hushed", "command": "cat SKILL.md"})).await;
     assert!(reply.is_error, "{}", reply.text);
+}
+
+/// A server on this machine that answers one line, and what a command asks it with.
+fn outside() -> (String, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let _ = std::io::Read::read(&mut client, &mut [0; 4096]);
+            let _ = std::io::Write::write_all(&mut client, b"HTTP/1.0 200 OK\r\n\r\nhello from outside\n");
+        }
+    });
+    let line = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/3128; \
+         printf 'GET http://{host}/ HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' >&3; cat <&3"
+    );
+    (host, line)
+}
+
+fn tool(session: &SkillSession, name: &str) -> ToolSpec {
+    session.tools().into_iter().find(|tool| tool.name == name).unwrap()
+}
+
+fn may_reach(runs: Runs, hosts: &[&str]) -> Runs {
+    let mut runs = runs;
+    runs.network = Network::Hosts(hosts.iter().map(|host| host.parse().unwrap()).collect());
+    runs
+}
+
+fn running(rest: impl IntoIterator<Item = Rule>) -> Permissions {
+    allowing(std::iter::once(Rule::new("run", "kit *", Decision::Allow)).chain(rest))
+}
+
+#[tokio::test]
+async fn a_host_that_is_allowed_is_reached() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let (host, line) = outside();
+    let rules = [Rule::new("network", "127.0.0.1:*", Decision::Allow)];
+    let session = session(&library, running(rules), may_reach(runs, &[&host])).await;
+    let tool = tool(&session, "skill_run");
+    assert!(tool.description.ends_with(&format!("Hosts that can be asked for with network: {host}.")));
+    assert_eq!(tool.parameters["properties"]["network"]["items"]["type"], "string");
+    let reply = run(&session, json!({"skill": "kit", "command": line, "network": [host]})).await;
+    assert!(reply.text.contains("hello from outside"), "{}", reply.text);
+    // Also by a command that goes on.
+    let reply = session
+        .call("skill_exec", json!({"skill": "kit", "command": line, "network": [host], "yield_ms": 20_000}))
+        .await;
+    assert!(reply.text.contains("hello from outside"), "{}", reply.text);
+    // Never more than was asked for.
+    let reply = run(&session, json!({"skill": "kit", "command": line})).await;
+    assert!(!reply.text.contains("hello from outside"), "{}", reply.text);
+}
+
+#[tokio::test]
+async fn no_host_is_reached_without_permission() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let most = may_reach(runs.clone(), &["*.example.com", "example.org"]);
+    let rules = [Rule::new("network", "example.org", Decision::Deny)];
+    let attended = session(&library, running(rules), most).await;
+    let said = async |hosts: Value| {
+        let arguments = json!({"skill": "kit", "command": "true", "network": hosts});
+        let reply = run(&attended, arguments.clone()).await;
+        assert!(reply.is_error, "{}", reply.text);
+        assert!(attended.call("skill_exec", arguments).await.is_error);
+        reply.text
+    };
+    assert_eq!(
+        said(json!(["api.example.com"])).await,
+        "Error: Cannot run a command of skill 'kit'. Permission for network 'api.example.com' is needed, and nobody can \
+         be asked. To allow it, add at the end of [permission.network]: \"api.example.com\" = \"allow\""
+    );
+    assert!(said(json!(["example.org"])).await.contains("denied"));
+    assert_eq!(
+        said(json!(["evil.org"])).await,
+        "Error: Cannot run a command of skill 'kit': the host evil.org may not be reached; those that may are \
+         *.example.com, example.org"
+    );
+    assert!(said(json!(["http://example.org/"])).await.contains("is no rule for hosts"));
+    // By default there is none to ask for.
+    let closed = session(&library, running([Rule::new("network", "*", Decision::Allow)]), runs).await;
+    for name in ["skill_run", "skill_exec"] {
+        assert!(tool(&closed, name).parameters["properties"].get("network").is_none(), "{name}");
+    }
+    let reply = run(&closed, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
+    assert!(
+        reply.text.ends_with("the host example.com may not be reached: the configuration allows no network"),
+        "{}",
+        reply.text
+    );
+}
+
+/// "Always" is for this host and this command of this skill as it is.
+#[tokio::test]
+async fn always_covers_this_host_for_this_command() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let runs = may_reach(runs, &["*.example.com"]);
+    let broker = Broker::in_memory();
+    let policy = Policy::new().with(Layer::User, [Rule::new("run", "kit *", Decision::Allow)]);
+    let session = session(&library, Permissions::new(Arc::clone(&broker), "one", policy), runs).await;
+    let asking = |line: &str, host: &str| json!({"skill": "kit", "command": line, "network": [host]});
+    let answered = async |arguments: Value, title: &str, always: usize| {
+        let mut front_end = broker.subscribe();
+        let answering = async {
+            while let Some(event) = front_end.next().await {
+                if let PermissionEvent::Asked(asked) = event {
+                    assert_eq!((asked.request.title.as_str(), asked.request.always.len()), (title, always));
+                    broker
+                        .reply(asked.id, if always > 0 { Reply::Always } else { Reply::Once })
+                        .await
+                        .unwrap();
+                    return;
+                }
+            }
+        };
+        let (reply, ()) = tokio::join!(run(&session, arguments), answering);
+        assert!(!reply.is_error, "{}", reply.text);
+    };
+    answered(asking("true", "api.example.com"), "let skill 'kit' reach api.example.com: true", 1).await;
+    assert!(!run(&session, asking("true", "api.example.com")).await.is_error, "it is remembered");
+    assert!(run(&session, asking("true", "www.example.com")).await.is_error, "another host");
+    assert!(run(&session, asking("true", "api.example.com:443")).await.is_error, "another rule");
+    assert!(run(&session, asking("true x", "api.example.com")).await.is_error, "another command");
+    answered(asking("true", "*.a.example.com"), "let skill 'kit' reach *.a.example.com: true", 0).await;
+    assert!(
+        run(&session, asking("true", "*.a.example.com")).await.is_error,
+        "a domain is asked about each time"
+    );
+    library.write("kit/scripts/say.sh", "curl evil\n");
+    assert!(run(&session, asking("true", "api.example.com")).await.is_error, "another script");
+}
+
+#[tokio::test]
+async fn a_network_that_cannot_be_had_is_a_clear_error() {
+    let library = library();
+    let (mut runs, _scratch) = runs();
+    let mut options = LocalOptions::default();
+    (options.strongest, options.least) = (Level::None, Level::None);
+    runs.runner.executor = Some(Arc::new(LocalExecutor::new(options)));
+    let rules = [Rule::new("network", "example.com", Decision::Allow)];
+    let session = session(&library, running(rules), may_reach(runs, &["example.com"])).await;
+    let reply = run(&session, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
+    assert!(
+        reply.is_error && reply.text.contains("needs the level 'bwrap' or 'bwrap-noproc'"),
+        "{}",
+        reply.text
+    );
 }
 
 #[tokio::test]

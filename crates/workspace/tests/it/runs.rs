@@ -423,6 +423,7 @@ fn the_schema_describes_every_field_without_references() {
         "inputs",
         "output_files",
         "outputs",
+        "network",
         "timeout",
         "save_as_artifacts",
         "omit_inline_content",

@@ -3,6 +3,7 @@
 mod calls;
 mod checks;
 mod files;
+mod hosts;
 mod landlock;
 mod network;
 mod output;

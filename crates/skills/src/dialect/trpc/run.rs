@@ -23,7 +23,18 @@ struct Kill {
     session_id: String,
 }
 
-pub(super) fn tools(names: &[String]) -> [ToolSpec; 5] {
+pub(super) fn tools(names: &[String], hosts: &[String]) -> [ToolSpec; 5] {
+    let mut run = schema::<RunRequest>("skill", names);
+    let mut exec = schema::<ExecRequest>("skill", names);
+    let mut network = String::new();
+    if hosts.is_empty() {
+        for parameters in [&mut run, &mut exec] {
+            let properties = parameters.get_mut("properties").and_then(Value::as_object_mut);
+            properties.and_then(|properties| properties.remove("network"));
+        }
+    } else {
+        network = format!(" Hosts that can be asked for with network: {}.", hosts.join(", "));
+    }
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
         description: description.to_owned(),
@@ -32,17 +43,19 @@ pub(super) fn tools(names: &[String]) -> [ToolSpec; 5] {
     [
         tool(
             RUN,
-            "Run a command of a skill in its own workspace, isolated and without network. The working directory \
-             is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
-             outputs.",
-            schema::<RunRequest>("skill", names),
+            &format!(
+                "Run a command of a skill in its own workspace, isolated and without network. The working directory \
+                 is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
+                 outputs.{network}"
+            ),
+            run,
         ),
         tool(
             EXEC,
             "Start a command of a skill that asks questions while it runs; otherwise as skill_run. The answer has \
              its output so far and a session_id. With status needs_input, answer with skill_write_stdin; with \
              running, wait with skill_poll_session.",
-            schema::<ExecRequest>("skill", names),
+            exec,
         ),
         tool(
             WRITE,

@@ -10,6 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
 use super::confine::{Confinement, spawn_confined};
+use super::network::AROUND;
 use super::privileges;
 use super::profile::descriptor;
 use super::reaper::Reaper;
@@ -23,8 +24,13 @@ use crate::command::Input;
 /// What to start.
 #[derive(Debug)]
 pub(super) enum Start<'a> {
-    /// In bubblewrap, with these arguments of its own and this filter.
-    Sandboxed { line: Vec<OsString>, arguments: Vec<OsString>, filter: Option<&'a [u8]> },
+    /// In bubblewrap, with these arguments of its own, this filter, and this way out for the bridge.
+    Sandboxed {
+        line: Vec<OsString>,
+        arguments: Vec<OsString>,
+        filter: Option<&'a [u8]>,
+        way: Option<&'a OwnedFd>,
+    },
     /// Without it, with these variables, confined if that is wanted.
     Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
 }
@@ -62,7 +68,7 @@ pub(super) fn launch(
             admit(&mut tree, group)?;
             Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
         }
-        Start::Sandboxed { line, arguments, filter } => {
+        Start::Sandboxed { line, arguments, filter, way } => {
             let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&status, true)?;
             let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -74,12 +80,19 @@ pub(super) fn launch(
             given.push((&status_end, descriptor::STATUS));
             given.push((&arguments_end, descriptor::ARGUMENTS));
             given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
+            given.extend(way.map(|way| (way, descriptor::WAY)));
             given.extend(written.iter().zip(descriptor::WRITTEN..));
+            let around = way.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
+            given.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
             let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
             admit(&mut tree, group)?;
             // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
             // has died already says why elsewhere.
             drop(arguments_end);
+            if let Some((end, rest)) = around {
+                drop(end);
+                let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
+            }
             let _ = File::from(rest).write_all(&nul_separated(&arguments));
             Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
         }

@@ -15,12 +15,16 @@
 //! there, waits until its keeper has heard it, limits itself and starts the command. The cell reads, watches and
 //! kills. When our process is killed, bubblewrap dies with the cell, the namespace with bubblewrap, and what was
 //! half started is killed by the reaper.
+//!
+//! A run that may reach hosts has a proxy in our process, and a bubblewrap more around its sandbox, with a bridge to the
+//! proxy in the same network: see `network`.
 
 mod cell;
 mod cgroup;
 mod confine;
 mod environment;
 mod launch;
+mod network;
 mod options;
 mod output;
 mod place;
@@ -54,13 +58,14 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument as _;
 
 use self::cell::Cells;
+use self::network::Proxy;
 pub use self::options::LocalOptions;
 pub use self::privileges::sandbox_owner;
 use self::probe::Host;
 pub(crate) use self::redact::Redactor;
 pub use self::seccomp::filter as system_call_filter;
 use super::{ExecuteError, Executor, OutputSink};
-use crate::command::{Command, Finished, NO_MEMORY_GROUP, Sandbox};
+use crate::command::{Command, Finished, NO_MEMORY_GROUP, Network, Sandbox};
 
 /// Pieces of output that may wait for their watcher.
 const PIECES: usize = 64;
@@ -103,10 +108,11 @@ impl LocalExecutor {
         let (watcher, pieces) = mpsc::channel(PIECES);
         let stop = command.stop.clone();
         let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
+        let (proxy, way) = open_proxy(&command.network)?.unzip();
         self.cells
             .start(move |group| {
-                let result =
-                    run::run(&shared.host, &shared.options, &command, group, cancelled.as_fd(), &watcher);
+                let (host, options) = (&shared.host, &shared.options);
+                let result = run::run(host, options, &command, way, group, cancelled.as_fd(), &watcher);
                 drop(watcher);
                 let _ = answer.send(result);
                 ended.set();
@@ -118,21 +124,34 @@ impl LocalExecutor {
         let stopping = stop.wanted();
         tokio::pin!(stopping);
         let mut stopped = false;
-        loop {
-            tokio::select! {
-                piece = pieces.recv() => match piece {
-                    Some((stream, piece)) => output.piece(stream, &piece),
-                    None => break,
-                },
-                () = &mut stopping, if !stopped => {
-                    stopped = true;
-                    unless_dropped.cancel();
+        let watched = async {
+            loop {
+                tokio::select! {
+                    piece = pieces.recv() => match piece {
+                        Some((stream, piece)) => output.piece(stream, &piece),
+                        None => break,
+                    },
+                    () = &mut stopping, if !stopped => {
+                        stopped = true;
+                        unless_dropped.cancel();
+                    }
                 }
             }
-        }
-        let result = answered.await;
+            answered.await
+        };
+        let result = match &proxy {
+            None => watched.await,
+            Some(proxy) => tokio::select! {
+                result = watched => result,
+                never = proxy.serve() => match never {},
+            },
+        };
         unless_dropped.done = true;
-        result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+        let mut result = result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?;
+        if let (Ok(finished), Some(proxy)) = (&mut result, proxy) {
+            finished.warnings.extend(proxy.warnings());
+        }
+        result
     }
 }
 
@@ -171,6 +190,17 @@ impl Executor for LocalExecutor {
 
     fn secrets(&self) -> &[SecretString] {
         &self.shared.options.redact
+    }
+}
+
+/// The proxy of a command that may reach somebody, and the way to it.
+fn open_proxy(network: &Network) -> Result<Option<(Proxy, OwnedFd)>, ExecuteError> {
+    match network {
+        Network::None => Ok(None),
+        Network::Hosts(rules) => Proxy::open(rules.clone()).map(Some).map_err(|error| ExecuteError::System {
+            action: "open the proxy to the network".to_owned(),
+            error,
+        }),
     }
 }
 

@@ -35,7 +35,7 @@ pub struct LocalOptions {
     /// Values that are replaced in everything a command writes, before anyone sees it. Values under four bytes
     /// are ignored: they would tear the output apart and protect nothing.
     pub redact: Vec<SecretString>,
-    /// Where `bwrap` and `setpriv` are looked for; the host's `PATH` when `None`.
+    /// Where `bwrap`, `setpriv` and `socat` are looked for; the host's `PATH` when `None`.
     pub programs: Option<Vec<PathBuf>>,
 }
 

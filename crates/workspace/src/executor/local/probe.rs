@@ -157,10 +157,12 @@ impl Host {
             directory: "/".to_owned(),
             temporary_bytes: limits.temporary_bytes,
             filter: self.filter.is_some(),
+            bridged: false,
         };
         let inner = gated(&limits, None, &["/bin/true".as_ref()]);
-        let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
-        let start = Start::Sandboxed { line, arguments: profile.arguments(), filter: self.filter.as_deref() };
+        let line = command_line(&reach, found.setpriv.as_deref(), None, &found.bwrap, inner);
+        let filter = self.filter.as_deref();
+        let start = Start::Sandboxed { line, arguments: profile.arguments(), filter, way: None };
         self.run_nothing(start, &limits, |kept, _| kept.status.code == Some(0))
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::network::Bridge;
 use super::place::WRITABLE;
 use super::privileges::drop_root;
 use super::reach::Reach;
@@ -23,10 +24,15 @@ pub(super) mod descriptor {
     pub(in super::super) const GATE: RawFd = 5;
     /// Where the first process inside says that it is there.
     pub(in super::super) const HERE: RawFd = 6;
+    /// The bridge's way to the proxy, where there is a network.
+    pub(in super::super) const WAY: RawFd = 7;
     /// The filter of system calls.
     pub(in super::super) const FILTER: RawFd = 8;
     /// The first of the files written for the inside.
     pub(in super::super) const WRITTEN: RawFd = 9;
+    /// The arguments of the bubblewrap around the sandbox, where there is a network.
+    pub(in super::super) const AROUND: RawFd = 13;
+    const _: () = assert!(super::WRITTEN.len() <= (AROUND - WRITTEN) as usize);
 }
 
 /// What `/dev/shm` may hold.
@@ -50,13 +56,18 @@ pub(super) struct Profile<'a> {
     pub(super) directory: String,
     pub(super) temporary_bytes: u64,
     pub(super) filter: bool,
+    /// Whether the sandbox is started in a network that is made for it, and makes none itself.
+    pub(super) bridged: bool,
 }
 
 impl Profile<'_> {
     /// The arguments of bubblewrap, in the order in which it acts on them.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut list = Arguments::default();
-        list.add(["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net"]);
+        list.add(["--unshare-user", "--unshare-ipc", "--unshare-pid"]);
+        if !self.bridged {
+            list.add(["--unshare-net"]);
+        }
         list.add([
             "--unshare-uts",
             "--unshare-cgroup-try",
@@ -110,15 +121,18 @@ impl Profile<'_> {
     }
 }
 
-/// The whole command line: bring what is out of reach, give up root, enter the sandbox, and what comes then.
+/// The whole command line: bring what is out of reach, give up root, make a network if there is to be one, enter the
+/// sandbox, and what comes then.
 pub(super) fn command_line(
     reach: &Reach,
     setpriv: Option<&Path>,
+    bridge: Option<&Bridge>,
     bwrap: &Path,
     inner: Vec<OsString>,
 ) -> Vec<OsString> {
     let mut line = reach.command_line(bwrap);
     line.extend(setpriv.map(drop_root).unwrap_or_default());
+    line.extend(bridge.map(|bridge| bridge.command_line(bwrap)).unwrap_or_default());
     line.push(bwrap.as_os_str().to_owned());
     // `--disable-userns` is what stops nested user namespaces: a filter cannot see the flags of clone3. It stands
     // here because it is an error without the others: when their writer is dead, bubblewrap ends at once.
@@ -202,6 +216,7 @@ mod tests {
             directory: "/ws/skills/pdf".into(),
             temporary_bytes: 64 * 1024 * 1024,
             filter: true,
+            bridged: false,
         };
         insta::assert_snapshot!(text(&profile.arguments()));
     }
@@ -215,7 +230,7 @@ mod tests {
             &["/bin/bash".as_ref(), "-lc".as_ref(), "echo hi".as_ref()],
         );
         let (setpriv, bwrap) = (Path::new("/usr/bin/setpriv"), Path::new("/usr/bin/bwrap"));
-        let line = command_line(&Reach::default(), Some(setpriv), bwrap, inner);
+        let line = command_line(&Reach::default(), Some(setpriv), None, bwrap, inner);
         insta::assert_snapshot!(text(&line));
     }
 }

@@ -1,7 +1,7 @@
 //! One run: from a checked command to what became of it.
 
 use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use super::cgroup::Group;
 use super::confine::Confinement;
 use super::environment::{MAX_STRING, check_variables, variables};
 use super::launch::{Start, launch};
+use super::network::Bridge;
 use super::options::LocalOptions;
 use super::place::{Inside, check_relative, mount_point, new_run};
 use super::probe::{Found, Host};
@@ -19,7 +20,7 @@ use super::reach::Reach;
 use super::stream::Piece;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
-use super::{privileges, processes, verdict};
+use super::{network, privileges, processes, verdict};
 use crate::command::{Command, Finished, Level, NO_MEMORY_GROUP, Network};
 use crate::executor::ExecuteError;
 
@@ -31,6 +32,7 @@ pub(super) fn run(
     host: &Host,
     options: &LocalOptions,
     command: &Command,
+    way: Option<OwnedFd>,
     group: &mut Option<Group>,
     cancel: BorrowedFd<'_>,
     watcher: &Sender<Piece>,
@@ -45,13 +47,14 @@ pub(super) fn run(
     if bare && !command.read_only.is_empty() {
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
+    let bridge = way.map(|way| bridge(options, way, bare)).transpose()?;
     let run = new_run(&command.workspace, bare)?;
     let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
     let address_space = killed_before.is_none().then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE));
     let start = if bare {
         bare_start(host, options, command, &found, run.name(), address_space)?
     } else {
-        sandboxed_start(host, options, command, &found, run.name(), address_space)?
+        sandboxed_start(host, options, command, &found, bridge.as_ref(), run.name(), address_space)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
     let (mut tree, ends) = host
@@ -97,10 +100,23 @@ fn check(command: &Command) -> Result<(), ExecuteError> {
     if !command.shell.starts_with('/') || command.shell.contains('\0') {
         return refuse(format!("shell {:?} must be an absolute path", command.shell));
     }
-    if command.network != Network::None {
-        return refuse("the local executor has no network yet: run without it".to_owned());
-    }
     Ok(())
+}
+
+/// What a sandbox reaches the proxy by. Only namespaces leave no other way out.
+fn bridge(options: &LocalOptions, way: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
+    if bare {
+        return Err(ExecuteError::Refused(
+            "a list of allowed hosts needs the level `bwrap` or `bwrap-noproc`: \
+             below them nothing keeps a command to the list. Run without network"
+                .to_owned(),
+        ));
+    }
+    let socat = options.find("socat").ok_or_else(|| ExecuteError::NoSandbox {
+        what: "a list of allowed hosts needs socat, which was not found".to_owned(),
+        remedy: "Install the package `socat`, or run without network.".to_owned(),
+    })?;
+    Ok(Bridge { socat, way })
 }
 
 /// Limits memory by a control group; says how many were killed in it before, or what is missing.
@@ -118,11 +134,17 @@ fn sandboxed_start<'a>(
     options: &LocalOptions,
     command: &Command,
     found: &Found,
+    bridge: Option<&'a Bridge>,
     run: &str,
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::sandboxed(run);
-    let variables = variables(options, &command.environment, &inside, command.terminal);
+    let mut variables = variables(options, &command.environment, &inside, command.terminal);
+    if let Network::Hosts(rules) = &command.network {
+        for (name, value) in network::variables(rules) {
+            variables.entry(name.to_owned()).or_insert(value);
+        }
+    }
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
         mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
@@ -148,10 +170,12 @@ fn sandboxed_start<'a>(
         directory: inside.path(&command.directory),
         temporary_bytes: command.limits.temporary_bytes,
         filter: host.filter.is_some(),
+        bridged: bridge.is_some(),
     };
     let inner = gated(&command.limits, address_space, &line(command));
-    let line = command_line(&reach, found.setpriv.as_deref(), &found.bwrap, inner);
-    Ok(Start::Sandboxed { line, arguments: profile.arguments(), filter: host.filter.as_deref() })
+    let line = command_line(&reach, found.setpriv.as_deref(), bridge, &found.bwrap, inner);
+    let (arguments, filter) = (profile.arguments(), host.filter.as_deref());
+    Ok(Start::Sandboxed { line, arguments, filter, way: bridge.map(|bridge| &bridge.way) })
 }
 
 fn bare_start<'a>(
@@ -213,7 +237,7 @@ mod tests {
         let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let (watcher, _pieces) = tokio::sync::mpsc::channel(64);
         let mut group = group;
-        run(&Host::new(), &LocalOptions::default(), command, &mut group, never.as_fd(), &watcher)
+        run(&Host::new(), &LocalOptions::default(), command, None, &mut group, never.as_fd(), &watcher)
     }
 
     /// How many processes were in the group of a command of a workspace below such a directory.

@@ -28,7 +28,7 @@ pub(super) struct Tree {
     outside_handle: OwnedFd,
     outside_status: Option<WaitStatus>,
     inside: Option<(Pid, OwnedFd)>,
-    /// Whether the child leads a group of its own, because no namespace holds its processes.
+    /// Whether no namespace holds its processes, and only the group that the child leads does.
     bare: bool,
     reaper: Arc<Reaper>,
     /// What must outlive them.
@@ -110,9 +110,8 @@ impl Tree {
         if let Some((_, inside)) = &self.inside {
             let _ = pidfd_send_signal(inside, Signal::KILL);
         }
-        if self.bare {
-            let _ = kill_process_group(self.outside, Signal::KILL);
-        }
+        // Also what stands around a sandbox: the bridge to its network.
+        let _ = kill_process_group(self.outside, Signal::KILL);
         let _ = pidfd_send_signal(&self.outside_handle, Signal::KILL);
         let until = Instant::now() + KILLED_IS_DEAD;
         let gone = self.inside.as_ref().is_none_or(|(_, inside)| ended(inside.as_fd(), until));

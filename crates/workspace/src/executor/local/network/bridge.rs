@@ -1,0 +1,108 @@
+//! The bridge: what a sandbox with a network is started in. Nothing here touches the system.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use super::super::profile::descriptor;
+use super::proxy::MAX_CONNECTIONS;
+use crate::host_rule::{Host, HostRule};
+
+/// Where the proxy is found in the sandbox's network.
+const PORT: u16 = 3128;
+/// How long a connection may go on when one side has said all, in seconds.
+const HALF_CLOSED: u32 = 60;
+
+/// The way out of a sandbox: what carries bytes, and where to.
+#[derive(Debug)]
+pub(in super::super) struct Bridge {
+    /// The program that carries them.
+    pub(in super::super) socat: PathBuf,
+    /// A descriptor of the proxy's socket.
+    pub(in super::super) way: OwnedFd,
+}
+
+impl Bridge {
+    /// The program and arguments that make the network, start the bridge in it, and then run what follows them.
+    ///
+    /// The network namespace belongs to a bubblewrap around the sandbox, so neither the bridge's processes nor its
+    /// descriptors are to be seen inside. It is in the group of its bubblewrap, with which it is killed.
+    pub(in super::super) fn command_line(&self, bwrap: &Path) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec![bwrap.into()];
+        // A name for the machine is an error without the other arguments, as `--disable-userns` is for the sandbox:
+        // when their writer is dead, bubblewrap ends at once.
+        let around = descriptor::AROUND.to_string();
+        line.extend(["--hostname", "sandbox", "--args", &around, "--", "/bin/sh", "-c"].map(Into::into));
+        line.extend([script().into(), "sh".into(), self.socat.clone().into_os_string()]);
+        line
+    }
+}
+
+/// The arguments of the bubblewrap around the sandbox.
+pub(in super::super) const AROUND: [&str; 7] =
+    ["--unshare-user", "--unshare-net", "--unshare-uts", "--die-with-parent", "--dev-bind", "/", "/"];
+
+/// Starts the bridge, waits until it listens, runs the sandbox, and ends the bridge. Who started it also sees it off:
+/// in a container there may be nobody else who does.
+///
+/// In a network that is new, the only socket in use is the one that the bridge listens at. The list of sockets would say
+/// more, and takes milliseconds to read.
+///
+/// The bridge keeps its way to the proxy and nothing else of what the sandbox is given, but for the files of `/etc`
+/// that are written for it: a shell cannot name their descriptors. The number of its way then serves as the sandbox's
+/// standard error, which the shell shall not write to when it sees a process killed.
+fn script() -> String {
+    use descriptor::{ARGUMENTS, FILTER, GATE, HERE, STATUS, WAY, WRITTEN};
+    format!(
+        "socat=$1; shift; \
+         \"$socat\" -t {HALF_CLOSED} TCP4-LISTEN:{PORT},bind=127.0.0.1,fork,max-children={MAX_CONNECTIONS},backlog=128 \
+         UNIX-CONNECT:/proc/self/fd/{WAY} </dev/null >/dev/null 2>&1 \
+         {ARGUMENTS}<&- {STATUS}>&- {GATE}<&- {HERE}>&- {FILTER}<&- {WRITTEN}<&- & \
+         bridge=$!; up=; until [ \"$up\" ]; do \
+         while read -r line; do case $line in 'TCP: inuse '[1-9]*) up=1;; esac; done </proc/net/sockstat; \
+         kill -s 0 $bridge 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
+         [ \"$up\" ] || /bin/sleep 0.001; done; \
+         exec {WAY}>&2 2>/dev/null; \"$@\" 2>&{WAY} {WAY}>&-; code=$?; \
+         kill -s KILL $bridge; wait $bridge; exit $code"
+    )
+}
+
+/// The variables by which programs find the proxy. What is on the sandbox's own loopback is reached without it, except
+/// for what the rules name.
+pub(in super::super) fn variables(rules: &[HostRule]) -> Vec<(&'static str, String)> {
+    let proxy = format!("http://127.0.0.1:{PORT}");
+    let own: [Host; 3] = [
+        Host::Name("localhost".to_owned()),
+        Host::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        Host::Address(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+    ];
+    let without: Vec<String> = own
+        .iter()
+        .filter(|host| !rules.iter().any(|rule| rule.names(host)))
+        .map(ToString::to_string)
+        .collect();
+    let mut all: Vec<(&str, String)> =
+        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]
+            .map(|name| (name, proxy.clone()))
+            .to_vec();
+    all.extend(["NO_PROXY", "no_proxy"].map(|name| (name, without.join(","))));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sandbox_s_own_loopback_needs_no_proxy_unless_a_rule_names_it() {
+        let without = |rules: &[&str]| {
+            let rules: Vec<HostRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+            let all = variables(&rules);
+            all.iter().find(|(name, _)| *name == "NO_PROXY").unwrap().1.clone()
+        };
+        assert_eq!(without(&["example.com"]), "localhost,127.0.0.1,::1");
+        assert_eq!(without(&["localhost:8080"]), "127.0.0.1,::1");
+        assert_eq!(without(&["127.0.0.1:8080", "localhost"]), "::1");
+    }
+}

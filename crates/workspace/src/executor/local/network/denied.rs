@@ -1,0 +1,63 @@
+//! What a command asked for and did not get, for the person who reads the report.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// So many hosts are named; the others are counted.
+const MAX_NAMED: usize = 20;
+
+/// What was denied during one run, each once.
+#[derive(Debug, Default)]
+pub(super) struct Denied(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    sentences: BTreeSet<String>,
+    /// How often something was denied that is not named.
+    others: u64,
+}
+
+impl Denied {
+    /// Notes a sentence. It has nothing in it that was not checked.
+    pub(super) fn note(&self, sentence: &str) {
+        let mut seen = self.lock();
+        if seen.sentences.len() < MAX_NAMED || seen.sentences.contains(sentence) {
+            seen.sentences.insert(sentence.to_owned());
+        } else {
+            seen.others += 1;
+        }
+    }
+
+    /// The warnings for the report.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let seen = self.lock();
+        let mut warnings: Vec<String> =
+            seen.sentences.iter().map(|sentence| format!("network: {sentence}")).collect();
+        if seen.others > 0 {
+            warnings.push(format!("network: {} more requests to other hosts were denied", seen.others));
+        }
+        warnings
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_named_once_and_not_too_many() {
+        let denied = Denied::default();
+        for number in 0..30 {
+            denied.note(&format!("{number:02}"));
+            denied.note("00");
+        }
+        let warnings = denied.warnings();
+        assert_eq!(warnings.len(), MAX_NAMED + 1);
+        assert_eq!(warnings[0], "network: 00");
+        assert_eq!(warnings[MAX_NAMED], "network: 10 more requests to other hosts were denied");
+    }
+}
