@@ -19,18 +19,12 @@
 mod cell;
 mod cgroup;
 mod confine;
-mod environment;
 mod launch;
 mod options;
-mod output;
-mod place;
-mod privileges;
 mod probe;
-mod processes;
 mod profile;
 mod reach;
 mod reaper;
-mod redact;
 mod run;
 mod seccomp;
 mod spawn;
@@ -40,10 +34,9 @@ mod supervise;
 mod system;
 mod tree;
 mod verdict;
-mod watch;
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -53,10 +46,12 @@ use tracing::Instrument as _;
 
 use self::cell::Cells;
 pub use self::options::LocalOptions;
-pub use self::privileges::sandbox_owner;
 use self::probe::Host;
 pub use self::seccomp::filter as system_call_filter;
+use super::over::Over;
+pub use super::privileges::sandbox_owner;
 use super::{ExecuteError, Executor, OutputSink};
+use super::{environment, output, place, privileges, processes, redact, watch};
 use crate::command::{Command, Finished, Sandbox};
 
 /// Pieces of output that may wait for their watcher.
@@ -165,26 +160,7 @@ impl Drop for Cancel {
     fn drop(&mut self) {
         if !self.done {
             let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
-            self.over.wait();
+            self.over.wait(DEAD_BY);
         }
-    }
-}
-
-/// Whether a run is over.
-#[derive(Debug, Default)]
-struct Over {
-    is: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Over {
-    fn set(&self) {
-        *self.is.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    fn wait(&self) {
-        let is = self.is.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.changed.wait_timeout_while(is, DEAD_BY, |is| !*is);
     }
 }

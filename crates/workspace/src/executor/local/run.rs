@@ -9,10 +9,10 @@ use tokio::sync::mpsc::Sender;
 
 use super::cgroup::Group;
 use super::confine::Confinement;
-use super::environment::{MAX_STRING, check_variables, variables};
+use super::environment::{check_variables, variables};
 use super::launch::{Start, launch};
 use super::options::LocalOptions;
-use super::place::{Inside, check_relative, mount_point, new_run};
+use super::place::{Inside, mount_point, new_run};
 use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
@@ -22,6 +22,7 @@ use super::watch::Watch;
 use super::{privileges, processes, verdict};
 use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
+use crate::executor::check::check_command;
 
 /// What is missing where memory has no control group.
 pub(super) const NO_GROUP: &str =
@@ -45,7 +46,7 @@ pub(super) fn run(
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
     let bare = sandbox.level >= Level::Landlock;
-    check_variables(options, &command.environment, !bare)?;
+    check_variables(options.given(), &command.environment, !bare)?;
     if bare && !command.read_only.is_empty() {
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
@@ -86,21 +87,9 @@ pub(super) fn run(
 }
 
 fn check(command: &Command) -> Result<(), ExecuteError> {
-    let refuse = |why: String| Err(ExecuteError::Refused(why));
-    check_relative("directory", &command.directory)?;
-    for (_, to) in &command.read_only {
-        check_relative("input", to)?;
-    }
-    if command.line.len() > MAX_STRING || command.line.contains('\0') {
-        return refuse(format!(
-            "the command is longer than {MAX_STRING} bytes or contains NUL; put it into a file"
-        ));
-    }
-    if !command.shell.starts_with('/') || command.shell.contains('\0') {
-        return refuse(format!("shell {:?} must be an absolute path", command.shell));
-    }
+    check_command(command)?;
     if command.network != Network::None {
-        return refuse("the local executor has no network yet: run without it".to_owned());
+        return Err(ExecuteError::Refused("the local executor has no network yet: run without it".to_owned()));
     }
     Ok(())
 }
@@ -124,7 +113,7 @@ fn sandboxed_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::sandboxed(run);
-    let variables = variables(options, &command.environment, &inside);
+    let variables = variables(options.given(), &command.environment, &inside);
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
         mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
@@ -165,7 +154,7 @@ fn bare_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
-    let variables = variables(options, &command.environment, &inside);
+    let variables = variables(options.given(), &command.environment, &inside);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.path(&command.directory);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.
