@@ -33,6 +33,8 @@ pub use collect::{
 };
 pub use command::{Captured, Command, Exit, Finished, Input, Level, Network, Sandbox};
 pub use error::WorkspaceError;
+#[cfg(feature = "container")]
+pub use executor::container::{ContainerExecutor, ContainerOptions, Engine};
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};

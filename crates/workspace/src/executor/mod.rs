@@ -1,6 +1,8 @@
 //! Where commands run: one trait, one suite.
 
 mod check;
+#[cfg(feature = "container")]
+pub mod container;
 mod ending;
 mod environment;
 pub mod local;

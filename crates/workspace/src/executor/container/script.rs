@@ -1,0 +1,85 @@
+//! The first process of a container.
+//!
+//! It is bash, which every image for skills has. It goes on only when its lifeline says so, enters the directory,
+//! limits itself, says that it is there, starts the command as a group of its own, and ends with whatever ends
+//! first: the command, the keeper that reads the lifeline, or the time that the lifeline is read for. Nothing
+//! inside can kill the first process, and with it the kernel kills all others. What kills the keeper ends the
+//! container.
+
+use super::cell::stdin_inside;
+use crate::command::Command;
+use crate::executor::place::Inside;
+
+/// What the first process says before the command can.
+pub(super) const HERE: &[u8] = b"here\n";
+/// It ends so when it has no lifeline.
+pub(super) const NO_LIFE: i64 = 121;
+/// It ends so when it cannot enter the directory.
+pub(super) const NO_DIRECTORY: i64 = 122;
+/// Processes that run beside the command: the first, the keeper, and the reader of the lifeline.
+pub(super) const OWN_PROCESSES: u64 = 3;
+
+/// How much longer the lifeline is read than a command may take, in seconds.
+const SLACK: u64 = 60;
+
+/// A reader of its own opens the lifeline because nothing else can stop waiting for a dead writer. `set -m` gives the
+/// command a group, and signals that are not ignored. 7 is its standard error, which the shell shall not write to
+/// when it sees a child killed. `-c` leaves out all variables of the image.
+const SCRIPT: &str = r#"
+exec 3< <(trap '' TERM; exec cat /run/prowess/life)
+read -r -t 30 go <&3 || exit 121
+cd -- "$2" || exit 122
+mkdir -m 700 /tmp/home
+exec 7>&2 2>/dev/null
+ulimit -c 0; ulimit -n "$4"; ulimit -f "$5"; ulimit -t "$6"
+set -m
+read -r -t "$3" end <&3 &
+keeper=$!
+(echo here; exec -c /bin/bash --noprofile --norc -p -c '. /run/prowess/environment; exec "$@"' bash "${@:7}") <"$1" 2>&7 3<&- 7>&- &
+command=$!
+exec 7>&-
+trap 'kill -s TERM -- -"$command"' TERM
+while :; do
+  wait -n
+  code=$?
+  kill -0 "$command" && kill -0 "$keeper" || exit "$code"
+done
+"#;
+
+/// The first process with its arguments.
+pub(super) fn first_process(command: &Command, inside: &Inside) -> Vec<String> {
+    let limits = &command.limits;
+    let time = limits.timeout.as_secs() + 1;
+    let mut line: Vec<String> = ["/bin/bash", "-p", "-c"].map(Into::into).into();
+    line.extend([SCRIPT.trim().to_owned(), "bash".to_owned()]);
+    line.extend([stdin_inside(&command.stdin), inside.path(&command.directory)]);
+    let numbers = [time + limits.grace.as_secs() + SLACK, limits.open_files, limits.file_size / 1024, time];
+    line.extend(numbers.map(|number| number.to_string()));
+    line.extend([command.shell.clone(), "-lc".to_owned(), command.line.clone()]);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::container::cell::INSIDE;
+
+    #[test]
+    fn the_script_knows_its_files_and_codes() {
+        for part in ["life", "environment"] {
+            assert!(SCRIPT.contains(&format!("{INSIDE}/{part}")), "{part}");
+        }
+        for code in [NO_LIFE, NO_DIRECTORY] {
+            assert!(SCRIPT.contains(&format!("exit {code}\n")), "{code}");
+        }
+    }
+
+    #[test]
+    fn the_command_comes_last_and_whole() {
+        let command = Command::new("/srv/w1", "skills/pdf", "echo \"it's\" $HOME");
+        let line = first_process(&command, &Inside::sandboxed("r1"));
+        assert_eq!(line[5..7], ["/dev/null", "/ws/skills/pdf"]);
+        assert_eq!(line[7..11], ["123", "1024", "262144", "61"]);
+        assert_eq!(line[11..], ["/bin/bash", "-lc", "echo \"it's\" $HOME"]);
+    }
+}

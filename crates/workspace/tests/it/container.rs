@@ -1,0 +1,4 @@
+//! Commands in containers of a real engine.
+
+mod engine;
+mod suite;
