@@ -35,8 +35,10 @@ clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace --locked -- -D warnings
 
+# A container engine runs while the tests do, and stops whatever became of them.
 unit:
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	@engine=$$(scripts/test-engine.sh start) || exit 1; eval "$$engine"; trap 'scripts/test-engine.sh stop' EXIT; \
+	if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(CARGO) nextest run --workspace --all-features --locked --no-fail-fast; \
 	else \
 	  $(CARGO) test --workspace --all-features --locked --lib --bins --tests --no-fail-fast; \

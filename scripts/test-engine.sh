@@ -8,7 +8,10 @@
 set -euo pipefail
 
 at=${PROWESS_TEST_ENGINE_DIR:-/var/lib/prowess-test-engine}
-socket=/run/prowess-test-engine.sock
+# Each checkout has a service of its own; images are shared.
+checkout=$(cd "$(dirname "$0")/.." && pwd | cksum | cut -d ' ' -f 1)
+socket=/run/prowess-test-engine-$checkout.sock
+service=$at/service-$checkout
 image=localhost/prowess-test
 packages=(bash coreutils dash findutils gawk grep libc-bin perl-base procps python3-minimal sed util-linux)
 
@@ -27,8 +30,12 @@ wait_for() {
 
 install_engine() {
   command -v podman >/dev/null && command -v runc >/dev/null && return
-  apt-get update -q
-  DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends podman runc
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "podman and runc are missing: apt-get install podman runc" >&2
+    exit 1
+  fi
+  apt-get update -q >&2
+  DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends podman runc >&2
 }
 
 # Limits of the engine's own would be above those of a machine that is a container itself.
@@ -53,6 +60,7 @@ build_image() (
   mkdir -p "$root/debs/partial" "$root/system"/{etc,proc,sys,dev,tmp,run,ws,usr/{bin,sbin,lib,lib64}}
   : >"$root/nothing-installed"
   chmod 755 "$root" && chmod 777 "$root/debs/partial"
+  apt-get update -qq
   apt-get -qqy --no-install-recommends --download-only -o Dir::State::status="$root/nothing-installed" \
     -o Dir::Cache::archives="$root/debs" -o Debug::NoLocking=1 install "${packages[@]}" >/dev/null
   for link in bin sbin lib lib64; do ln -s "usr/$link" "$root/system/$link"; done
@@ -77,20 +85,19 @@ start() {
   if ! answers >/dev/null 2>&1; then
     rm -f "$socket"
     # As a daemon: with a session and output of its own.
-    setsid "${engine[@]}" system service --time=0 "unix://$socket" >"$at/service.log" 2>&1 </dev/null &
-    echo $! >"$at/service.pid"
-    wait_for 30 answers || { echo "the engine does not answer; see $at/service.log" >&2; exit 1; }
+    setsid "${engine[@]}" system service --time=0 "unix://$socket" >"$service.log" 2>&1 </dev/null &
+    echo $! >"$service.pid"
+    wait_for 30 answers || { echo "the engine does not answer; see $service.log" >&2; exit 1; }
   fi
   echo "export PROWESS_TEST_ENGINE=$socket PROWESS_TEST_IMAGE=$image"
 }
 
 stop() {
-  local service
-  service=$(cat "$at/service.pid" 2>/dev/null) || return 0
-  rm -f "$at/service.pid" "$socket"
-  grep -qs podman "/proc/$service/cmdline" || return 0
-  "${engine[@]}" rm --all --force >/dev/null 2>&1 || true
-  kill "$service" && wait_for 10 test ! -e "/proc/$service"
+  local process
+  process=$(cat "$service.pid" 2>/dev/null) || return 0
+  rm -f "$service.pid" "$socket"
+  grep -qs "$socket" "/proc/$process/cmdline" || return 0
+  kill "$process" && wait_for 10 test ! -e "/proc/$process"
 }
 
 case ${1:-} in

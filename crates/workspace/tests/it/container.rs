@@ -1,4 +1,7 @@
 //! Commands in containers of a real engine.
 
-mod engine;
+pub(crate) mod engine;
+mod hostile;
+mod refusals;
+mod runtime;
 mod suite;

@@ -18,6 +18,8 @@ use crate::executor::privileges;
 pub(super) const INSIDE: &str = "/run/prowess";
 /// The lifeline.
 const LIFE: &str = "life";
+/// Where the first process tells what the engine may not know.
+const TOLD: &str = "told";
 /// What the command reads.
 const STDIN: &str = "stdin";
 /// The command's variables, as lines of a shell.
@@ -30,30 +32,33 @@ pub(super) struct Cell {
     name: String,
     /// Held open for as long as the container may live.
     life: Option<OwnedFd>,
+    told: Option<OwnedFd>,
     /// The near end of the command's input, if it comes while the command runs.
     input: Option<OwnedFd>,
 }
 
 impl Cell {
-    /// A new one, for whoever commands run as.
+    /// A new one in a directory, for whoever commands run as.
     pub(super) fn new(
+        at: &Path,
         owner: &Owner,
         variables: &BTreeMap<String, String>,
         stdin: &Input,
     ) -> io::Result<Self> {
         let name = owner.new_name();
-        let path = std::env::temp_dir().join(&name);
+        let path = at.join(&name);
         rustix::fs::mkdir(&path, Mode::RWXU)?;
         // From here on its drop takes it away.
-        let mut cell = Self { path, name, life: None, input: None };
-        let life = pipe(&cell.path.join(LIFE))?;
+        let mut cell = Self { path, name, life: None, told: None, input: None };
+        let life = pipe(&cell.path.join(LIFE), Mode::RUSR)?;
         rustix::io::write(&life, b"go\n")?;
         cell.life = Some(life);
+        cell.told = Some(pipe(&cell.path.join(TOLD), Mode::RUSR | Mode::WUSR)?);
         write(&cell.path.join(ENVIRONMENT), exports(variables).as_bytes())?;
         match stdin {
             Input::Closed => {}
             Input::Bytes(bytes) => write(&cell.path.join(STDIN), bytes)?,
-            Input::Pipe(_) => cell.input = Some(pipe(&cell.path.join(STDIN))?),
+            Input::Pipe(_) => cell.input = Some(pipe(&cell.path.join(STDIN), Mode::RUSR)?),
         }
         if let Some((user, group)) = privileges::owner() {
             rustix::fs::chown(&cell.path, Some(user), Some(group))?;
@@ -68,6 +73,13 @@ impl Cell {
     /// The name of the container.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether something was killed inside because there was no memory. The command can say so of itself, too.
+    pub(super) fn out_of_memory(&self) -> bool {
+        let mut word = [0; 4];
+        let read = self.told.as_ref().map(|told| rustix::io::read(told, &mut word[..]));
+        matches!(read, Some(Ok(4))) && word == *b"oom\n"
     }
 
     /// The near end of the command's input, once.
@@ -91,9 +103,9 @@ pub(super) fn stdin_inside(stdin: &Input) -> String {
     }
 }
 
-/// Takes away the cells of dead processes.
-pub(super) fn sweep(own: &Owner) {
-    let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+/// Takes away the cells of dead processes from a directory.
+pub(super) fn sweep(at: &Path, own: &Owner) {
+    let entries = std::fs::read_dir(at).into_iter().flatten().flatten();
     for entry in entries {
         let owner = entry.file_name().to_str().and_then(Owner::of_name);
         if owner.is_some_and(|owner| own.knows_dead(&owner)) {
@@ -104,19 +116,19 @@ pub(super) fn sweep(own: &Owner) {
 
 /// Only what a cell has: others may write where it is.
 fn take_away(cell: &Path) {
-    for file in [LIFE, STDIN, ENVIRONMENT] {
+    for file in [LIFE, TOLD, STDIN, ENVIRONMENT] {
         let _ = rustix::fs::unlinkat(CWD, cell.join(file), AtFlags::empty());
     }
     let _ = rustix::fs::unlinkat(CWD, cell, AtFlags::REMOVEDIR);
 }
 
-/// A named pipe with its near end. Commands can read it and, as it is mounted read-only, never write to it.
-fn pipe(path: &Path) -> io::Result<OwnedFd> {
+/// A named pipe with its near end. As it is mounted read-only, commands cannot change how they may use it.
+fn pipe(path: &Path, mode: Mode) -> io::Result<OwnedFd> {
     rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
     // For both, so that it does not wait for the far end.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let end = rustix::fs::open(path, flags, Mode::empty())?;
-    hand_over(&end)?;
+    hand_over(&end, mode)?;
     Ok(end)
 }
 
@@ -124,12 +136,12 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
     io::Write::write_all(&mut std::fs::File::from(file.try_clone()?), bytes)?;
-    hand_over(&file)
+    hand_over(&file, Mode::RUSR)
 }
 
-/// Lets the command's user read it.
-fn hand_over(file: &OwnedFd) -> io::Result<()> {
-    rustix::fs::fchmod(file, Mode::RUSR)?;
+/// Lets the command's user have it.
+fn hand_over(file: &OwnedFd, mode: Mode) -> io::Result<()> {
+    rustix::fs::fchmod(file, mode)?;
     if let Some((user, group)) = privileges::owner() {
         rustix::fs::fchown(file, Some(user), Some(group))?;
     }
@@ -137,7 +149,8 @@ fn hand_over(file: &OwnedFd) -> io::Result<()> {
 }
 
 fn exports(variables: &BTreeMap<String, String>) -> String {
-    let line = |(name, value): (&String, &String)| format!("export {name}='{}'\n", value.replace('\'', r"'\''"));
+    let line =
+        |(name, value): (&String, &String)| format!("export {name}='{}'\n", value.replace('\'', r"'\''"));
     variables.iter().map(line).collect()
 }
 
@@ -147,14 +160,14 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_a_cell() {
-        let owner = Owner::own();
+        let (at, owner) = (tempfile::tempdir().unwrap(), Owner::own());
         let (_far, near) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let inputs = [Input::Closed, Input::Bytes("text".into()), Input::Pipe(near.into())];
         for stdin in &inputs {
-            let cell = Cell::new(&owner, &BTreeMap::new(), stdin).unwrap();
+            let cell = Cell::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
             let path = cell.path().to_owned();
             assert_eq!(path.join(STDIN).exists(), !matches!(stdin, Input::Closed));
-            sweep(&owner);
+            sweep(at.path(), &owner);
             assert!(path.join(LIFE).exists(), "its owner lives");
             drop(cell);
             assert!(!path.exists());
@@ -163,11 +176,12 @@ mod tests {
 
     #[test]
     fn cells_of_the_dead_are_swept() {
+        let at = tempfile::tempdir().unwrap();
         let dead = Owner::parse("00000000.1.2.3").unwrap();
-        let cell = Cell::new(&dead, &BTreeMap::new(), &Input::Closed).unwrap();
+        let cell = Cell::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
         let path = cell.path().to_owned();
         std::mem::forget(cell);
-        sweep(&Owner::own());
+        sweep(at.path(), &Owner::own());
         assert!(!path.exists());
     }
 

@@ -60,9 +60,10 @@ pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, Facts), 
     }
     Err(ExecuteError::NoSandbox {
         what: format!("no container engine answers at {}", tried.join(", ")),
-        remedy: "Install and start one: the package `podman` with `systemctl start podman.socket`, or Docker; or \
+        remedy:
+            "Install and start one: the package `podman` with `systemctl start podman.socket`, or Docker; or \
                  name the socket of one that runs, in the configuration or as DOCKER_HOST=unix://PATH."
-            .to_owned(),
+                .to_owned(),
     })
 }
 

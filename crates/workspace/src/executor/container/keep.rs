@@ -146,7 +146,10 @@ impl Keeper<'_> {
     async fn time_is_over(&mut self, limits: &Limits) -> Result<bool, ExecuteError> {
         if !self.began() {
             let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            return Err(ExecuteError::System { action: "start the command in its container".to_owned(), error });
+            return Err(ExecuteError::System {
+                action: "start the command in its container".to_owned(),
+                error,
+            });
         }
         // The second time its grace is over.
         if self.verdict.is_some() {
@@ -235,5 +238,8 @@ impl Keeper<'_> {
 }
 
 fn lost(error: &bollard::errors::Error) -> ExecuteError {
-    ExecuteError::System { action: "hear the container".to_owned(), error: std::io::Error::other(said(error)) }
+    ExecuteError::System {
+        action: "hear the container".to_owned(),
+        error: std::io::Error::other(said(error)),
+    }
 }

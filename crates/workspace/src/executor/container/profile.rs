@@ -19,6 +19,9 @@ pub(super) const LABEL: &str = "prowess.owner";
 /// What `/dev/shm` may hold.
 const SHARED_MEMORY: i64 = 16 * 1024 * 1024;
 
+/// Directories that some engines make writable although nobody asked for it.
+const UNASKED: [&str; 1] = ["/var/tmp"];
+
 /// A container for one command.
 #[derive(Debug)]
 pub(super) struct Profile<'a> {
@@ -53,7 +56,10 @@ impl Profile<'_> {
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             labels: Some(HashMap::from([(LABEL.to_owned(), self.owner.clone())])),
-            healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
             host_config: Some(self.host()),
             ..ContainerCreateBody::default()
         }
@@ -88,8 +94,9 @@ impl Profile<'_> {
     fn temporary(&self) -> HashMap<String, String> {
         let size = self.limits.temporary_bytes;
         let own = ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={size},mode=1777"));
-        let closed = |volume: &String| (volume.clone(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
-        self.volumes.iter().map(closed).chain([own]).collect()
+        let closed = |at: &str| (at.to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
+        let volumes = self.volumes.iter().map(String::as_str);
+        volumes.chain(UNASKED).map(closed).chain([own]).collect()
     }
 
     fn mounts(&self) -> Vec<Mount> {
@@ -128,7 +135,11 @@ mod tests {
     #[test]
     fn the_whole_container() {
         let facts = Facts {
-            engine: Engine { name: "Podman", version: "4.3.1".into(), socket: "/run/podman/podman.sock".into() },
+            engine: Engine {
+                name: "Podman",
+                version: "4.3.1".into(),
+                socket: "/run/podman/podman.sock".into(),
+            },
             rootless: false,
             memory: true,
             processors: Some(8.0),

@@ -81,7 +81,7 @@ impl Place<'_> {
             None if !kept.began => return Err(never(command, code, &kept)),
             None => {
                 let by_itself = told(i32::try_from(code).unwrap_or(-1));
-                with_memory(by_itself, state.oom_killed == Some(true), &mut warnings)
+                with_memory(by_itself, cell.out_of_memory() || state.oom_killed == Some(true), &mut warnings)
             }
         };
         let Kept { stdout, stderr, .. } = kept;
@@ -136,8 +136,10 @@ impl Place<'_> {
     }
 
     fn cell(&self, variables: &BTreeMap<String, String>, stdin: &Input) -> Result<Cell, ExecuteError> {
-        Cell::new(self.owner, variables, stdin)
-            .map_err(|error| ExecuteError::System { action: "make a cell for the container".to_owned(), error })
+        Cell::new(&std::env::temp_dir(), self.owner, variables, stdin).map_err(|error| ExecuteError::System {
+            action: "make a cell for the container".to_owned(),
+            error,
+        })
     }
 
     fn profile<'p>(
@@ -180,7 +182,8 @@ impl Place<'_> {
         let forwarding = match (&command.stdin, near) {
             (Input::Pipe(from), Some(to)) => {
                 let from = from.try_clone();
-                let from = from.map_err(|error| ExecuteError::System { action: "take the input".into(), error })?;
+                let from =
+                    from.map_err(|error| ExecuteError::System { action: "take the input".into(), error })?;
                 Some(tokio::spawn(input::forward(from, to, has_begun)))
             }
             _ => None,

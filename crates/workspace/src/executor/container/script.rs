@@ -24,26 +24,39 @@ const SLACK: u64 = 60;
 
 /// A reader of its own opens the lifeline because nothing else can stop waiting for a dead writer. `set -m` gives the
 /// command a group, and signals that are not ignored. 7 is its standard error, which the shell shall not write to
-/// when it sees a child killed. `-c` leaves out all variables of the image.
+/// when it sees a child killed; 9 is where it tells of memory, which not every engine hears of, and does not wait when
+/// nobody listens. `-c` leaves out all variables of the image.
 const SCRIPT: &str = r#"
-exec 3< <(trap '' TERM; exec cat /run/prowess/life)
-read -r -t 30 go <&3 || exit 121
+exec 3< <(trap '' TERM; exec cat /run/prowess/life) 9<>/run/prowess/told
+read -r -t 15 go <&3 || exit 121
 cd -- "$2" || exit 122
 mkdir -m 700 /tmp/home
 exec 7>&2 2>/dev/null
 ulimit -c 0; ulimit -n "$4"; ulimit -f "$5"; ulimit -t "$6"
 set -m
+told=
 read -r -t "$3" end <&3 &
 keeper=$!
-(echo here; exec -c /bin/bash --noprofile --norc -p -c '. /run/prowess/environment; exec "$@"' bash "${@:7}") <"$1" 2>&7 3<&- 7>&- &
+(echo here; exec -c /bin/bash --noprofile --norc -p -c '. /run/prowess/environment; exec "$@"' bash "${@:7}") <"$1" 2>&7 3<&- 7>&- 9>&- &
 command=$!
 exec 7>&-
 trap 'kill -s TERM -- -"$command"' TERM
 while :; do
   wait -n
   code=$?
-  kill -0 "$command" && kill -0 "$keeper" || exit "$code"
+  kill -0 "$command" && kill -0 "$keeper" || break
 done
+for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  while read -r name count; do
+    [ "$name" = oom_kill ] && [ "$count" -gt 0 ] && told=oom
+  done <"$file"
+done
+if [ "$told" ]; then
+  echo "$told" >&9 &
+  read -r -t 1 end <&3 &
+  wait -n
+fi
+exit "$code"
 "#;
 
 /// The first process with its arguments.
@@ -66,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_script_knows_its_files_and_codes() {
-        for part in ["life", "environment"] {
+        for part in ["life", "told", "environment"] {
             assert!(SCRIPT.contains(&format!("{INSIDE}/{part}")), "{part}");
         }
         for code in [NO_LIFE, NO_DIRECTORY] {

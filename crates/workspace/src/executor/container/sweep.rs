@@ -15,12 +15,13 @@ use super::{cell, instance};
 /// Removes the containers and cells of processes that are known to be dead. What cannot be removed is left for the next
 /// time.
 pub(super) async fn sweep(docker: &Docker, own: &Owner) {
-    cell::sweep(own);
+    cell::sweep(&std::env::temp_dir(), own);
     let filters = HashMap::from([("label", vec![LABEL])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
     let Ok(all) = docker.list_containers(Some(options)).await else { return };
     for one in all {
-        let owner = one.labels.as_ref().and_then(|labels| labels.get(LABEL)).and_then(|label| Owner::parse(label));
+        let owner =
+            one.labels.as_ref().and_then(|labels| labels.get(LABEL)).and_then(|label| Owner::parse(label));
         if let (Some(owner), Some(id)) = (owner, one.id)
             && own.knows_dead(&owner)
         {

@@ -89,7 +89,9 @@ pub(super) fn run(
 fn check(command: &Command) -> Result<(), ExecuteError> {
     check_command(command)?;
     if command.network != Network::None {
-        return Err(ExecuteError::Refused("the local executor has no network yet: run without it".to_owned()));
+        return Err(ExecuteError::Refused(
+            "the local executor has no network yet: run without it".to_owned(),
+        ));
     }
     Ok(())
 }

@@ -3,16 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prowess_workspace::{
-    Command, ContainerExecutor, ContainerOptions, Executor as _, Finished, NoSink,
-};
+use prowess_workspace::{Command, ContainerExecutor, ContainerOptions, Executor as _, Finished, NoSink};
 use tempfile::TempDir;
 
 use crate::home::{lay_out, text};
 
 /// What to do when there is no engine.
-const HOW: &str =
-    "use `make test`, or `eval \"$(scripts/test-engine.sh start)\"` before and `scripts/test-engine.sh stop` after";
+const HOW: &str = "use `make test`, or `eval \"$(scripts/test-engine.sh start)\"` before and `scripts/test-engine.sh stop` after";
 
 /// Options for the engine and the image of the tests.
 pub(crate) fn options() -> ContainerOptions {
@@ -65,4 +62,25 @@ impl Home {
     pub(crate) async fn says(&self, line: &str) -> String {
         text(&self.run(line).await)
     }
+}
+
+/// The names of all containers that the engine has of a process.
+pub(crate) fn containers_of(process: u32) -> Vec<String> {
+    use std::io::{Read as _, Write as _};
+    let mut engine = std::os::unix::net::UnixStream::connect(options().socket.unwrap()).unwrap();
+    write!(engine, "GET /v1.40/containers/json?all=true HTTP/1.0\r\nHost: engine\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    engine.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    let list: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let names = list.as_array().unwrap().iter().map(|one| one["Names"][0].as_str().unwrap().to_owned());
+    names.filter(|name| name.contains("/prowess-") && name.contains(&format!(".{process}."))).collect()
+}
+
+/// The cells of a process.
+pub(crate) fn cells_of(process: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mark = format!(".{process}.");
+    names.filter(|name| name.starts_with("prowess-") && name.contains(&mark)).collect()
 }
