@@ -12,7 +12,7 @@ at=${PROWESS_TEST_ENGINE_DIR:-/var/lib/prowess-test-engine}
 checkout=$(cd "$(dirname "$0")/.." && pwd | cksum | cut -d ' ' -f 1)
 socket=/run/prowess-test-engine-$checkout.sock
 service=$at/service-$checkout
-image=localhost/prowess-test
+image=localhost/prowess-test:$(cksum <"$0" | cut -d ' ' -f 1)
 packages=(bash coreutils dash findutils gawk grep libc-bin perl-base procps python3-minimal sed util-linux)
 
 export CONTAINERS_CONF=$at/containers.conf

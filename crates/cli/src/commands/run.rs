@@ -12,11 +12,11 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::{Catalog, SkillEntry, Trust};
 use prowess_workspace::{
-    ArtifactStore, Executor, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunReport, RunRequest,
-    Runner, StageSource,
+    ArtifactStore, Level, RunContext, RunInput, RunReport, RunRequest, Runner, StageSource,
 };
 
 use crate::commands::Outcome;
+use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
 use crate::state::Kept;
@@ -36,14 +36,16 @@ A file or directory for the command, at work/inputs/ or TO in its workspace: a p
 skill://NAME/PATH or workspace://PATH; can be repeated";
 const AFTER_HELP: &str = "\
 The command runs in the skill's directory, without network, and sees nothing of this machine but the system's \
-programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
+programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). In a \
+container the programs are those of its image; the engine is found by DOCKER_HOST, or where engines listen. Without \
 --stdin there is nothing to read. Workspaces that were not used for a week are removed.
 
 Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran
 
 Examples:
   prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
-  prowess run csv-report --input sales.csv -- python3 scripts/csv_profile.py inputs/sales.csv";
+  prowess run csv-report --input sales.csv -- python3 scripts/csv_profile.py inputs/sales.csv
+  prowess run python-math --executor container --image python:3-slim -- python3 scripts/fib.py 10";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -79,6 +81,8 @@ pub(crate) struct Options {
     /// The weakest isolation that is enough; the strongest that works here is taken
     #[arg(long, value_name = "LEVEL", default_value = "bwrap", value_parser = level())]
     sandbox: Level,
+    #[command(flatten)]
+    choice: Choice,
     /// Work in the workspace of this name, with what earlier runs left there; else in a new one
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
@@ -112,9 +116,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
     let artifacts = needs_artifacts.then(|| options.kept.artifacts()).transpose()?;
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
-    let mut local = LocalOptions::default();
-    local.least = options.sandbox;
-    let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(local));
+    let executor = options.choice.build(options.sandbox)?;
 
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
@@ -128,7 +130,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if !options.json {
         context.output = &live;
     }
-    context.shell = shell(&entry)?;
+    context.shell = shell(&entry, options.choice.is_local())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let report = runtime.context("the run cannot be started")?.block_on(async {
         tokio::select! {
@@ -187,9 +189,12 @@ fn source(catalog: &Catalog, name: &str) -> Option<StageSource> {
     Some(StageSource::Directory(PathBuf::from(directory)))
 }
 
-/// The shell that the skill wants.
-fn shell(entry: &SkillEntry) -> Result<Option<String>> {
+/// The shell that the skill wants; what an image has shows when it runs.
+fn shell(entry: &SkillEntry, is_local: bool) -> Result<Option<String>> {
     let Some(wanted) = &entry.skill.extensions.shell else { return Ok(None) };
+    if !is_local {
+        return Ok(Some(if wanted.starts_with('/') { wanted.clone() } else { format!("/bin/{wanted}") }));
+    }
     let found = ["", "/bin/", "/usr/bin/"].iter().map(|place| format!("{place}{wanted}"));
     let mut found = found.filter(|path| path.starts_with('/') && Path::new(path).is_file());
     let found = found.next();
