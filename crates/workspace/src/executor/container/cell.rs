@@ -22,6 +22,8 @@ const LIFE: &str = "life";
 const TOLD: &str = "told";
 /// What the command reads.
 const STDIN: &str = "stdin";
+/// The filter of system calls, for the engine.
+const FILTER: &str = "filter";
 /// The command's variables, as lines of a shell.
 const ENVIRONMENT: &str = "environment";
 
@@ -75,6 +77,13 @@ impl Cell {
         &self.name
     }
 
+    /// Keeps a filter of system calls, and says where.
+    pub(super) fn keep_filter(&self, filter: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(FILTER);
+        write(&path, filter.as_bytes())?;
+        Ok(path)
+    }
+
     /// Whether something was killed inside because there was no memory. The command can say so of itself, too.
     pub(super) fn out_of_memory(&self) -> bool {
         let mut word = [0; 4];
@@ -116,7 +125,7 @@ pub(super) fn sweep(at: &Path, own: &Owner) {
 
 /// Only what a cell has: others may write where it is.
 fn take_away(cell: &Path) {
-    for file in [LIFE, TOLD, STDIN, ENVIRONMENT] {
+    for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
         let _ = rustix::fs::unlinkat(CWD, cell.join(file), AtFlags::empty());
     }
     let _ = rustix::fs::unlinkat(CWD, cell, AtFlags::REMOVEDIR);

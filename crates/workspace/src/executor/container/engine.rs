@@ -39,6 +39,8 @@ pub(super) struct Facts {
     pub(super) engine: Engine,
     /// Whether it runs as a plain user.
     pub(super) rootless: bool,
+    /// Whether its own filter of system calls lets too much pass.
+    pub(super) needs_filter: bool,
     /// Whether it limits memory.
     pub(super) memory: bool,
     /// How many processors it has.
@@ -117,7 +119,8 @@ fn facts(engine: Engine, info: &SystemInfo) -> Facts {
     let security = info.security_options.as_deref().unwrap_or_default();
     let has = |what: &str| security.iter().any(|one| one.contains(what));
     let mut missing = Vec::new();
-    if !has("seccomp") {
+    let filters = has("seccomp");
+    if !filters {
         missing.push("the engine filters no system calls".to_owned());
     }
     let limits = [
@@ -128,6 +131,8 @@ fn facts(engine: Engine, info: &SystemInfo) -> Facts {
     ];
     missing.extend(limits.iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| (*what).to_owned()));
     Facts {
+        // Docker's own is good; a filter for an engine that has none would be an error.
+        needs_filter: filters && engine.name == "Podman",
         engine,
         rootless: has("rootless"),
         memory: info.memory_limit != Some(false),

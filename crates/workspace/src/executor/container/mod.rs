@@ -10,6 +10,7 @@
 
 mod cell;
 mod engine;
+mod filter;
 mod input;
 mod instance;
 mod keep;

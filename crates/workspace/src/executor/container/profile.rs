@@ -37,6 +37,8 @@ pub(super) struct Profile<'a> {
     /// Linked inputs with their places on the inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
     pub(super) cell: PathBuf,
+    /// The filter of system calls; the engine's own when there is none.
+    pub(super) filter: Option<PathBuf>,
     pub(super) limits: &'a Limits,
     pub(super) processors: f64,
     pub(super) line: Vec<String>,
@@ -72,7 +74,7 @@ impl Profile<'_> {
             network_mode: Some("none".to_owned()),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            security_opt: Some(self.security()),
             ipc_mode: Some("private".to_owned()),
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
             // Else the owner of the workspace is another one inside.
@@ -89,6 +91,11 @@ impl Profile<'_> {
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
             ..HostConfig::default()
         }
+    }
+
+    fn security(&self) -> Vec<String> {
+        let filter = self.filter.as_ref().map(|path| format!("seccomp={}", path.display()));
+        ["no-new-privileges".to_owned()].into_iter().chain(filter).collect()
     }
 
     fn temporary(&self) -> HashMap<String, String> {
@@ -141,6 +148,7 @@ mod tests {
                 socket: "/run/podman/podman.sock".into(),
             },
             rootless: false,
+            needs_filter: true,
             memory: true,
             processors: Some(8.0),
             missing: Vec::new(),
@@ -154,6 +162,7 @@ mod tests {
             workspace: Some("/srv/w1".as_ref()),
             read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
             cell: "/tmp/cell".into(),
+            filter: Some("/tmp/cell/filter".into()),
             limits: &Limits::default(),
             processors: 2.0,
             line: ["/bin/bash", "-c", "true"].map(Into::into).into(),

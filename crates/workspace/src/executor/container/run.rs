@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::cell::Cell;
 use super::engine::{Facts, failed};
+use super::filter::filter;
 use super::instance::{self, Instance};
 use super::keep::{Ears, Kept, keep};
 use super::owner::Owner;
@@ -68,7 +69,9 @@ impl Place<'_> {
         }
         let variables = variables(self.options.given(), &command.environment, &inside);
         let mut cell = self.cell(&variables, &command.stdin)?;
-        let profile = self.profile(&volumes, Some(&command.workspace), read_only, &cell, command, &inside);
+        let mut profile = self.profile(&volumes, &cell, command, &inside)?;
+        profile.workspace = Some(&command.workspace);
+        profile.read_only = read_only;
         let mut watch = Watch::new(&command.workspace, &command.limits, !self.facts.memory);
         let (kept, state) = self.hold(profile, &mut cell, command, &mut watch, cancel, watcher).await?;
         let name = run.name().to_owned();
@@ -95,8 +98,7 @@ impl Place<'_> {
         let mut command = Command::new("/", "", "true");
         command.directory = ".".to_owned();
         let mut cell = self.cell(&BTreeMap::new(), &command.stdin)?;
-        let mut profile =
-            self.profile(&volumes, None, Vec::new(), &cell, &command, &Inside::sandboxed("none"));
+        let mut profile = self.profile(&volumes, &cell, &command, &Inside::sandboxed("none"))?;
         // There is no workspace to be in.
         if let Some(directory) = profile.line.iter_mut().find(|part| *part == "/ws") {
             "/".clone_into(directory);
@@ -136,34 +138,32 @@ impl Place<'_> {
     }
 
     fn cell(&self, variables: &BTreeMap<String, String>, stdin: &Input) -> Result<Cell, ExecuteError> {
-        Cell::new(&std::env::temp_dir(), self.owner, variables, stdin).map_err(|error| ExecuteError::System {
-            action: "make a cell for the container".to_owned(),
-            error,
-        })
+        Cell::new(&std::env::temp_dir(), self.owner, variables, stdin).map_err(no_cell)
     }
 
+    /// A container for a command, still without a workspace.
     fn profile<'p>(
         &'p self,
         volumes: &'p [String],
-        workspace: Option<&'p Path>,
-        read_only: Vec<(&'p Path, String)>,
         cell: &Cell,
         command: &'p Command,
         inside: &Inside,
-    ) -> Profile<'p> {
-        Profile {
+    ) -> Result<Profile<'p>, ExecuteError> {
+        let filter = if self.facts.needs_filter { filter() } else { None };
+        Ok(Profile {
             facts: self.facts,
             image: &self.options.image,
             volumes,
             user: sandbox_owner().unwrap_or_else(|| (geteuid().as_raw(), getegid().as_raw())),
             owner: self.owner.to_string(),
-            workspace,
-            read_only,
+            workspace: None,
+            read_only: Vec::new(),
             cell: cell.path().to_owned(),
+            filter: filter.map(|filter| cell.keep_filter(&filter)).transpose().map_err(no_cell)?,
             limits: &command.limits,
             processors: self.options.processors,
             line: first_process(command, inside),
-        }
+        })
     }
 
     /// Makes a container, keeps it to its end, and removes it, whatever happens between.
@@ -217,6 +217,10 @@ impl Place<'_> {
         let kept = keep(container, output, &command.limits, &self.options.redact, ears, watch).await?;
         Ok((kept, container.end().await?))
     }
+}
+
+fn no_cell(error: std::io::Error) -> ExecuteError {
+    ExecuteError::System { action: "make a cell for the container".to_owned(), error }
 }
 
 /// The command never began: says whose fault it was.

@@ -26,7 +26,7 @@ mod profile;
 mod reach;
 mod reaper;
 mod run;
-mod seccomp;
+pub(super) mod seccomp;
 mod spawn;
 mod status;
 mod stream;

@@ -149,6 +149,52 @@ async fn case_57_no_network() {
 }
 
 #[tokio::test]
+async fn cases_58_to_61_system_calls() {
+    let home = Home::new();
+    // By number, as no program is there for some of them; the upper half of an argument does not count.
+    let calls = [
+        ("unix", "socket", "1, 1, 0"),
+        ("unix-high", "socket", "(1 << 32) | 1, 1, 0"),
+        ("netlink", "socket", "16, 3, 0"),
+        ("vsock", "socket", "40, 1, 0"),
+        ("pair", "socketpair", "1, 2, 0, $room"),
+        ("userns", "unshare", "0x10000000"),
+        ("clone", "clone", "0x10000011, 0, 0, 0, 0"),
+        ("ptrace", "ptrace", "0, 0, 0, 0"),
+        ("read", "process_vm_readv", "$$, 0, 0, 0, 0, 0"),
+        ("uring", "io_uring_setup", "1, $room"),
+        ("bpf", "bpf", "0, 0, 0"),
+        ("keys", "keyctl", "0, -3, 0"),
+        ("mount", "mount", "0, 0, 0, 0, 0"),
+    ];
+    let number = |name: &str| match name {
+        "socket" => libc::SYS_socket,
+        "socketpair" => libc::SYS_socketpair,
+        "unshare" => libc::SYS_unshare,
+        "clone" => libc::SYS_clone,
+        "ptrace" => libc::SYS_ptrace,
+        "process_vm_readv" => libc::SYS_process_vm_readv,
+        "io_uring_setup" => libc::SYS_io_uring_setup,
+        "bpf" => libc::SYS_bpf,
+        "keyctl" => libc::SYS_keyctl,
+        _ => libc::SYS_mount,
+    };
+    let line = |(label, name, arguments): &(&str, &str, &str)| {
+        format!(
+            "print qq({label} ), (syscall({}, {arguments}) < 0 ? $! + 0 : q(passed)), qq(\\n);",
+            number(name)
+        )
+    };
+    let script: String = calls.iter().map(line).collect();
+    let said = home.says(&format!("perl -e '$room = qq(\\0) x 200; {script}'")).await;
+    let expected: String = calls.iter().map(|(label, ..)| format!("{label} 1\n")).collect();
+    assert_eq!(said, expected);
+    // What programs need passes: threads, pipes, sockets of the internet.
+    let needed = "use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die; socket(C, AF_INET, SOCK_STREAM, 0) or die; print qq(ok\\n)";
+    assert_eq!(home.says(&format!("perl -e '{needed}'")).await, "ok\n");
+}
+
+#[tokio::test]
 async fn case_62_system_and_skills_are_read_only() {
     let home = Home::new();
     std::fs::write(home.path().join("skills/kept"), "kept").unwrap();
@@ -184,7 +230,7 @@ async fn the_lifeline_is_not_the_command_s() {
         .says("cd /run/prowess; (echo x > life) 2>/dev/null && echo wrote; chmod 600 life 2>/dev/null && echo mode; \
                rm -f life 2>/dev/null && echo gone; ls")
         .await;
-    assert_eq!(said, "environment\nlife\ntold\n");
+    assert!(said.contains("life\n") && !["wrote", "mode", "gone"].iter().any(|bad| said.contains(bad)), "{said}");
 }
 
 #[tokio::test]
