@@ -230,7 +230,10 @@ async fn the_lifeline_is_not_the_command_s() {
         .says("cd /run/prowess; (echo x > life) 2>/dev/null && echo wrote; chmod 600 life 2>/dev/null && echo mode; \
                rm -f life 2>/dev/null && echo gone; ls")
         .await;
-    assert!(said.contains("life\n") && !["wrote", "mode", "gone"].iter().any(|bad| said.contains(bad)), "{said}");
+    assert!(
+        said.contains("life\n") && !["wrote", "mode", "gone"].iter().any(|bad| said.contains(bad)),
+        "{said}"
+    );
 }
 
 #[tokio::test]

@@ -52,6 +52,19 @@ async fn none_left(mark: &str) {
     }
 }
 
+/// Sees that the next executor removes what is left of a dead process, once the engine has done what that one still
+/// asked for.
+async fn swept(process: u32) {
+    let until = Instant::now() + Duration::from_secs(40);
+    let mut calm = 0;
+    while calm < 3 {
+        assert!(Instant::now() < until, "{:?}", containers_of(process));
+        ContainerExecutor::new(options()).engine().await.unwrap();
+        calm = if containers_of(process).is_empty() && cells_of(process).is_empty() { calm + 1 } else { 0 };
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 #[tokio::test]
 async fn case_70_a_killed_runtime_leaves_no_survivors() {
     let mark = unique("survivor");
@@ -65,9 +78,7 @@ async fn case_70_a_killed_runtime_leaves_no_survivors() {
     victim.wait().unwrap();
     none_left(&mark).await;
     // The next executor removes what is left of the containers.
-    ContainerExecutor::new(options()).engine().await.unwrap();
-    assert_eq!(containers_of(process), [""; 0]);
-    assert_eq!(cells_of(process), [""; 0]);
+    swept(process).await;
 }
 
 #[tokio::test]
@@ -84,10 +95,8 @@ async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
         tokio::time::sleep(Duration::from_millis(round * 150)).await;
         victim.kill().unwrap();
         victim.wait().unwrap();
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        swept(victim.id()).await;
         none_left(&mark).await;
-        ContainerExecutor::new(options()).engine().await.unwrap();
-        assert_eq!(containers_of(victim.id()), [""; 0]);
     }
 }
 
