@@ -30,10 +30,7 @@ wait_for() {
 
 install_engine() {
   command -v podman >/dev/null && command -v runc >/dev/null && return
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "podman and runc are missing: apt-get install podman runc" >&2
-    exit 1
-  fi
+  command -v apt-get >/dev/null || { echo "podman and runc are missing: install them" >&2; exit 1; }
   apt-get update -q >&2
   DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends podman runc >&2
 }
@@ -60,9 +57,12 @@ build_image() (
   mkdir -p "$root/debs/partial" "$root/system"/{etc,proc,sys,dev,tmp,run,ws,usr/{bin,sbin,lib,lib64}}
   : >"$root/nothing-installed"
   chmod 755 "$root" && chmod 777 "$root/debs/partial"
-  apt-get update -qq
-  apt-get -qqy --no-install-recommends --download-only -o Dir::State::status="$root/nothing-installed" \
-    -o Dir::Cache::archives="$root/debs" -o Debug::NoLocking=1 install "${packages[@]}" >/dev/null
+  download() {
+    apt-get -qqy --no-install-recommends --download-only -o Dir::State::status="$root/nothing-installed" \
+      -o Dir::Cache::archives="$root/debs" -o Debug::NoLocking=1 install "${packages[@]}" >&2
+  }
+  # Without lists, or with old ones, it fails.
+  download || { apt-get update -qq >&2 && download; }
   for link in bin sbin lib lib64; do ln -s "usr/$link" "$root/system/$link"; done
   for deb in "$root"/debs/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$root/system"
@@ -72,13 +72,14 @@ build_image() (
   printf 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' >"$root/system/etc/passwd"
   printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/system/etc/group"
   # Variables and a volume of an image must not reach a command.
-  tar -c -C "$root/system" . | "${engine[@]}" import --quiet --change 'ENV IMAGE_VARIABLE=leaked' --change 'ENV BASH_ENV=/etc/leaked' \
-    --change 'VOLUME /srv/volume' - "$image" >/dev/null
+  tar -c -C "$root/system" . | "${engine[@]}" import --quiet --change 'ENV IMAGE_VARIABLE=leaked' \
+    --change 'ENV BASH_ENV=/etc/leaked' --change 'VOLUME /srv/volume' - "$image" >/dev/null
 )
 
 answers() { podman --url "unix://$socket" version; }
 
 start() {
+  [ "$(id -u)" = 0 ] || { echo "the test engine needs root: run this as root" >&2; exit 1; }
   install_engine
   configure
   build_image

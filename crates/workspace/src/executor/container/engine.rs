@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use bollard::errors::Error;
 use bollard::models::SystemInfo;
-use bollard::{API_DEFAULT_VERSION, Docker};
+use bollard::{ClientVersion, Docker};
 
 use super::options::ContainerOptions;
 use crate::executor::ExecuteError;
 
 /// How long an engine may take to answer, in seconds.
 const ANSWERS_WITHIN: u64 = 60;
+/// Versions of the interface, from that of engines of today to that of older ones.
+const VERSIONS: [ClientVersion; 2] = [version(44), version(41)];
 /// Where engines listen; that of the user's own Podman comes after these.
 const SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
@@ -37,6 +39,8 @@ impl Engine {
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) engine: Engine,
+    /// The version of the interface that it speaks, after the point.
+    pub(super) minor_version: usize,
     /// Whether it runs as a plain user.
     pub(super) rootless: bool,
     /// Whether its own filter of system calls lets too much pass.
@@ -69,10 +73,20 @@ pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, Facts), 
     })
 }
 
-/// Connects to an engine that was found before.
-pub(super) fn connect(socket: &Path) -> Result<Docker, ExecuteError> {
-    let connected = Docker::connect_with_unix(&socket.to_string_lossy(), ANSWERS_WITHIN, API_DEFAULT_VERSION);
-    connected.map_err(failed("reach the container engine"))
+const fn version(minor_version: usize) -> ClientVersion {
+    ClientVersion { major_version: 1, minor_version }
+}
+
+impl Facts {
+    /// Connects to the engine again.
+    pub(super) fn connect(&self) -> Result<Docker, ExecuteError> {
+        connect(&self.engine.socket, &version(self.minor_version))
+            .map_err(failed("reach the container engine"))
+    }
+}
+
+fn connect(socket: &Path, version: &ClientVersion) -> Result<Docker, Error> {
+    Docker::connect_with_unix(&socket.to_string_lossy(), ANSWERS_WITHIN, version)
 }
 
 /// Which sockets to try.
@@ -101,9 +115,20 @@ async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
     if !socket.exists() {
         return Err("there is nothing".to_owned());
     }
-    let docker = connect(socket).map_err(|error| error.to_string())?;
-    let docker = docker.negotiate_version().await.map_err(|error| said(&error))?;
-    let version = docker.version().await.map_err(|error| said(&error))?;
+    let mut met = Err("it speaks no version of the interface that is known here".to_owned());
+    for version in &VERSIONS {
+        let docker = connect(socket, version).map_err(|error| said(&error))?;
+        match docker.version().await {
+            Ok(found) => {
+                met = Ok((docker, found, version.minor_version));
+                break;
+            }
+            // It is older, or newer.
+            Err(Error::DockerResponseServerError { status_code: 400, message }) => met = Err(message),
+            Err(error) => return Err(said(&error)),
+        }
+    }
+    let (docker, version, minor_version) = met?;
     let parts = version.components.unwrap_or_default();
     let is_podman = parts.iter().any(|part| part.name.contains("Podman"));
     let engine = Engine {
@@ -112,10 +137,10 @@ async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
         socket: socket.to_owned(),
     };
     let info = docker.info().await.map_err(|error| said(&error))?;
-    Ok((docker, facts(engine, &info)))
+    Ok((docker, facts(engine, minor_version, &info)))
 }
 
-fn facts(engine: Engine, info: &SystemInfo) -> Facts {
+fn facts(engine: Engine, minor_version: usize, info: &SystemInfo) -> Facts {
     let security = info.security_options.as_deref().unwrap_or_default();
     let has = |what: &str| security.iter().any(|one| one.contains(what));
     let mut missing = Vec::new();
@@ -134,6 +159,7 @@ fn facts(engine: Engine, info: &SystemInfo) -> Facts {
         // Docker's own is good; a filter for an engine that has none would be an error.
         needs_filter: filters && engine.name == "Podman",
         engine,
+        minor_version,
         rootless: has("rootless"),
         memory: info.memory_limit != Some(false),
         processors: info.ncpu.and_then(|count| u32::try_from(count).ok()).map(f64::from),
@@ -186,7 +212,7 @@ mod tests {
     fn what_an_engine_cannot_do_is_missing() {
         let engine = Engine { name: "Podman", version: "4".into(), socket: "/x".into() };
         let info = SystemInfo { pids_limit: Some(false), ..SystemInfo::default() };
-        let facts = facts(engine, &info);
+        let facts = facts(engine, 44, &info);
         assert_eq!(
             facts.missing,
             ["the engine filters no system calls", "processes are not limited: the engine cannot do it"]

@@ -35,6 +35,8 @@ pub(super) struct Kept {
     pub(super) began: bool,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
+    /// Why the container is still there, if it is. It has ended all the same.
+    pub(super) left_behind: Option<String>,
 }
 
 /// Who has to hear of a container.
@@ -78,6 +80,7 @@ pub(super) async fn keep(
         began,
         stdout: keeper.stdout.finish(),
         stderr: keeper.stderr.finish(),
+        left_behind: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Commands in containers of Docker or Podman, one for each.
 //!
 //! A run, from the outside in: a thread with a runtime of its own asks the engine for a container without network,
-//! capabilities or a writable root, and starts it. Its [first process](script) reads a lifeline that this process
+//! capabilities or a writable root, and starts it. Its first process reads a lifeline that this process
 //! holds, limits itself and starts the command. The thread reads, watches and kills, and removes the container at the
 //! end, however that comes. When this process is killed, the lifeline breaks and the first process ends, and with it
 //! everything inside; the record of the container that stays is removed by the next executor.
@@ -141,7 +141,7 @@ impl Shared {
             Ok(facts)
         };
         let facts = self.facts.get_or_try_init(look).await?;
-        Ok((engine::connect(&facts.engine.socket)?, facts))
+        Ok((facts.connect()?, facts))
     }
 }
 

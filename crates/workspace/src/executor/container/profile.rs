@@ -102,7 +102,8 @@ impl Profile<'_> {
         let size = self.limits.temporary_bytes;
         let own = ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={size},mode=1777"));
         let closed = |at: &str| (at.to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
-        let volumes = self.volumes.iter().map(String::as_str);
+        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(cell::INSIDE);
+        let volumes = self.volumes.iter().map(String::as_str).filter(|at| !taken(at));
         volumes.chain(UNASKED).map(closed).chain([own]).collect()
     }
 
@@ -147,6 +148,7 @@ mod tests {
                 version: "4.3.1".into(),
                 socket: "/run/podman/podman.sock".into(),
             },
+            minor_version: 44,
             rootless: false,
             needs_filter: true,
             memory: true,

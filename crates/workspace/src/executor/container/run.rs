@@ -69,7 +69,7 @@ impl Place<'_> {
         }
         let variables = variables(self.options.given(), &command.environment, &inside);
         let mut cell = self.cell(&variables, &command.stdin)?;
-        let mut profile = self.profile(&volumes, &cell, command, &inside)?;
+        let mut profile = self.profile(&volumes, &cell, command, inside.path(&command.directory))?;
         profile.workspace = Some(&command.workspace);
         profile.read_only = read_only;
         let mut watch = Watch::new(&command.workspace, &command.limits, !self.facts.memory);
@@ -78,6 +78,7 @@ impl Place<'_> {
         drop(run);
         let mut warnings = watch.warnings(started.elapsed());
         warnings.extend(left_out(&kept.stdout, &kept.stderr));
+        warnings.extend(kept.left_behind.clone());
         let code = state.exit_code.unwrap_or(-1);
         let exit = match kept.verdict {
             Some(verdict) => verdict,
@@ -95,14 +96,9 @@ impl Place<'_> {
     /// Runs nothing in a container, for real.
     pub(super) async fn attempt(&self) -> Result<Sandbox, ExecuteError> {
         let volumes = self.volumes().await?;
-        let mut command = Command::new("/", "", "true");
-        command.directory = ".".to_owned();
+        let command = Command::new("/", "", "true");
         let mut cell = self.cell(&BTreeMap::new(), &command.stdin)?;
-        let mut profile = self.profile(&volumes, &cell, &command, &Inside::sandboxed("none"))?;
-        // There is no workspace to be in.
-        if let Some(directory) = profile.line.iter_mut().find(|part| *part == "/ws") {
-            "/".clone_into(directory);
-        }
+        let profile = self.profile(&volumes, &cell, &command, "/".to_owned())?;
         let (_never, mut cancel) = oneshot::channel();
         let (watcher, _) = mpsc::channel(1);
         let mut watch = Watch::new(Path::new("/nonexistent"), &command.limits, false);
@@ -147,7 +143,7 @@ impl Place<'_> {
         volumes: &'p [String],
         cell: &Cell,
         command: &'p Command,
-        inside: &Inside,
+        directory: String,
     ) -> Result<Profile<'p>, ExecuteError> {
         let filter = if self.facts.needs_filter { filter() } else { None };
         Ok(Profile {
@@ -162,7 +158,7 @@ impl Place<'_> {
             filter: filter.map(|filter| cell.keep_filter(&filter)).transpose().map_err(no_cell)?,
             limits: &command.limits,
             processors: self.options.processors,
-            line: first_process(command, inside),
+            line: first_process(command, directory),
         })
     }
 
@@ -176,6 +172,9 @@ impl Place<'_> {
         cancel: &mut oneshot::Receiver<()>,
         watcher: &mpsc::Sender<Piece>,
     ) -> Result<(Kept, ContainerState), ExecuteError> {
+        if cancel.try_recv().is_ok() {
+            return Err(no_cell(std::io::ErrorKind::Interrupted.into()));
+        }
         let name = cell.name().to_owned();
         let (began, has_begun) = watch::channel(false);
         let near = cell.take_input();
@@ -196,8 +195,11 @@ impl Place<'_> {
             }
             Ok(container) => {
                 let ears = Ears { cancel, watcher, began: &began };
-                let held = self.keep_one(&container, command, ears, watch).await;
-                container.remove().await.and(held)
+                let mut held = self.keep_one(&container, command, ears, watch).await;
+                if let (Err(error), Ok((kept, _))) = (container.remove().await, &mut held) {
+                    kept.left_behind = Some(error.to_string());
+                }
+                held
             }
         };
         if let Some(forwarding) = forwarding {

@@ -8,7 +8,6 @@
 
 use super::cell::stdin_inside;
 use crate::command::Command;
-use crate::executor::place::Inside;
 
 /// What the first process says before the command can.
 pub(super) const HERE: &[u8] = b"here\n";
@@ -59,13 +58,13 @@ fi
 exit "$code"
 "#;
 
-/// The first process with its arguments.
-pub(super) fn first_process(command: &Command, inside: &Inside) -> Vec<String> {
+/// The first process with its arguments, for a command in a directory of the inside.
+pub(super) fn first_process(command: &Command, directory: String) -> Vec<String> {
     let limits = &command.limits;
     let time = limits.timeout.as_secs() + 1;
     let mut line: Vec<String> = ["/bin/bash", "-p", "-c"].map(Into::into).into();
     line.extend([SCRIPT.trim().to_owned(), "bash".to_owned()]);
-    line.extend([stdin_inside(&command.stdin), inside.path(&command.directory)]);
+    line.extend([stdin_inside(&command.stdin), directory]);
     let numbers = [time + limits.grace.as_secs() + SLACK, limits.open_files, limits.file_size / 1024, time];
     line.extend(numbers.map(|number| number.to_string()));
     line.extend([command.shell.clone(), "-lc".to_owned(), command.line.clone()]);
@@ -90,7 +89,7 @@ mod tests {
     #[test]
     fn the_command_comes_last_and_whole() {
         let command = Command::new("/srv/w1", "skills/pdf", "echo \"it's\" $HOME");
-        let line = first_process(&command, &Inside::sandboxed("r1"));
+        let line = first_process(&command, "/ws/skills/pdf".to_owned());
         assert_eq!(line[5..7], ["/dev/null", "/ws/skills/pdf"]);
         assert_eq!(line[7..11], ["123", "1024", "262144", "61"]);
         assert_eq!(line[11..], ["/bin/bash", "-lc", "echo \"it's\" $HOME"]);
