@@ -22,7 +22,7 @@ pub const DEFAULT_IMAGE: &str = "python:3-slim";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContainerOptions {
-    /// The image of each container. It needs `/bin/bash`, `cat` and `mkdir`; the engine must have it, since nothing
+    /// The image of each container. It needs `/bin/bash` 4.4, `cat` and `mkdir`; the engine must have it, since nothing
     /// is pulled.
     pub image: String,
     /// The engine's socket. Without it `DOCKER_HOST` decides, and then the places where engines listen.
