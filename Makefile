@@ -5,7 +5,7 @@
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples
+.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples s3
 
 test: components fmt clippy unit doc fuzz shuttle dependencies examples
 	@echo "make test: all passed"
@@ -36,8 +36,10 @@ clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace --locked -- -D warnings
 
+# A container engine runs while the tests do, and stops whatever became of them.
 unit:
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	@engine=$$(scripts/test-engine.sh start) || exit 1; eval "$$engine"; trap 'scripts/test-engine.sh stop' EXIT; \
+	if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(CARGO) nextest run --workspace --all-features --locked --no-fail-fast; \
 	else \
 	  $(CARGO) test --workspace --all-features --locked --lib --bins --tests --no-fail-fast; \
@@ -66,6 +68,10 @@ dependencies:
 # The examples keep their promises: every command in them runs.
 examples:
 	python3 examples/run_examples.py
+
+# Artifacts in a bucket, of a server that is too large to be part of every test.
+s3:
+	scripts/test-s3.sh $(CARGO) test --locked -p prowess-workspace --all-features --test it -- --ignored a_bucket_passes_the_suite
 
 demo: linker
 	$(CARGO) build --locked -p prowess

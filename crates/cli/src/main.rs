@@ -4,6 +4,7 @@
 
 mod check;
 mod commands;
+mod executor;
 mod live;
 mod options;
 mod progress;

@@ -37,6 +37,8 @@ pub use collect::{
 };
 pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GROUP, Network, Sandbox, Stop};
 pub use error::WorkspaceError;
+#[cfg(feature = "container")]
+pub use executor::container::{ContainerExecutor, ContainerOptions, Engine};
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use host_rule::{HostRule, HostRuleError};

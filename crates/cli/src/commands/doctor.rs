@@ -7,12 +7,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use prowess_workspace::{
-    Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT, NO_MEMORY_GROUP, Sandbox,
+    ContainerExecutor, Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT,
+    NO_MEMORY_GROUP, Sandbox,
 };
 use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::commands::run::level_name;
+use crate::executor::Containers;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
 
@@ -25,6 +27,8 @@ pub(crate) struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    containers: Containers,
     #[command(flatten)]
     kept: Kept,
 }
@@ -45,6 +49,7 @@ struct Report {
     allowed_hosts: bool,
     /// Whether the memory of a whole command is limited by a control group.
     memory_cgroup: bool,
+    containers: ContainersReport,
     workspaces: Directory,
     artifacts: Directory,
     limits: LimitsReport,
@@ -55,6 +60,25 @@ struct Program {
     path: Option<PathBuf>,
     version: Option<String>,
     package: &'static str,
+}
+
+/// Whether commands can run in containers, which nobody needs to have.
+#[derive(Serialize)]
+struct ContainersReport {
+    can_run: bool,
+    /// What to mend before a container can run.
+    problem: Option<String>,
+    engine: Option<EngineReport>,
+    image: String,
+    /// What the engine cannot do.
+    missing: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct EngineReport {
+    name: &'static str,
+    version: String,
+    socket: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -81,7 +105,7 @@ struct LimitsReport {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let report = examine(&options.kept)?;
+    let report = examine(options)?;
     if options.json {
         terminal.json(&report)?;
     } else {
@@ -90,7 +114,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     Ok(if report.can_run { Outcome::Done } else { Outcome::Findings })
 }
 
-fn examine(kept: &Kept) -> Result<Report> {
+fn examine(options: &Options) -> Result<Report> {
+    let kept = &options.kept;
     let mut problems = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the sandbox cannot be tried")?;
@@ -101,6 +126,7 @@ fn examine(kept: &Kept) -> Result<Report> {
     if let Err(error) = runtime.block_on(LocalExecutor::new(LocalOptions::default()).probe()) {
         problems.push(error.to_string());
     }
+    let containers = runtime.block_on(examine_containers(&options.containers));
     let workspaces = match kept.workspaces() {
         Ok(place) => {
             Directory { writable: is_writable(&place.path), path: Some(place.path), note: place.moved }
@@ -131,10 +157,30 @@ fn examine(kept: &Kept) -> Result<Report> {
         allowed_hosts: socat.path.is_some() && sandbox.as_ref().is_some_and(has_network),
         socat,
         sandbox,
+        containers,
         workspaces,
         artifacts,
         limits: limits(&Limits::default()),
     })
+}
+
+/// Asks the engine who it is, and runs nothing in a container for real.
+async fn examine_containers(containers: &Containers) -> ContainersReport {
+    let options = containers.options();
+    let image = options.image.clone();
+    let executor = ContainerExecutor::new(options);
+    let engine = match executor.engine().await {
+        Ok(found) => EngineReport { name: found.name, version: found.version, socket: found.socket },
+        Err(error) => {
+            let problem = Some(error.to_string());
+            return ContainersReport { can_run: false, problem, engine: None, image, missing: Vec::new() };
+        }
+    };
+    let (problem, missing) = match executor.probe().await {
+        Ok(sandbox) => (None, sandbox.missing),
+        Err(error) => (Some(error.to_string()), Vec::new()),
+    };
+    ContainersReport { can_run: problem.is_none(), problem, engine: Some(engine), image, missing }
 }
 
 fn limits(limits: &Limits) -> LimitsReport {
@@ -208,6 +254,18 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
             "no control group: limited for each process, and by looking; /tmp and /dev/shm apart"
         },
     )?;
+    let containers = &report.containers;
+    if let Some(engine) = &containers.engine {
+        line("engine", &format!("{} {} at {}", engine.name, engine.version, engine.socket.display()))?;
+    }
+    let verdict = match &containers.problem {
+        None => format!("can run, with the image {}", containers.image),
+        Some(problem) => format!("cannot run (nothing else needs them): {problem}"),
+    };
+    line("containers", &verdict)?;
+    for missing in &containers.missing {
+        line("", missing)?;
+    }
     for (label, directory) in [("workspaces", &report.workspaces), ("artifacts", &report.artifacts)] {
         let place = directory.path.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());
         let state = if directory.writable { "writable" } else { "not writable" };

@@ -13,11 +13,12 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::{Catalog, SkillEntry, Trust};
 use prowess_workspace::{
-    ArtifactStore, Executor, HostRule, InputMode, Level, LocalExecutor, LocalOptions, Network, RunContext,
-    RunInput, RunReport, RunRequest, Runner, StageSource,
+    ArtifactStore, HostRule, InputMode, Level, Network, RunContext, RunInput, RunReport, RunRequest, Runner,
+    StageSource,
 };
 
 use crate::commands::Outcome;
+use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
 use crate::state::Kept;
@@ -42,14 +43,16 @@ A host that the command may reach, through a proxy: NAME, *.DOMAIN for all below
 another port than 80 and 443; can be repeated";
 const AFTER_HELP: &str = "\
 The command runs in the skill's directory, without network unless --allow-host names hosts, and sees nothing of this machine but the system's \
-programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). Without \
+programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). In a \
+container the programs are those of its image; the engine is found by DOCKER_HOST, or where engines listen. Without \
 --stdin there is nothing to read. Workspaces that were not used for a week are removed.
 
 Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran
 
 Examples:
   prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
-  prowess run csv-report --input sales.csv -- python3 scripts/csv_profile.py inputs/sales.csv";
+  prowess run csv-report --input sales.csv -- python3 scripts/csv_profile.py inputs/sales.csv
+  prowess run python-math --executor container --image python:3-slim -- python3 scripts/fib.py 10";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -94,6 +97,8 @@ pub(crate) struct Options {
     /// The weakest isolation that is enough; the strongest that works here is taken
     #[arg(long, value_name = "LEVEL", default_value = "bwrap", value_parser = level())]
     sandbox: Level,
+    #[command(flatten)]
+    choice: Choice,
     /// Work in the workspace of this name, with what earlier runs left there; else in a new one
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
@@ -129,13 +134,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let artifacts = needs_artifacts.then(|| options.kept.artifacts()).transpose()?;
     let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
-    let mut local = LocalOptions::default();
-    local.least = options.sandbox;
+    let mut prefixes = Vec::new();
     for prefix in &options.prefix {
         let found = self::place(prefix).ok().filter(|found| found.is_dir());
-        local.read_only.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
+        prefixes.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
     }
-    let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(local));
+    let executor = options.choice.build(options.sandbox, prefixes)?;
 
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
@@ -152,7 +156,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if !options.allow_host.is_empty() {
         context.network = Network::Hosts(options.allow_host.clone());
     }
-    context.shell = shell(&entry)?;
+    context.shell = shell(&entry, options.choice.is_local())?;
     context.stdin = given;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let report = runtime.context("the run cannot be started")?.block_on(async {
@@ -217,9 +221,12 @@ fn source(catalog: &Catalog, name: &str) -> Option<StageSource> {
     Some(StageSource::Directory(PathBuf::from(directory)))
 }
 
-/// The shell that the skill wants.
-fn shell(entry: &SkillEntry) -> Result<Option<String>> {
+/// The shell that the skill wants; what an image has shows when it runs.
+fn shell(entry: &SkillEntry, is_local: bool) -> Result<Option<String>> {
     let Some(wanted) = &entry.skill.extensions.shell else { return Ok(None) };
+    if !is_local {
+        return Ok(Some(if wanted.starts_with('/') { wanted.clone() } else { format!("/bin/{wanted}") }));
+    }
     let found = ["", "/bin/", "/usr/bin/"].iter().map(|place| format!("{place}{wanted}"));
     let mut found = found.filter(|path| path.starts_with('/') && Path::new(path).is_file());
     let found = found.next();

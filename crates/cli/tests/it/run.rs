@@ -343,6 +343,67 @@ fn doctor_says_what_holds_commands_here() {
     assert!(report["bubblewrap"]["version"].as_str().unwrap().starts_with(|c: char| c.is_ascii_digit()));
 }
 
+/// `prowess` with the engine of the tests, and the name of its image.
+fn with_engine(world: &World, args: &[&str]) -> (Command, String) {
+    let given = |name: &str| {
+        std::env::var(name).unwrap_or_else(|_| {
+            panic!("{name} is not set: use `make test`, or `eval \"$(scripts/test-engine.sh start)\"` before")
+        })
+    };
+    let mut command = world.command(args);
+    command.env("DOCKER_HOST", format!("unix://{}", given("PROWESS_TEST_ENGINE")));
+    (command, given("PROWESS_TEST_IMAGE"))
+}
+
+#[test]
+fn a_container_gives_the_same_answer() {
+    let world = reachable();
+    let (examples, command) = (examples(), "python3 scripts/fib.py 5 | tee out/fib.txt; exit 3");
+    let (_, image) = with_engine(&world, &[]);
+    let given = args(&examples, &["--executor", "container", "--image", &image], &[command]);
+    let output = with_engine(&world, &given).0.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"0\n1\n1\n2\n3\n"[..]), "{said}");
+    assert!(said.contains(" s, sandbox container\n"), "{said}");
+    assert!(said.contains("  file       out/fib.txt (10 B, text/plain)\n"), "{said}");
+}
+
+#[test]
+fn without_engine_or_image_no_container_runs() {
+    let world = reachable();
+    let examples = examples();
+    let given = args(&examples, &["--executor", "container", "--image", "localhost/none"], &["true"]);
+    let socket = world.path("none.sock").to_string_lossy().into_owned();
+    let nowhere = world.command(&given).env("DOCKER_HOST", format!("unix://{socket}")).output().unwrap();
+    let missing = with_engine(&world, &given).0.output().unwrap();
+    for (output, expected) in [(nowhere, socket.as_str()), (missing, "pull localhost/none`")] {
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
+    }
+    let output = run(&world, &["--image", "python:3-slim"], &["true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("--executor container"), "{}", stderr(&output));
+}
+
+#[test]
+fn doctor_says_whether_containers_can_run() {
+    let world = reachable();
+    let (_, image) = with_engine(&world, &[]);
+    let told = with_engine(&world, &["doctor", "--image", &image]).0.output().unwrap();
+    let told = stdout(&told);
+    assert!(told.contains(&format!("containers   can run, with the image {image}")), "{told}");
+    let report = with_engine(&world, &["doctor", "--json", "--image", "localhost/none"]).0.output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let containers = &report["containers"];
+    assert_eq!((&report["can_run"], &containers["can_run"]), (&true.into(), &false.into()));
+    assert!(containers["problem"].as_str().unwrap().contains("pull localhost/none"), "{containers}");
+    assert!(containers["engine"]["socket"].as_str().unwrap().ends_with(".sock"), "{containers}");
+    let mut nowhere = world.command(&["doctor"]);
+    let told = nowhere.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap();
+    assert!(stdout(&told).contains("no container engine answers at /nowhere.sock"), "{told:?}");
+}
+
 #[test]
 fn a_place_that_commands_cannot_reach_is_told() {
     if std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own)).unwrap() != 0 {

@@ -1,8 +1,20 @@
 //! Where commands run: one trait, one suite.
 
+mod check;
+#[cfg(feature = "container")]
+pub mod container;
+mod ending;
+mod environment;
 pub mod local;
+mod output;
+mod over;
+mod place;
+mod privileges;
+mod processes;
+mod redact;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod watch;
 
 use std::fmt::Debug;
 

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod artifacts;
+mod behaviours;
 mod collecting;
+mod container;
 mod crash;
 mod home;
 mod hostile;

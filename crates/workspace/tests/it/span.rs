@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use prowess_workspace::{
-    Executor as _, LocalExecutor, LocalOptions, NoSink, RunContext, RunInput, RunRequest, Runner,
-    StageSource, Workspaces,
+    Command, ContainerExecutor, Executor, LocalExecutor, LocalOptions, NoSink, RunContext, RunInput,
+    RunRequest, Runner, StageSource, Workspaces,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use crate::container::engine;
 use crate::home::Home;
 use crate::modes::Mode;
 use crate::place::Scratch;
@@ -44,22 +45,30 @@ impl Subscriber for Told {
     fn exit(&self, _: &Id) {}
 }
 
-#[test]
-fn a_run_tells_how_it_was_held_and_ended_but_not_what_it_was() {
+/// What an executor tells of a command that has secrets.
+fn told_of(executor: &dyn Executor, mut command: Command) -> String {
     let told = Told::default();
-    let home = Home::new();
-    let mut command = home.command("echo spoken-word; exit 4");
+    command.line = "echo spoken-word; exit 4".to_owned();
     command.environment.insert("TOKEN".into(), "given-word".into());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tracing::subscriber::with_default(told.clone(), || {
-        runtime.block_on(home.executor.run(command, &NoSink)).unwrap();
+        runtime.block_on(executor.run(command, &NoSink)).unwrap();
     });
-    let told = told.0.lock().unwrap().join(" ");
-    assert!(
-        told.contains("workspace.run") && told.contains("level=Bwrap") && told.contains("exit=Code(4)"),
-        "{told}"
-    );
-    assert!(told.contains("duration_ms=") && !told.contains("-word"), "{told}");
+    told.0.lock().unwrap().join(" ")
+}
+
+#[test]
+fn a_run_tells_how_it_was_held_and_ended_but_not_what_it_was() {
+    let home = Home::new();
+    let containers = ContainerExecutor::new(engine::options());
+    let executors: [(&dyn Executor, &str); 2] = [(&home.executor, "Bwrap"), (&containers, "Container")];
+    for (executor, level) in executors {
+        let told = told_of(executor, home.command(""));
+        for part in ["workspace.run", &format!("level={level}"), "exit=Code(4)", "duration_ms="] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        assert!(!told.contains("-word"), "{told}");
+    }
 }
 
 /// In a process of its own: work on other threads tells the subscriber of the whole process.

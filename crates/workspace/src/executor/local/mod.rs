@@ -22,21 +22,15 @@
 mod cell;
 mod cgroup;
 mod confine;
-mod environment;
 mod launch;
 mod network;
 mod options;
-mod output;
-mod place;
-mod privileges;
 mod probe;
-mod processes;
 mod profile;
 mod reach;
 mod reaper;
-mod redact;
 mod run;
-mod seccomp;
+pub(super) mod seccomp;
 mod spawn;
 mod status;
 mod stream;
@@ -45,10 +39,9 @@ mod system;
 mod terminal;
 mod tree;
 mod verdict;
-mod watch;
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -60,11 +53,13 @@ use tracing::Instrument as _;
 use self::cell::Cells;
 use self::network::Proxy;
 pub use self::options::LocalOptions;
-pub use self::privileges::sandbox_owner;
 use self::probe::Host;
 pub(crate) use self::redact::Redactor;
 pub use self::seccomp::filter as system_call_filter;
+use super::over::Over;
+pub use super::privileges::sandbox_owner;
 use super::{ExecuteError, Executor, OutputSink};
+use super::{environment, output, place, privileges, processes, redact, watch};
 use crate::command::{Command, Finished, NO_MEMORY_GROUP, Network, Sandbox};
 
 /// Pieces of output that may wait for their watcher.
@@ -221,26 +216,7 @@ impl Drop for Cancel {
     fn drop(&mut self) {
         if !self.done {
             self.cancel();
-            self.over.wait();
+            self.over.wait(DEAD_BY);
         }
-    }
-}
-
-/// Whether a run is over.
-#[derive(Debug, Default)]
-struct Over {
-    is: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Over {
-    fn set(&self) {
-        *self.is.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    fn wait(&self) {
-        let is = self.is.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.changed.wait_timeout_while(is, DEAD_BY, |is| !*is);
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use crate::command::Level;
+use crate::executor::environment::Given;
 
 /// What the person who runs the local executor decides.
 ///
@@ -54,6 +55,15 @@ impl Default for LocalOptions {
 }
 
 impl LocalOptions {
+    /// What it says about variables.
+    pub(super) fn given(&self) -> Given<'_> {
+        Given {
+            environment: &self.environment,
+            allow_loaders: &self.allow_loaders,
+            prefixes: &self.read_only,
+        }
+    }
+
     /// The path of a program that the executor itself starts.
     pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
         let directories = match &self.programs {

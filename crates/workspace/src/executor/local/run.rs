@@ -9,11 +9,11 @@ use tokio::sync::mpsc::Sender;
 
 use super::cgroup::Group;
 use super::confine::Confinement;
-use super::environment::{MAX_STRING, check_variables, variables};
+use super::environment::{check_variables, variables};
 use super::launch::{Start, launch};
 use super::network::Bridge;
 use super::options::LocalOptions;
-use super::place::{Inside, check_relative, mount_point, new_run};
+use super::place::{Inside, mount_point, new_run};
 use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
@@ -23,6 +23,7 @@ use super::watch::Watch;
 use super::{network, privileges, processes, verdict};
 use crate::command::{Command, Finished, Level, NO_MEMORY_GROUP, Network};
 use crate::executor::ExecuteError;
+use crate::executor::check::check_command;
 
 /// Address space is not memory: programs reserve much more than they use.
 const ADDRESS_SPACE: u64 = 4;
@@ -37,13 +38,13 @@ pub(super) fn run(
     cancel: BorrowedFd<'_>,
     watcher: &Sender<Piece>,
 ) -> Result<Finished, ExecuteError> {
-    check(command)?;
+    check_command(command)?;
     let found = host.found(options)?;
     let started = Instant::now();
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
     let bare = sandbox.level >= Level::Landlock;
-    check_variables(options, &command.environment, !bare)?;
+    check_variables(options.given(), &command.environment, !bare)?;
     if bare && !command.read_only.is_empty() {
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
@@ -86,23 +87,6 @@ pub(super) fn run(
     Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
 }
 
-fn check(command: &Command) -> Result<(), ExecuteError> {
-    let refuse = |why: String| Err(ExecuteError::Refused(why));
-    check_relative("directory", &command.directory)?;
-    for (_, to) in &command.read_only {
-        check_relative("input", to)?;
-    }
-    if command.line.len() > MAX_STRING || command.line.contains('\0') {
-        return refuse(format!(
-            "the command is longer than {MAX_STRING} bytes or contains NUL; put it into a file"
-        ));
-    }
-    if !command.shell.starts_with('/') || command.shell.contains('\0') {
-        return refuse(format!("shell {:?} must be an absolute path", command.shell));
-    }
-    Ok(())
-}
-
 /// What a sandbox reaches the proxy by. Only namespaces leave no other way out.
 fn bridge(options: &LocalOptions, way: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
     if bare {
@@ -139,7 +123,7 @@ fn sandboxed_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::sandboxed(run);
-    let mut variables = variables(options, &command.environment, &inside, command.terminal);
+    let mut variables = variables(options.given(), &command.environment, &inside, command.terminal);
     if let Network::Hosts(rules) = &command.network {
         for (name, value) in network::variables(rules) {
             variables.entry(name.to_owned()).or_insert(value);
@@ -187,7 +171,7 @@ fn bare_start<'a>(
     address_space: Option<u64>,
 ) -> Result<Start<'a>, ExecuteError> {
     let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
-    let variables = variables(options, &command.environment, &inside, command.terminal);
+    let variables = variables(options.given(), &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.path(&command.directory);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.

@@ -68,7 +68,7 @@ fn prefix() -> Vec<sock_filter> {
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn rules() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: Rules = ALWAYS.iter().map(|(_, call)| (*call, Vec::new())).collect();
     // Only the internet families, which the empty network namespace leaves without a way out.
     rules.insert(
         libc::SYS_socket,
@@ -115,7 +115,7 @@ fn rule<const N: usize>(conditions: [(u8, Is, u64); N]) -> Result<SeccompRule, s
     SeccompRule::new(list)
 }
 
-const NAMESPACES: [i32; 8] = [
+pub(in crate::executor) const NAMESPACES: [i32; 8] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWUTS,
@@ -126,37 +126,44 @@ const NAMESPACES: [i32; 8] = [
     0x80, /* CLONE_NEWTIME */
 ];
 
-/// Refused whatever their arguments.
+/// Calls with their names.
+macro_rules! calls {
+    ($($(#[$when:meta])? $name:ident),* $(,)?) => {
+        &[$($(#[$when])? (stringify!($name), libc::$name)),*]
+    };
+}
+
+/// Refused whatever their arguments. The names begin with `SYS_`.
 #[rustfmt::skip]
-const ALWAYS: &[c_long] = &[
+pub(in crate::executor) const ALWAYS: &[(&str, c_long)] = calls![
     // Other processes.
-    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_process_madvise,
-    libc::SYS_pidfd_getfd, libc::SYS_kcmp,
+    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise,
+    SYS_pidfd_getfd, SYS_kcmp,
     // Ways around this filter, and large surfaces of the kernel.
-    libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_bpf,
-    libc::SYS_perf_event_open, libc::SYS_userfaultfd, libc::SYS_fanotify_init, libc::SYS_fanotify_mark,
+    SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_bpf,
+    SYS_perf_event_open, SYS_userfaultfd, SYS_fanotify_init, SYS_fanotify_mark,
     // Keys, which no namespace separates.
-    libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key,
+    SYS_keyctl, SYS_add_key, SYS_request_key,
     // Namespaces and mounts.
-    libc::SYS_unshare, libc::SYS_setns, libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot,
-    libc::SYS_open_tree, libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount,
-    libc::SYS_fspick, libc::SYS_mount_setattr, libc::SYS_name_to_handle_at, libc::SYS_open_by_handle_at,
-    libc::SYS_quotactl, libc::SYS_quotactl_fd,
+    SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot,
+    SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsconfig, SYS_fsmount,
+    SYS_fspick, SYS_mount_setattr, SYS_name_to_handle_at, SYS_open_by_handle_at,
+    SYS_quotactl, SYS_quotactl_fd,
     // The machine.
-    libc::SYS_reboot, libc::SYS_kexec_load, libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module,
-    libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_acct, libc::SYS_syslog, libc::SYS_sethostname,
-    libc::SYS_setdomainname, libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex, libc::SYS_vhangup, libc::SYS_lookup_dcookie, libc::SYS_nfsservctl,
+    SYS_reboot, SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module,
+    SYS_swapon, SYS_swapoff, SYS_acct, SYS_syslog, SYS_sethostname,
+    SYS_setdomainname, SYS_settimeofday, SYS_clock_settime, SYS_clock_adjtime,
+    SYS_adjtimex, SYS_vhangup, SYS_lookup_dcookie, SYS_nfsservctl,
     // Memory of other nodes.
-    libc::SYS_move_pages, libc::SYS_migrate_pages,
-    #[cfg(target_arch = "x86_64")] libc::SYS_kexec_file_load,
-    #[cfg(target_arch = "x86_64")] libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")] libc::SYS_ioperm,
-    #[cfg(target_arch = "x86_64")] libc::SYS_modify_ldt,
-    #[cfg(target_arch = "x86_64")] libc::SYS_uselib,
-    #[cfg(target_arch = "x86_64")] libc::SYS_ustat,
-    #[cfg(target_arch = "x86_64")] libc::SYS_sysfs,
-    #[cfg(target_arch = "x86_64")] libc::SYS__sysctl,
+    SYS_move_pages, SYS_migrate_pages,
+    #[cfg(target_arch = "x86_64")] SYS_kexec_file_load,
+    #[cfg(target_arch = "x86_64")] SYS_iopl,
+    #[cfg(target_arch = "x86_64")] SYS_ioperm,
+    #[cfg(target_arch = "x86_64")] SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")] SYS_uselib,
+    #[cfg(target_arch = "x86_64")] SYS_ustat,
+    #[cfg(target_arch = "x86_64")] SYS_sysfs,
+    #[cfg(target_arch = "x86_64")] SYS__sysctl,
 ];
 
 #[cfg(test)]
@@ -173,6 +180,6 @@ mod tests {
     #[test]
     fn calls_that_are_always_refused_have_no_conditions() {
         let rules = rules().unwrap();
-        assert!(ALWAYS.iter().all(|call| rules[call].is_empty()));
+        assert!(ALWAYS.iter().all(|(_, call)| rules[call].is_empty()));
     }
 }

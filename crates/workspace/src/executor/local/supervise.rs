@@ -73,7 +73,11 @@ pub(super) fn supervise(
         buffer: Vec::new(),
     };
     while keeper.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
-    let gone = tree.collapse();
+    // Also what bubblewrap said last: a first process that has left its group is known by nothing else.
+    keeper.hear(tree);
+    let mut gone = tree.collapse();
+    keeper.hear(tree);
+    gone &= tree.collapse_inside();
     keeper.drain(limits, &mut stdout, &mut stderr);
     Kept {
         verdict: keeper.verdict,

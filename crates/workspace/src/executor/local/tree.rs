@@ -89,9 +89,12 @@ impl Tree {
     /// Learns which process is the first inside.
     pub(super) fn found_inside(&mut self, first: i32) {
         let Some(pid) = Pid::from_raw(first).filter(|_| self.inside.is_none()) else { return };
-        // Its number is its own for as long as its parent has not reaped it, and the parent is still there or
-        // the answer does not matter any more.
-        if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) {
+        // Its number is its own for as long as its parent has not reaped it. If the parent is dead it may be
+        // another's by now: one that is not in a namespace is none of ours.
+        let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid")).ok();
+        let of_it = namespace(&first.to_string());
+        if self.outside_status.is_none() || of_it.is_some() && of_it != namespace("self") {
             self.inside = Some((pid, handle));
         }
     }
@@ -103,6 +106,13 @@ impl Tree {
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::TERM);
         }
+    }
+
+    /// Kills what is inside, and waits until it is gone. Says whether it is.
+    pub(super) fn collapse_inside(&self) -> bool {
+        let Some((_, inside)) = &self.inside else { return true };
+        let _ = pidfd_send_signal(inside, Signal::KILL);
+        ended(inside.as_fd(), Instant::now() + KILLED_IS_DEAD)
     }
 
     /// Kills everything, and waits until it is gone. Says whether it is.

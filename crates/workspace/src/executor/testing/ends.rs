@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Trial, behaviours, err, out};
-use crate::command::Exit;
-use crate::executor::NoSink;
+use super::{Seen, Trial, behaviours, err, out};
+use crate::command::{Exit, Stop};
+use crate::executor::{NoSink, OutputSink, Stream};
 
 behaviours!(
     success_is_zero,
@@ -33,6 +33,8 @@ behaviours!(
     a_relative_shell_is_refused,
     another_shell_can_be_used,
     what_holds_it_is_told,
+    a_command_can_be_stopped,
+    what_was_stopped_before_it_began_ends_at_once,
 );
 
 async fn success_is_zero(trial: Trial) {
@@ -209,4 +211,28 @@ async fn what_holds_it_is_told(trial: Trial) {
         Ok(sandbox) => assert_eq!(sandbox.level, told),
         Err(error) => panic!("{error}"),
     }
+}
+
+async fn a_command_can_be_stopped(trial: Trial) {
+    struct Stops(Seen, Stop);
+    impl OutputSink for Stops {
+        fn piece(&self, stream: Stream, bytes: &[u8]) {
+            self.0.piece(stream, bytes);
+            self.1.stop();
+        }
+    }
+    let mut command = trial.command("echo begun; (trap '' TERM; setsid sleep 1000 &); sleep 1000; echo no");
+    let stop = Stop::default();
+    command.stop = stop.clone();
+    let stops = Stops(Seen::default(), stop);
+    let Ok(finished) = trial.executor.run(command, &stops).await else { panic!("it did not start") };
+    assert_eq!((finished.exit, out(&finished).as_str()), (Exit::Cancelled, "begun\n"));
+    assert!(finished.duration < Duration::from_secs(30));
+}
+
+async fn what_was_stopped_before_it_began_ends_at_once(trial: Trial) {
+    let command = trial.command("sleep 1000");
+    command.stop.stop();
+    let exit = trial.finish(command).await.exit;
+    assert_eq!(exit, Exit::Cancelled);
 }

@@ -41,7 +41,13 @@ pub type Behaviour = fn(Arc<dyn Executor>, PathBuf) -> Pin<Box<dyn Future<Output
 
 /// All behaviours with their names.
 pub fn all() -> Vec<(&'static str, Behaviour)> {
-    [ends::ALL, streams::ALL, terminals::ALL, places::ALL, bounds::ALL].concat()
+    [ends::ALL, streams::ALL, places::ALL, bounds::ALL].concat()
+}
+
+/// The behaviours of an executor that gives terminals ([`Command::terminal`]), with their names. One that does not
+/// refuses such commands.
+pub fn terminals() -> Vec<(&'static str, Behaviour)> {
+    terminals::ALL.to_vec()
 }
 
 /// Lists async functions over a [`Trial`] as behaviours.

@@ -1,4 +1,4 @@
-//! Commands that talk: in a terminal, and with someone who can end them.
+//! Commands in a terminal.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::{Seen, Trial, behaviours, out};
-use crate::command::{Command, Exit, Finished, Input, Stop};
+use super::{Trial, behaviours, out};
+use crate::command::{Command, Exit, Finished, Input};
 use crate::executor::{OutputSink, Stream};
 
 behaviours!(
@@ -20,8 +20,6 @@ behaviours!(
     a_terminal_can_be_opened_by_name,
     an_interrupt_can_be_typed,
     the_end_of_input_ends_the_input_of_a_terminal,
-    a_command_can_be_stopped,
-    what_was_stopped_before_it_began_ends_at_once,
     a_daemon_does_not_outlive_its_terminal,
 );
 
@@ -112,30 +110,6 @@ async fn the_end_of_input_ends_the_input_of_a_terminal(trial: Trial) {
     let finished = talk(&trial, "echo ready; cat; echo end", &[("ready\n", b"line\n")]).await;
     assert_eq!(out(&finished), "ready\nline\nend\n");
     assert_eq!(out(&trial.finish(terminal(&trial, "cat; echo end")).await), "end\n");
-}
-
-async fn a_command_can_be_stopped(trial: Trial) {
-    struct Stops(Seen, Stop);
-    impl OutputSink for Stops {
-        fn piece(&self, stream: Stream, bytes: &[u8]) {
-            self.0.piece(stream, bytes);
-            self.1.stop();
-        }
-    }
-    let mut command = trial.command("echo begun; (trap '' TERM; setsid sleep 1000 &); sleep 1000; echo no");
-    let stop = Stop::default();
-    command.stop = stop.clone();
-    let stops = Stops(Seen::default(), stop);
-    let Ok(finished) = trial.executor.run(command, &stops).await else { panic!("it did not start") };
-    assert_eq!((finished.exit, out(&finished).as_str()), (Exit::Cancelled, "begun\n"));
-    assert!(finished.duration < Duration::from_secs(30));
-}
-
-async fn what_was_stopped_before_it_began_ends_at_once(trial: Trial) {
-    let command = trial.command("sleep 1000");
-    command.stop.stop();
-    let exit = trial.finish(command).await.exit;
-    assert_eq!(exit, Exit::Cancelled);
 }
 
 async fn a_daemon_does_not_outlive_its_terminal(trial: Trial) {

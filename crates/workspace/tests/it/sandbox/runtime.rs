@@ -20,6 +20,7 @@ in_both_modes!(
     case_71_no_proc_is_a_level_of_its_own,
     case_71_a_lower_level_needs_the_user_s_word,
     a_dropped_run_is_dead,
+    a_run_that_is_ended_while_it_starts_leaves_nothing,
     many_runs_leave_nothing_behind,
     runs_that_never_began_leave_nothing_behind,
     a_dead_reaper_is_replaced,
@@ -229,6 +230,28 @@ async fn a_dropped_run_is_dead() {
         () = is_up => {}
     }
     assert!(processes_with(&mark).is_empty());
+}
+
+/// Ended at every moment of its start: also when bubblewrap has just made the first process inside.
+async fn a_run_that_is_ended_while_it_starts_leaves_nothing() {
+    let mark = unique("early");
+    let home = Arc::new(Home::new());
+    home.run("true").await;
+    for moment in 0..120 {
+        let after = Duration::from_micros(moment * 100);
+        let (dropped, stopped) =
+            (home.command(&format!(": {mark}; sleep 60")), home.command(&format!(": {mark}; sleep 60")));
+        let _ = tokio::time::timeout(after, home.executor.run(dropped, &NoSink)).await;
+        let stop = stopped.stop.clone();
+        let stopping = async {
+            tokio::time::sleep(after).await;
+            stop.stop();
+        };
+        let (ended, ()) = tokio::join!(home.executor.run(stopped, &NoSink), stopping);
+        assert_eq!(ended.unwrap().exit, Exit::Cancelled);
+    }
+    let left = processes_with(&mark);
+    assert!(left.is_empty(), "{left:?}");
 }
 
 async fn many_runs_leave_nothing_behind() {

@@ -1,9 +1,8 @@
 //! Which variables reach a command.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
-use super::options::LocalOptions;
 use super::place::Inside;
 use crate::executor::ExecuteError;
 
@@ -37,31 +36,42 @@ const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_"];
 /// Variables that say where things are. `HOME` is among them because a login shell runs files from it.
 const OURS: &[&str] = &["HOME", "OUTPUT_DIR", "RUN_DIR", "SKILLS_DIR", "TMPDIR", "WORKSPACE_DIR", "WORK_DIR"];
 
+/// What the user says about variables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given<'a> {
+    /// Variables that every command gets.
+    pub(super) environment: &'a BTreeMap<String, String>,
+    /// Variables of a request that are let through although they make a program load code.
+    pub(super) allow_loaders: &'a BTreeSet<String>,
+    /// Directories whose `bin` comes first in `PATH`.
+    pub(super) prefixes: &'a [PathBuf],
+}
+
 /// Refuses variables of a request that no command gets.
 pub(super) fn check_variables(
-    options: &LocalOptions,
+    given: Given<'_>,
     request: &BTreeMap<String, String>,
     sandboxed: bool,
 ) -> Result<(), ExecuteError> {
-    request.iter().try_for_each(|(name, value)| check(options, name, value, sandboxed))
+    request.iter().try_for_each(|(name, value)| check(given, name, value, sandboxed))
 }
 
 /// All variables of a command: the workspace's, the user's, and the request's, which were checked.
 pub(super) fn variables(
-    options: &LocalOptions,
+    given: Given<'_>,
     request: &BTreeMap<String, String>,
     inside: &Inside,
     terminal: bool,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         ("LANG".to_owned(), "C.UTF-8".to_owned()),
-        ("PATH".to_owned(), path(&options.read_only)),
+        ("PATH".to_owned(), path(given.prefixes)),
     ]);
     if terminal {
         // It understands no control sequences: who reads it may be a model.
         all.insert("TERM".to_owned(), "dumb".to_owned());
     }
-    all.extend(options.environment.clone());
+    all.extend(given.environment.clone());
     all.extend(request.clone());
     for (name, value) in inside.variables() {
         all.insert(name.to_owned(), value);
@@ -69,13 +79,13 @@ pub(super) fn variables(
     all
 }
 
-fn check(options: &LocalOptions, name: &str, value: &str, sandboxed: bool) -> Result<(), ExecuteError> {
+fn check(given: Given<'_>, name: &str, value: &str, sandboxed: bool) -> Result<(), ExecuteError> {
     let refuse = |why: &str| Err(ExecuteError::Refused(format!("variable {name:?}: {why}")));
     let mut characters = name.chars();
     let named = characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
         && characters.all(|other| other == '_' || other.is_ascii_alphanumeric());
     // Without a sandbox they would reach the programs that set the limits, and those still have their privileges.
-    let allowed = sandboxed && options.allow_loaders.contains(name);
+    let allowed = sandboxed && given.allow_loaders.contains(name);
     if !named {
         return refuse("a name is made of letters, digits and `_`");
     }
@@ -110,9 +120,10 @@ mod tests {
 
     fn ask(name: &str, value: &str) -> Result<BTreeMap<String, String>, String> {
         let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        let options = LocalOptions::default();
-        check_variables(&options, &request, true).map_err(|error| error.to_string())?;
-        Ok(variables(&options, &request, &Inside::sandboxed("r1"), false))
+        let (environment, allow_loaders) = Default::default();
+        let given = Given { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
+        check_variables(given, &request, true).map_err(|error| error.to_string())?;
+        Ok(variables(given, &request, &Inside::sandboxed("r1"), false))
     }
 
     #[test]
@@ -139,10 +150,11 @@ mod tests {
 
     #[test]
     fn a_loader_passes_when_it_is_allowed() {
-        let mut options = LocalOptions::default();
-        options.allow_loaders.insert("NODE_OPTIONS".to_owned());
+        let environment = BTreeMap::new();
+        let allow_loaders = BTreeSet::from(["NODE_OPTIONS".to_owned()]);
+        let given = Given { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
         let request = BTreeMap::from([("NODE_OPTIONS".to_owned(), "--no-warnings".to_owned())]);
-        assert!(check_variables(&options, &request, true).is_ok());
-        assert!(check_variables(&options, &request, false).is_err());
+        assert!(check_variables(given, &request, true).is_ok());
+        assert!(check_variables(given, &request, false).is_err());
     }
 }

@@ -1,0 +1,222 @@
+//! The engine: where it listens, what it is, and what it can hold.
+
+use std::path::{Path, PathBuf};
+
+use bollard::errors::Error;
+use bollard::models::SystemInfo;
+use bollard::{ClientVersion, Docker};
+
+use super::options::ContainerOptions;
+use crate::executor::ExecuteError;
+
+/// How long an engine may take to answer, in seconds.
+const ANSWERS_WITHIN: u64 = 60;
+/// Versions of the interface, from that of engines of today to that of older ones.
+const VERSIONS: [ClientVersion; 2] = [version(44), version(41)];
+/// Where engines listen; that of the user's own Podman comes after these.
+const SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
+
+/// A container engine that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Engine {
+    /// `Docker` or `Podman`.
+    pub name: &'static str,
+    /// Its version.
+    pub version: String,
+    /// Where it listens.
+    pub socket: PathBuf,
+}
+
+impl Engine {
+    /// The program that people use it with.
+    pub(super) fn program(&self) -> &'static str {
+        if self.name == "Podman" { "podman" } else { "docker" }
+    }
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) engine: Engine,
+    /// The version of the interface that it speaks, after the point.
+    pub(super) minor_version: usize,
+    /// Whether it runs as a plain user.
+    pub(super) rootless: bool,
+    /// Whether its own filter of system calls lets too much pass.
+    pub(super) needs_filter: bool,
+    /// Whether it limits memory.
+    pub(super) memory: bool,
+    /// How many processors it has.
+    pub(super) processors: Option<f64>,
+    /// What it cannot do.
+    pub(super) missing: Vec<String>,
+}
+
+/// Finds an engine that answers.
+pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, Facts), ExecuteError> {
+    let host = std::env::var("DOCKER_HOST").ok();
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let mut tried = Vec::new();
+    for socket in places(options.socket.as_deref(), host.as_deref(), own.as_deref())? {
+        match meet(&socket).await {
+            Ok(found) => return Ok(found),
+            Err(why) => tried.push(format!("{} ({why})", socket.display())),
+        }
+    }
+    Err(ExecuteError::NoSandbox {
+        what: format!("no container engine answers at {}", tried.join(", ")),
+        remedy:
+            "Install and start one: the package `podman` with `systemctl start podman.socket`, or Docker; or \
+                 name the socket of one that runs, in the configuration or as DOCKER_HOST=unix://PATH."
+                .to_owned(),
+    })
+}
+
+const fn version(minor_version: usize) -> ClientVersion {
+    ClientVersion { major_version: 1, minor_version }
+}
+
+impl Facts {
+    /// Connects to the engine again.
+    pub(super) fn connect(&self) -> Result<Docker, ExecuteError> {
+        connect(&self.engine.socket, &version(self.minor_version))
+            .map_err(failed("reach the container engine"))
+    }
+}
+
+fn connect(socket: &Path, version: &ClientVersion) -> Result<Docker, Error> {
+    Docker::connect_with_unix(&socket.to_string_lossy(), ANSWERS_WITHIN, version)
+}
+
+/// Which sockets to try.
+fn places(
+    socket: Option<&Path>,
+    host: Option<&str>,
+    own: Option<&Path>,
+) -> Result<Vec<PathBuf>, ExecuteError> {
+    if let Some(socket) = socket {
+        return Ok(vec![socket.to_owned()]);
+    }
+    match host.filter(|host| !host.is_empty()).map(|host| (host, host.strip_prefix("unix://"))) {
+        Some((_, Some(path))) => Ok(vec![path.into()]),
+        Some((host, None)) => Err(ExecuteError::NoSandbox {
+            what: format!("DOCKER_HOST is {host:?}: an engine of another machine cannot see the workspace"),
+            remedy: "Set it to unix://PATH, the socket of an engine of this machine.".to_owned(),
+        }),
+        None => {
+            let own = own.map(|directory| directory.join("podman/podman.sock"));
+            Ok(SOCKETS.iter().map(PathBuf::from).chain(own).collect())
+        }
+    }
+}
+
+async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
+    if !socket.exists() {
+        return Err("there is nothing".to_owned());
+    }
+    let mut met = Err("it speaks no version of the interface that is known here".to_owned());
+    for version in &VERSIONS {
+        let docker = connect(socket, version).map_err(|error| said(&error))?;
+        match docker.version().await {
+            Ok(found) => {
+                met = Ok((docker, found, version.minor_version));
+                break;
+            }
+            // It is older, or newer.
+            Err(Error::DockerResponseServerError { status_code: 400, message }) => met = Err(message),
+            Err(error) => return Err(said(&error)),
+        }
+    }
+    let (docker, version, minor_version) = met?;
+    let parts = version.components.unwrap_or_default();
+    let is_podman = parts.iter().any(|part| part.name.contains("Podman"));
+    let engine = Engine {
+        name: if is_podman { "Podman" } else { "Docker" },
+        version: version.version.unwrap_or_default(),
+        socket: socket.to_owned(),
+    };
+    let info = docker.info().await.map_err(|error| said(&error))?;
+    Ok((docker, facts(engine, minor_version, &info)))
+}
+
+fn facts(engine: Engine, minor_version: usize, info: &SystemInfo) -> Facts {
+    let security = info.security_options.as_deref().unwrap_or_default();
+    let has = |what: &str| security.iter().any(|one| one.contains(what));
+    let mut missing = Vec::new();
+    let filters = has("seccomp");
+    if !filters {
+        missing.push("the engine filters no system calls".to_owned());
+    }
+    let limits = [
+        (info.memory_limit, "memory is limited by looking: the engine cannot do it"),
+        (info.swap_limit, "swap is not limited: the engine cannot do it"),
+        (info.pids_limit, "processes are not limited: the engine cannot do it"),
+        (info.cpu_cfs_quota, "processors are not limited: the engine cannot do it"),
+    ];
+    missing.extend(limits.iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| (*what).to_owned()));
+    Facts {
+        // Docker's own is good; a filter for an engine that has none would be an error.
+        needs_filter: filters && engine.name == "Podman",
+        engine,
+        minor_version,
+        rootless: has("rootless"),
+        memory: info.memory_limit != Some(false),
+        processors: info.ncpu.and_then(|count| u32::try_from(count).ok()).map(f64::from),
+        missing,
+    }
+}
+
+/// What an engine said about a failure, without the words of those between.
+pub(super) fn said(error: &Error) -> String {
+    match error {
+        Error::DockerResponseServerError { message, .. } => message.clone(),
+        Error::IOError { err } => err.to_string(),
+        other => {
+            let mut source: &dyn std::error::Error = other;
+            while let Some(deeper) = source.source() {
+                source = deeper;
+            }
+            source.to_string()
+        }
+    }
+}
+
+/// The error for something that an engine did not do.
+pub(super) fn failed(action: &str) -> impl FnOnce(Error) -> ExecuteError {
+    let action = action.to_owned();
+    move |error| ExecuteError::System { action, error: std::io::Error::other(said(&error)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_named_first_is_asked_alone() {
+        let given = places(Some("/a.sock".as_ref()), Some("unix:///b.sock"), None).unwrap();
+        assert_eq!(given, [PathBuf::from("/a.sock")]);
+        assert_eq!(places(None, Some("unix:///b.sock"), None).unwrap(), [PathBuf::from("/b.sock")]);
+        let usual = places(None, Some(""), Some("/run/user/1".as_ref())).unwrap();
+        assert_eq!(usual.len(), 3);
+        assert_eq!(usual[2], PathBuf::from("/run/user/1/podman/podman.sock"));
+    }
+
+    #[test]
+    fn another_machine_is_refused() {
+        let error = places(None, Some("tcp://10.0.0.1:2375"), None).unwrap_err().to_string();
+        assert!(error.contains("DOCKER_HOST") && error.contains("unix://"), "{error}");
+    }
+
+    #[test]
+    fn what_an_engine_cannot_do_is_missing() {
+        let engine = Engine { name: "Podman", version: "4".into(), socket: "/x".into() };
+        let info = SystemInfo { pids_limit: Some(false), ..SystemInfo::default() };
+        let facts = facts(engine, 44, &info);
+        assert_eq!(
+            facts.missing,
+            ["the engine filters no system calls", "processes are not limited: the engine cannot do it"]
+        );
+        assert!(facts.memory && !facts.rootless);
+    }
+}

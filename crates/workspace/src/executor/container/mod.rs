@@ -1,0 +1,224 @@
+//! Commands in containers of Docker or Podman, one for each.
+//!
+//! A run, from the outside in: a thread with a runtime of its own asks the engine for a container without network,
+//! capabilities or a writable root, and starts it. Its first process reads a lifeline that this process
+//! holds, limits itself and starts the command. The thread reads, watches and kills, and removes the container at the
+//! end, however that comes. When this process is killed, the lifeline breaks and the first process ends, and with it
+//! everything inside; the record of the container that stays is removed by the next executor.
+//!
+//! The engine is one of this machine: it has to see the workspace, and the lifeline is a pipe of this kernel.
+
+mod cell;
+mod engine;
+mod filter;
+mod input;
+mod instance;
+mod keep;
+mod options;
+mod owner;
+mod profile;
+mod run;
+mod script;
+mod stream;
+mod sweep;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::Docker;
+use secrecy::SecretString;
+use tokio::sync::{OnceCell, mpsc, oneshot};
+use tracing::Instrument as _;
+
+pub use self::engine::Engine;
+use self::engine::Facts;
+pub use self::options::{ContainerOptions, DEFAULT_IMAGE};
+use self::owner::Owner;
+use self::run::Place;
+use super::over::Over;
+use super::{ExecuteError, Executor, OutputSink, Stream};
+use crate::command::{Command, Finished, Sandbox};
+
+/// A piece of output on its way to whoever watches.
+type Piece = (Stream, Vec<u8>);
+
+/// Pieces of output that may wait for their watcher.
+const PIECES: usize = 64;
+/// How long the drop of a run waits for the removal of its container.
+const GONE_BY: Duration = Duration::from_secs(20);
+
+/// Runs commands in containers of Docker or Podman, one for each.
+///
+/// A command is ended by dropping its future. The drop waits until its container is removed, which takes some tenths
+/// of a second.
+///
+/// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`, as that of the local executor.
+#[derive(Debug)]
+pub struct ContainerExecutor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: ContainerOptions,
+    owner: Owner,
+    /// What the engine said when it was met first.
+    facts: OnceCell<Facts>,
+}
+
+impl ContainerExecutor {
+    /// An executor for an engine of this machine, which is looked for with the first use.
+    pub fn new(options: ContainerOptions) -> Self {
+        Self { shared: Arc::new(Shared { options, owner: Owner::own(), facts: OnceCell::new() }) }
+    }
+
+    /// The engine that answers.
+    ///
+    /// # Errors
+    ///
+    /// None does, and which were asked.
+    pub async fn engine(&self) -> Result<Engine, ExecuteError> {
+        let shared = Arc::clone(&self.shared);
+        apart(async move |_| shared.meet().await.map(|(_, facts)| facts.engine.clone()))?.answer().await
+    }
+
+    async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+        run::check(&self.shared.options, &command)?;
+        let stop = command.stop.clone();
+        let shared = Arc::clone(&self.shared);
+        let (watcher, pieces) = mpsc::channel(PIECES);
+        let mut apart = apart(async move |mut cancel| {
+            let (docker, facts) = shared.meet().await?;
+            let place = Place { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
+            place.run(&command, &mut cancel, &watcher).await
+        })?;
+        // Dropped before the guard is: who offers a piece must not wait for one who waits for it.
+        let mut pieces = pieces;
+        let stopping = stop.wanted();
+        tokio::pin!(stopping);
+        let mut stopped = false;
+        loop {
+            tokio::select! {
+                piece = pieces.recv() => match piece {
+                    Some((stream, piece)) => output.piece(stream, &piece),
+                    None => break,
+                },
+                () = &mut stopping, if !stopped => {
+                    stopped = true;
+                    apart.unless_dropped.cancel();
+                }
+            }
+        }
+        apart.answer().await
+    }
+}
+
+#[async_trait]
+impl Executor for ContainerExecutor {
+    async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+        use tracing::field::Empty;
+        let span = tracing::info_span!("workspace.run", level = Empty, exit = Empty, duration_ms = Empty);
+        let result = self.run_inner(command, output).instrument(span.clone()).await;
+        if let Ok(finished) = &result {
+            span.record("level", tracing::field::debug(finished.sandbox.level));
+            span.record("exit", tracing::field::debug(finished.exit));
+            span.record("duration_ms", u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX));
+        }
+        result
+    }
+
+    async fn probe(&self) -> Result<Sandbox, ExecuteError> {
+        let shared = Arc::clone(&self.shared);
+        let apart = apart(async move |_| {
+            let (docker, facts) = shared.meet().await?;
+            let place = Place { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
+            place.attempt().await
+        })?;
+        apart.answer().await
+    }
+
+    fn secrets(&self) -> &[SecretString] {
+        &self.shared.options.redact
+    }
+}
+
+impl Shared {
+    /// A connection to the engine. When it is met first, what dead processes left there is removed.
+    async fn meet(&self) -> Result<(Docker, &Facts), ExecuteError> {
+        let look = async || {
+            let (docker, facts) = engine::find(&self.options).await?;
+            if facts.rootless && facts.engine.name == "Docker" {
+                return Err(ExecuteError::NoSandbox {
+                    what: "Docker without root cannot run a command as the owner of its workspace".to_owned(),
+                    remedy: "Use Podman without root, or an engine of the machine.".to_owned(),
+                });
+            }
+            sweep::sweep(&docker, &self.owner).await;
+            Ok(facts)
+        };
+        let facts = self.facts.get_or_try_init(look).await?;
+        Ok((facts.connect()?, facts))
+    }
+}
+
+/// Work in a thread of its own, which ends early when this is dropped.
+struct Apart<T> {
+    answered: oneshot::Receiver<Result<T, ExecuteError>>,
+    unless_dropped: Cancel,
+}
+
+/// Starts work that must come to its end also when nobody waits for it any more: it is told then.
+fn apart<T: Send + 'static>(
+    work: impl AsyncFnOnce(oneshot::Receiver<()>) -> Result<T, ExecuteError> + Send + 'static,
+) -> Result<Apart<T>, ExecuteError> {
+    let (cancel, cancelled) = oneshot::channel();
+    let (answer, answered) = oneshot::channel();
+    let over = Arc::new(Over::default());
+    let ended = Arc::clone(&over);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let thread = std::thread::Builder::new().name("prowess-container".to_owned());
+    let started = thread.spawn(move || {
+        let _ = answer.send(runtime.block_on(work(cancelled)));
+        ended.set();
+    });
+    started.map_err(failed)?;
+    Ok(Apart { answered, unless_dropped: Cancel { cancel: Some(cancel), over, done: false } })
+}
+
+fn failed(error: io::Error) -> ExecuteError {
+    ExecuteError::System { action: "start a thread for the container".to_owned(), error }
+}
+
+impl<T> Apart<T> {
+    async fn answer(mut self) -> Result<T, ExecuteError> {
+        let result = (&mut self.answered).await;
+        self.unless_dropped.done = true;
+        result.map_err(|_| failed(io::ErrorKind::BrokenPipe.into()))?
+    }
+}
+
+/// Ends the run whose future is dropped, and waits until its container is gone.
+struct Cancel {
+    cancel: Option<oneshot::Sender<()>>,
+    over: Arc<Over>,
+    done: bool,
+}
+
+impl Cancel {
+    fn cancel(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            let _ = cancel.send(());
+        }
+    }
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        if !self.done {
+            self.cancel();
+            self.over.wait(GONE_BY);
+        }
+    }
+}

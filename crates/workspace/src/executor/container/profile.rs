@@ -1,0 +1,176 @@
+//! The container as the engine is asked for it. Nothing here touches the system.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
+    MountBindOptions, MountBindOptionsPropagationEnum, MountType,
+};
+
+use super::cell;
+use super::engine::Facts;
+use super::script::OWN_PROCESSES;
+use crate::executor::place::WRITABLE;
+use crate::limits::Limits;
+
+/// What a container of ours has as a label, with its owner.
+pub(super) const LABEL: &str = "prowess.owner";
+/// What `/dev/shm` may hold.
+const SHARED_MEMORY: i64 = 16 * 1024 * 1024;
+
+/// Directories that some engines make writable although nobody asked for it.
+const UNASKED: [&str; 1] = ["/var/tmp"];
+
+/// A container for one command.
+#[derive(Debug)]
+pub(super) struct Profile<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) image: &'a str,
+    /// Directories that the image would have as volumes of its own, which nothing limits.
+    pub(super) volumes: &'a [String],
+    /// Who the command is.
+    pub(super) user: (u32, u32),
+    pub(super) owner: String,
+    /// The workspace on the host; none when the engine itself is tried.
+    pub(super) workspace: Option<&'a Path>,
+    /// Linked inputs with their places on the inside.
+    pub(super) read_only: Vec<(&'a Path, String)>,
+    pub(super) cell: PathBuf,
+    /// The filter of system calls; the engine's own when there is none.
+    pub(super) filter: Option<PathBuf>,
+    pub(super) limits: &'a Limits,
+    pub(super) processors: f64,
+    pub(super) line: Vec<String>,
+}
+
+impl Profile<'_> {
+    /// What to ask the engine for.
+    pub(super) fn body(self) -> ContainerCreateBody {
+        let (entry, rest) = self.line.split_at(1);
+        ContainerCreateBody {
+            image: Some(self.image.to_owned()),
+            hostname: Some("sandbox".to_owned()),
+            user: Some(format!("{}:{}", self.user.0, self.user.1)),
+            entrypoint: Some(entry.to_vec()),
+            cmd: Some(rest.to_vec()),
+            working_dir: Some("/".to_owned()),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            labels: Some(HashMap::from([(LABEL.to_owned(), self.owner.clone())])),
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
+            host_config: Some(self.host()),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    fn host(&self) -> HostConfig {
+        let memory = signed(self.limits.memory);
+        let processors = self.facts.processors.map_or(self.processors, |all| all.min(self.processors));
+        HostConfig {
+            network_mode: Some("none".to_owned()),
+            readonly_rootfs: Some(true),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(self.security()),
+            ipc_mode: Some("private".to_owned()),
+            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+            // Else the owner of the workspace is another one inside.
+            userns_mode: self.facts.rootless.then(|| "keep-id".to_owned()),
+            memory: Some(memory),
+            memory_swap: Some(memory),
+            pids_limit: Some(signed(self.limits.processes + OWN_PROCESSES)),
+            #[allow(clippy::cast_possible_truncation, reason = "a number of processors is small")]
+            nano_cpus: Some((processors * 1e9) as i64),
+            tmpfs: Some(self.temporary()),
+            shm_size: Some(SHARED_MEMORY),
+            mounts: Some(self.mounts()),
+            // What a command writes is kept by us alone.
+            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            ..HostConfig::default()
+        }
+    }
+
+    fn security(&self) -> Vec<String> {
+        let filter = self.filter.as_ref().map(|path| format!("seccomp={}", path.display()));
+        ["no-new-privileges".to_owned()].into_iter().chain(filter).collect()
+    }
+
+    fn temporary(&self) -> HashMap<String, String> {
+        let size = self.limits.temporary_bytes;
+        let own = ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={size},mode=1777"));
+        let closed = |at: &str| (at.to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
+        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(cell::INSIDE);
+        let volumes = self.volumes.iter().map(String::as_str).filter(|at| !taken(at));
+        volumes.chain(UNASKED).map(closed).chain([own]).collect()
+    }
+
+    fn mounts(&self) -> Vec<Mount> {
+        let mut list = vec![mount(&self.cell, cell::INSIDE, true)];
+        if let Some(workspace) = self.workspace {
+            // Only parts are writable: a command that could write the root could swap `skills` for a link.
+            list.push(mount(workspace, "/ws", true));
+            list.extend(WRITABLE.map(|part| mount(&workspace.join(part), &format!("/ws/{part}"), false)));
+        }
+        list.extend(self.read_only.iter().map(|(from, to)| mount(from, to, true)));
+        list
+    }
+}
+
+fn mount(from: &Path, to: &str, read_only: bool) -> Mount {
+    let propagation = Some(MountBindOptionsPropagationEnum::RPRIVATE);
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(from.to_string_lossy().into_owned()),
+        target: Some(to.to_owned()),
+        read_only: Some(read_only),
+        bind_options: Some(MountBindOptions { propagation, ..MountBindOptions::default() }),
+        ..Mount::default()
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::container::engine::Engine;
+
+    #[test]
+    fn the_whole_container() {
+        let facts = Facts {
+            engine: Engine {
+                name: "Podman",
+                version: "4.3.1".into(),
+                socket: "/run/podman/podman.sock".into(),
+            },
+            minor_version: 44,
+            rootless: false,
+            needs_filter: true,
+            memory: true,
+            processors: Some(8.0),
+            missing: Vec::new(),
+        };
+        let profile = Profile {
+            facts: &facts,
+            image: "python:3-slim",
+            volumes: &["/data".to_owned()],
+            user: (65534, 65534),
+            owner: "1a2b3c4d.1.2.3".to_owned(),
+            workspace: Some("/srv/w1".as_ref()),
+            read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
+            cell: "/tmp/cell".into(),
+            filter: Some("/tmp/cell/filter".into()),
+            limits: &Limits::default(),
+            processors: 2.0,
+            line: ["/bin/bash", "-c", "true"].map(Into::into).into(),
+        };
+        let mut body = serde_json::to_value(profile.body()).unwrap();
+        body.sort_all_objects();
+        insta::assert_json_snapshot!(body);
+    }
+}

@@ -1,0 +1,249 @@
+//! One run: from a checked command to what became of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::ContainerState;
+use rustix::process::{getegid, geteuid};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::cell::Cell;
+use super::engine::{Facts, failed};
+use super::filter::filter;
+use super::instance::{self, Instance};
+use super::keep::{Ears, Kept, keep};
+use super::owner::Owner;
+use super::profile::Profile;
+use super::script::{NO_DIRECTORY, NO_LIFE, first_process};
+use super::{ContainerOptions, Piece, input};
+use crate::command::{Command, Exit, Finished, Input, Level, Network, Sandbox};
+use crate::executor::ExecuteError;
+use crate::executor::check::check_command;
+use crate::executor::ending::{left_out, told, with_memory};
+use crate::executor::environment::{check_variables, variables};
+use crate::executor::place::{Inside, mount_point, new_run};
+use crate::executor::privileges::sandbox_owner;
+use crate::executor::watch::Watch;
+
+/// An engine, and what to ask it for.
+pub(super) struct Place<'a> {
+    pub(super) docker: &'a Docker,
+    pub(super) facts: &'a Facts,
+    pub(super) options: &'a ContainerOptions,
+    pub(super) owner: &'a Owner,
+}
+
+/// Refuses what cannot run in a container.
+pub(super) fn check(options: &ContainerOptions, command: &Command) -> Result<(), ExecuteError> {
+    check_command(command)?;
+    if command.network != Network::None {
+        return Err(ExecuteError::Refused(
+            "containers have no network: run without it, or with the local executor".to_owned(),
+        ));
+    }
+    if command.terminal {
+        return Err(ExecuteError::Refused(
+            "containers have no terminals: run without one, or with the local executor".to_owned(),
+        ));
+    }
+    check_variables(options.given(), &command.environment, true)
+}
+
+impl Place<'_> {
+    /// Runs a checked command to its end.
+    pub(super) async fn run(
+        &self,
+        command: &Command,
+        cancel: &mut oneshot::Receiver<()>,
+        watcher: &mpsc::Sender<Piece>,
+    ) -> Result<Finished, ExecuteError> {
+        let started = Instant::now();
+        let volumes = self.volumes().await?;
+        let run = new_run(&command.workspace, false)?;
+        let inside = Inside::sandboxed(run.name());
+        let mut read_only = Vec::new();
+        for (from, to) in &command.read_only {
+            mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
+                action: format!("make a place for {to:?}"),
+                error: error.into(),
+            })?;
+            read_only.push((from.as_path(), inside.path(to)));
+        }
+        let variables = variables(self.options.given(), &command.environment, &inside, command.terminal);
+        let mut cell = self.cell(&variables, &command.stdin)?;
+        let mut profile = self.profile(&volumes, &cell, command, inside.path(&command.directory))?;
+        profile.workspace = Some(&command.workspace);
+        profile.read_only = read_only;
+        let mut watch = Watch::new(&command.workspace, &command.limits, !self.facts.memory);
+        let (kept, state) = self.hold(profile, &mut cell, command, &mut watch, cancel, watcher).await?;
+        let name = run.name().to_owned();
+        drop(run);
+        let mut warnings = watch.warnings(started.elapsed());
+        warnings.extend(left_out(&kept.stdout, &kept.stderr));
+        warnings.extend(kept.left_behind.clone());
+        let code = state.exit_code.unwrap_or(-1);
+        let exit = match kept.verdict {
+            Some(verdict) => verdict,
+            None if !kept.began => return Err(never(command, code, &kept)),
+            None => {
+                let by_itself = told(i32::try_from(code).unwrap_or(-1));
+                with_memory(by_itself, cell.out_of_memory() || state.oom_killed == Some(true), &mut warnings)
+            }
+        };
+        let Kept { stdout, stderr, .. } = kept;
+        let (duration, sandbox) = (started.elapsed(), self.sandbox());
+        Ok(Finished { exit, stdout, stderr, duration, sandbox, run: Some(name), warnings })
+    }
+
+    /// Runs nothing in a container, for real.
+    pub(super) async fn attempt(&self) -> Result<Sandbox, ExecuteError> {
+        let volumes = self.volumes().await?;
+        let command = Command::new("/", "", "true");
+        let mut cell = self.cell(&BTreeMap::new(), &command.stdin)?;
+        let profile = self.profile(&volumes, &cell, &command, "/".to_owned())?;
+        let (_never, mut cancel) = oneshot::channel();
+        let (watcher, _) = mpsc::channel(1);
+        let mut watch = Watch::new(Path::new("/nonexistent"), &command.limits, false);
+        let held = self.hold(profile, &mut cell, &command, &mut watch, &mut cancel, &watcher).await?;
+        match held {
+            (Kept { began: true, .. }, state) if state.exit_code == Some(0) => Ok(self.sandbox()),
+            (kept, state) => Err(never(&command, state.exit_code.unwrap_or(-1), &kept)),
+        }
+    }
+
+    fn sandbox(&self) -> Sandbox {
+        Sandbox { level: Level::Container, missing: self.facts.missing.clone() }
+    }
+
+    /// The directories that the image has as volumes, if the engine has the image.
+    async fn volumes(&self) -> Result<Vec<String>, ExecuteError> {
+        let image = &self.options.image;
+        match self.docker.inspect_image(image).await {
+            Ok(found) => Ok(found.config.and_then(|config| config.volumes).unwrap_or_default()),
+            Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
+                let engine = &self.facts.engine;
+                let (name, program) = (engine.name, engine.program());
+                Err(ExecuteError::NoSandbox {
+                    what: format!("{name} at {} has no image {image:?}", engine.socket.display()),
+                    remedy: format!(
+                        "Get it with `{program} pull {image}`, build it with `{program} build -t {image} DIRECTORY`, \
+                         or name another: nothing is pulled by itself."
+                    ),
+                })
+            }
+            Err(error) => Err(failed("look for the image")(error)),
+        }
+    }
+
+    fn cell(&self, variables: &BTreeMap<String, String>, stdin: &Input) -> Result<Cell, ExecuteError> {
+        Cell::new(&std::env::temp_dir(), self.owner, variables, stdin).map_err(no_cell)
+    }
+
+    /// A container for a command, still without a workspace.
+    fn profile<'p>(
+        &'p self,
+        volumes: &'p [String],
+        cell: &Cell,
+        command: &'p Command,
+        directory: String,
+    ) -> Result<Profile<'p>, ExecuteError> {
+        let filter = if self.facts.needs_filter { filter() } else { None };
+        Ok(Profile {
+            facts: self.facts,
+            image: &self.options.image,
+            volumes,
+            user: sandbox_owner().unwrap_or_else(|| (geteuid().as_raw(), getegid().as_raw())),
+            owner: self.owner.to_string(),
+            workspace: None,
+            read_only: Vec::new(),
+            cell: cell.path().to_owned(),
+            filter: filter.map(|filter| cell.keep_filter(&filter)).transpose().map_err(no_cell)?,
+            limits: &command.limits,
+            processors: self.options.processors,
+            line: first_process(command, directory),
+        })
+    }
+
+    /// Makes a container, keeps it to its end, and removes it, whatever happens between.
+    async fn hold(
+        &self,
+        profile: Profile<'_>,
+        cell: &mut Cell,
+        command: &Command,
+        watch: &mut Watch,
+        cancel: &mut oneshot::Receiver<()>,
+        watcher: &mpsc::Sender<Piece>,
+    ) -> Result<(Kept, ContainerState), ExecuteError> {
+        if cancel.try_recv().is_ok() {
+            return Ok((Kept::never(Exit::Cancelled), ContainerState::default()));
+        }
+        let name = cell.name().to_owned();
+        let (began, has_begun) = watch::channel(false);
+        let near = cell.take_input();
+        let forwarding = match (&command.stdin, near) {
+            (Input::Pipe(from), Some(to)) => {
+                let from = from.try_clone();
+                let from =
+                    from.map_err(|error| ExecuteError::System { action: "take the input".into(), error })?;
+                Some(tokio::spawn(input::forward(from, to, has_begun)))
+            }
+            _ => None,
+        };
+        let held = match Instance::create(self.docker, &name, profile.body()).await {
+            Err(error) => {
+                // One that came too late for us, or half, is not to stay.
+                let _ = instance::remove(self.docker, &name).await;
+                Err(error)
+            }
+            Ok(container) => {
+                let ears = Ears { cancel, watcher, began: &began };
+                let mut held = self.keep_one(&container, command, ears, watch).await;
+                if let (Err(error), Ok((kept, _))) = (container.remove().await, &mut held) {
+                    kept.left_behind = Some(error.to_string());
+                }
+                held
+            }
+        };
+        if let Some(forwarding) = forwarding {
+            forwarding.abort();
+        }
+        held
+    }
+
+    async fn keep_one(
+        &self,
+        container: &Instance<'_>,
+        command: &Command,
+        ears: Ears<'_>,
+        watch: &mut Watch,
+    ) -> Result<(Kept, ContainerState), ExecuteError> {
+        let output = container.start(&self.facts.engine, &self.options.image).await?;
+        let kept = keep(container, output, &command.limits, &self.options.redact, ears, watch).await?;
+        Ok((kept, container.end().await?))
+    }
+}
+
+fn no_cell(error: std::io::Error) -> ExecuteError {
+    ExecuteError::System { action: "make a cell for the container".to_owned(), error }
+}
+
+/// The command never began: says whose fault it was.
+fn never(command: &Command, code: i64, kept: &Kept) -> ExecuteError {
+    let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
+    match code {
+        NO_DIRECTORY => {
+            ExecuteError::Refused(format!("directory {:?} is not in the workspace", command.directory))
+        }
+        NO_LIFE => ExecuteError::NoSandbox {
+            what: format!("the container does not see the files of this machine: {said}"),
+            remedy: "Use an engine that runs on this machine itself, not in a virtual one.".to_owned(),
+        },
+        _ => ExecuteError::System {
+            action: "set up the container".to_owned(),
+            error: std::io::Error::other(format!("{said} (code {code})")),
+        },
+    }
+}

@@ -1,0 +1,104 @@
+//! The first process of a container.
+//!
+//! It is bash, which every image for skills has. It goes on only when its lifeline says so, enters the directory,
+//! limits itself, starts the command in a group of its own, and then only reads: from a process that passes on what
+//! the lifeline says, which is nothing. When the command has ended, its parent leaves the code and kills that
+//! reader. So whatever becomes of the lifeline, of its reader or of the time to read it, the first process reads
+//! no more, and ends. Nothing inside can kill it, and with it the kernel kills all others.
+
+use super::cell::stdin_inside;
+use crate::command::Command;
+
+/// What the first process says before the command can.
+pub(super) const HERE: &[u8] = b"here\n";
+/// It ends so when it has no lifeline.
+pub(super) const NO_LIFE: i64 = 121;
+/// It ends so when it cannot enter the directory.
+pub(super) const NO_DIRECTORY: i64 = 122;
+/// Processes that run beside the command: the first, the reader of the lifeline, and the command's parent.
+pub(super) const OWN_PROCESSES: u64 = 3;
+
+/// How much longer the lifeline is read than a command may take, in seconds.
+const SLACK: u64 = 60;
+
+/// The lifeline has a reader because nothing else can stop waiting for a dead writer. `set -m` gives the command a
+/// group, and signals that are not ignored. 7 is its standard error, which the shell shall not write to when it sees a
+/// child killed; 9 is where it tells of codes and memory, which the command can do too, to its own harm only. It is
+/// told of memory because not every engine hears of that, and not for long when nobody listens. `-c` leaves out all
+/// variables of the image.
+const SCRIPT: &str = r#"
+exec 3< <(trap '' TERM; exec cat /run/prowess/life) 9<>/run/prowess/told
+reader=$!
+read -r -t 15 go <&3 || exit 121
+cd -- "$2" || exit 122
+mkdir -m 700 /tmp/home
+exec 7>&2 2>/dev/null
+ulimit -c 0; ulimit -n "$4"; ulimit -f "$5"; ulimit -t "$6"
+set -m
+(
+  trap : TERM
+  echo here
+  (exec -c /bin/bash --noprofile --norc -p -c '. /run/prowess/environment; exec "$@"' bash "${@:7}") 2>&7 7>&- 9>&-
+  echo "$?" >&9
+  kill -s KILL "$reader"
+) <"$1" 3<&- &
+group=$!
+exec 7>&-
+trap 'kill -s TERM -- -"$group"' TERM
+while ((SECONDS < $3)); do
+  read -r -t "$3" end <&3
+  (($? > 128)) || break
+done
+read -r -t 0.1 code <&9 || code=137
+for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  while read -r name count; do
+    [ "$name" = oom_kill ] && [ "$count" -gt 0 ] && told=oom
+  done <"$file"
+done
+if [ "$told" ]; then
+  echo "$told" >&9 &
+  for try in 1 2 3 4 5; do
+    kill -0 "$!" || break
+    sleep 0.1
+  done
+fi
+exit "$code"
+"#;
+
+/// The first process with its arguments, for a command in a directory of the inside.
+pub(super) fn first_process(command: &Command, directory: String) -> Vec<String> {
+    let limits = &command.limits;
+    let time = limits.timeout.as_secs() + 1;
+    let mut line: Vec<String> = ["/bin/bash", "-p", "-c"].map(Into::into).into();
+    line.extend([SCRIPT.trim().to_owned(), "bash".to_owned()]);
+    line.extend([stdin_inside(&command.stdin), directory]);
+    let numbers = [time + limits.grace.as_secs() + SLACK, limits.open_files, limits.file_size / 1024, time];
+    line.extend(numbers.map(|number| number.to_string()));
+    line.extend([command.shell.clone(), "-lc".to_owned(), command.line.clone()]);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::container::cell::INSIDE;
+
+    #[test]
+    fn the_script_knows_its_files_and_codes() {
+        for part in ["life", "told", "environment"] {
+            assert!(SCRIPT.contains(&format!("{INSIDE}/{part}")), "{part}");
+        }
+        for code in [NO_LIFE, NO_DIRECTORY] {
+            assert!(SCRIPT.contains(&format!("exit {code}\n")), "{code}");
+        }
+    }
+
+    #[test]
+    fn the_command_comes_last_and_whole() {
+        let command = Command::new("/srv/w1", "skills/pdf", "echo \"it's\" $HOME");
+        let line = first_process(&command, "/ws/skills/pdf".to_owned());
+        assert_eq!(line[5..7], ["/dev/null", "/ws/skills/pdf"]);
+        assert_eq!(line[7..11], ["123", "1024", "262144", "61"]);
+        assert_eq!(line[11..], ["/bin/bash", "-lc", "echo \"it's\" $HOME"]);
+    }
+}

@@ -1,0 +1,31 @@
+//! Removes what processes left that were killed.
+//!
+//! Their containers have ended by themselves, since nobody holds their lifelines; what stays of them is a record in
+//! the engine and a directory.
+
+use std::collections::HashMap;
+
+use bollard::Docker;
+use bollard::query_parameters::ListContainersOptionsBuilder;
+
+use super::owner::Owner;
+use super::profile::LABEL;
+use super::{cell, instance};
+
+/// Removes the containers and cells of processes that are known to be dead. What cannot be removed is left for the next
+/// time.
+pub(super) async fn sweep(docker: &Docker, own: &Owner) {
+    cell::sweep(&std::env::temp_dir(), own);
+    let filters = HashMap::from([("label", vec![LABEL])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let Ok(all) = docker.list_containers(Some(options)).await else { return };
+    for one in all {
+        let owner =
+            one.labels.as_ref().and_then(|labels| labels.get(LABEL)).and_then(|label| Owner::parse(label));
+        if let (Some(owner), Some(id)) = (owner, one.id)
+            && own.knows_dead(&owner)
+        {
+            let _ = instance::remove(docker, &id).await;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the end of a command means, wherever it ran.
+
+use crate::command::{Captured, Exit};
+
+/// Signals that end a program that does nothing about them. Others are not what a code above 128 means.
+const DEADLY: [i32; 16] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGKILL,
+    libc::SIGSEGV,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGSYS,
+];
+
+/// A code as sandboxes and shells tell it: above 128 it is a signal.
+pub(super) fn told(code: i32) -> Exit {
+    match code - 128 {
+        signal if DEADLY.contains(&signal) => Exit::Signal(signal),
+        _ => Exit::Code(code),
+    }
+}
+
+/// How a command ended by itself, when something of it may have been killed for its memory.
+pub(super) fn with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut Vec<String>) -> Exit {
+    match (out_of_memory, by_itself) {
+        (true, Exit::Code(0)) => {
+            warnings.push("a process was killed because it used too much memory".to_owned());
+            by_itself
+        }
+        (true, _) => Exit::OutOfMemory,
+        (false, _) => by_itself,
+    }
+}
+
+/// Says what is not in the answer.
+pub(super) fn left_out(stdout: &Captured, stderr: &Captured) -> Vec<String> {
+    let streams = [("stdout", stdout.left_out()), ("stderr", stderr.left_out())];
+    let lacking = streams.into_iter().filter(|(_, left_out)| *left_out > 0);
+    lacking.map(|(name, left_out)| format!("{name}: {left_out} bytes in its middle were left out")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_above_128_are_signals() {
+        assert_eq!(told(137), Exit::Signal(9));
+        assert_eq!(told(143), Exit::Signal(15));
+        assert_eq!(
+            [told(0), told(1), told(127), told(128), told(255)],
+            [0, 1, 127, 128, 255].map(Exit::Code)
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Commands in containers of a real engine.
+
+pub(crate) mod engine;
+mod hostile;
+mod refusals;
+mod runtime;
+mod suite;

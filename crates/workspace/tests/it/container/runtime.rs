@@ -1,0 +1,147 @@
+//! The runtime goes away: it drops a run, or is killed.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prowess_workspace::{ContainerExecutor, Executor as _, NoSink};
+
+use super::engine::{Home, cells_of, containers_of, options};
+use crate::home::{processes_with, unique};
+use crate::modes::{Mode, again};
+
+/// The word that marks the processes of the victim.
+const MARK: &str = "PROWESS_TEST_CONTAINER_VICTIM";
+/// How many containers it has.
+const RUNS: usize = 6;
+
+/// The runtime that is killed: its commands would never end.
+#[test]
+fn victim() {
+    let Ok(mark) = std::env::var(MARK) else { return };
+    crate::modes::run("container::runtime::victim", Mode::User, async {
+        let home = Arc::new(Home::new());
+        let mut runs = Vec::new();
+        for number in 0..RUNS {
+            let (home, mark) = (Arc::clone(&home), mark.clone());
+            runs.push(tokio::spawn(async move {
+                let line = format!(
+                    ": {mark}; touch up{number}; setsid bash -c 'trap \"\" TERM HUP; exec -a {mark} sleep 600' & sleep 600"
+                );
+                home.finish(home.command(&line)).await;
+            }));
+        }
+        while std::fs::read_dir(home.path().join("work")).unwrap().count() < RUNS {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        println!("all are up");
+        for run in runs {
+            run.await.unwrap();
+        }
+    });
+}
+
+/// One that was killed before its container began to listen leaves a first process that waits for a quarter of a minute,
+/// and starts nothing.
+async fn none_left(mark: &str) {
+    let until = Instant::now() + Duration::from_secs(40);
+    while !processes_with(mark).is_empty() {
+        assert!(Instant::now() < until, "{:?}", processes_with(mark));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Sees that the next executor removes what is left of a dead process, once the engine has done what that one still
+/// asked for.
+async fn swept(process: u32) {
+    let until = Instant::now() + Duration::from_secs(40);
+    let mut calm = 0;
+    while calm < 3 {
+        assert!(Instant::now() < until, "{:?}", containers_of(process));
+        ContainerExecutor::new(options()).engine().await.unwrap();
+        calm = if containers_of(process).is_empty() && cells_of(process).is_empty() { calm + 1 } else { 0 };
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+async fn case_70_a_killed_runtime_leaves_no_survivors() {
+    let mark = unique("survivor");
+    let mut command = again("container::runtime::victim", Mode::Root, false);
+    let mut victim = command.env(MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("all are up")));
+    assert!(processes_with(&mark).len() >= 2 * RUNS);
+    let process = victim.id();
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    none_left(&mark).await;
+    // The next executor removes what is left of the containers.
+    swept(process).await;
+}
+
+#[tokio::test]
+async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
+    for round in 0..4u64 {
+        let mark = unique("early");
+        let mut command = again("container::runtime::victim", Mode::Root, false);
+        let mut victim =
+            command.env(MARK, &mark).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Somewhere between the first start and the last.
+        while containers_of(victim.id()).is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(round * 150)).await;
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        swept(victim.id()).await;
+        none_left(&mark).await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_run_leaves_nothing() {
+    let home = Home::new();
+    let mark = unique("dropped");
+    let up = home.path().join("work/up");
+    // Once while it runs, and at moments of its start.
+    for moment in [None, Some(0), Some(50), Some(150), Some(300)] {
+        let line = format!("touch up; setsid bash -c 'exec -a {mark} sleep 600' & sleep 600");
+        let until = async {
+            match moment {
+                Some(moment) => tokio::time::sleep(Duration::from_millis(moment)).await,
+                None => {
+                    while !up.exists() {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            result = home.executor.run(home.command(&line), &NoSink) => panic!("it ended: {result:?}"),
+            () = until => {}
+        }
+        assert!(processes_with(&mark).is_empty());
+        let own = std::process::id();
+        assert!(containers_of(own).is_empty() && cells_of(own).is_empty());
+        assert_eq!(std::fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn many_runs_leave_nothing_behind() {
+    let home = Arc::new(Home::new());
+    let runs: Vec<_> = (0..12)
+        .map(|number| {
+            let home = Arc::clone(&home);
+            tokio::spawn(async move { home.says(&format!("echo {number}")).await })
+        })
+        .collect();
+    for (number, run) in runs.into_iter().enumerate() {
+        assert_eq!(run.await.unwrap(), format!("{number}\n"));
+    }
+    let own = std::process::id();
+    assert!(containers_of(own).is_empty() && cells_of(own).is_empty());
+    assert_eq!(std::fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
+}
