@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Try a session by hand: see what a model would see at each step
     Session(session::Options),
     /// Run a command of a skill, isolated
-    Run(run::Options),
+    Run(Box<run::Options>),
     /// Show what runs have saved, or get it out
     Artifacts(artifacts::Options),
     /// Say whether and how well isolated skills can run here

@@ -211,7 +211,7 @@ impl Options {
 }
 
 /// A new name for a workspace that nobody asks for again.
-fn unnamed() -> String {
+pub(crate) fn unnamed() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("run {} {}", std::process::id(), now.as_nanos())
 }

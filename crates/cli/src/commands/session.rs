@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::{ManualSkills, Surroundings};
@@ -12,13 +12,17 @@ use prowess_permission::{
     Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
 };
 use prowess_skills::{
-    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, Placement,
+    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, Placement, Runs,
     SessionOptions, SkillSession, UnloadedText,
 };
+use prowess_workspace::{HostRule, Level, Network, Runner};
 
 use crate::commands::Outcome;
+use crate::commands::run::unnamed;
+use crate::executor::Choice;
 use crate::options::Places;
 use crate::session::{Front, Input, Show, StateFile, drive};
+use crate::state::Kept;
 use crate::terminal::{Terminal, count, shown};
 
 const AFTER_HELP: &str = "\
@@ -45,7 +49,25 @@ pub(crate) struct Options {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
+    running: Running,
+    #[command(flatten)]
     places: Places,
+}
+
+/// Whether and where the model's commands run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Running commands")]
+struct Running {
+    /// Give the model the tools that run commands of skills; they are asked about unless a rule allows them
+    #[arg(long)]
+    run: bool,
+    /// A host that commands may ask to reach; can be repeated
+    #[arg(long, value_name = "HOST", requires = "run")]
+    allow_host: Vec<HostRule>,
+    #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
+    kept: Kept,
 }
 
 /// How the session behaves.
@@ -114,8 +136,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().build().context("the session cannot be started")?;
+    let runs = options.running.runs(options)?;
+    // Commands go on while a person thinks.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("the session cannot be started")?;
     let failed = runtime.block_on(async {
         let broker = broker(options.files.approvals.as_deref()).await?;
         let permissions = Permissions::new(Arc::clone(&broker), "session", policy);
@@ -125,11 +149,47 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         if let Some(saved) = saved {
             builder = builder.restore(saved);
         }
+        if let Some(runs) = runs {
+            builder = builder.runs(runs);
+        }
         let session = builder.start().await;
         let mut front = Front::new(input, &broker, options.json, terminal);
         drive(session, &options.places, options.show, state.as_ref(), &mut front).await
     })?;
     Ok(if failed && is_script { Outcome::Findings } else { Outcome::Done })
+}
+
+impl Running {
+    /// What commands run with, if they do. A session that is saved finds its files again.
+    fn runs(&self, options: &Options) -> Result<Option<Runs>> {
+        if !self.run {
+            return Ok(None);
+        }
+        if options.behaviour.dialect != Dialect::Trpc {
+            bail!("only the dialect trpc has tools that run commands: add --dialect trpc");
+        }
+        let place = self.kept.workspaces()?;
+        if let Some(moved) = &place.moved {
+            writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
+        }
+        let runner = Runner {
+            workspaces: place.workspaces,
+            artifacts: Some(Arc::new(self.kept.artifacts()?)),
+            executor: Some(self.choice.build(Level::Bwrap, Vec::new())?),
+        };
+        let name = match &options.files.state {
+            Some(file) => {
+                let file = std::path::absolute(file).context("the working directory cannot be read")?;
+                format!("session {}", file.display())
+            }
+            None => unnamed(),
+        };
+        let mut runs = Runs::new(runner, name);
+        if !self.allow_host.is_empty() {
+            runs.network = Network::Hosts(self.allow_host.clone());
+        }
+        Ok(Some(runs))
+    }
 }
 
 impl Behaviour {

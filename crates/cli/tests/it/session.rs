@@ -231,6 +231,29 @@ fn json_is_one_object_a_command_and_nothing_else() {
     assert_eq!((output.status.code(), output.stderr.len()), (Some(1), 0));
 }
 
+/// A program that asks is started, answered and ended by hand, each step past the gate.
+#[test]
+fn commands_are_run_by_hand() {
+    let world = World::new();
+    world.skill("home/.prowess/skills", "kite-maker", "Builds kites.");
+    world.file("project/rules.toml", "[permission.run]\n\"kite-maker *\" = \"ask\"\n");
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    let place = place.path().to_str().unwrap();
+    let args =
+        |more: &[&'static str]| [&["session", "--json", "--run", "--workspace", place][..], more].concat();
+    let arguments = json!({"skill": "kite-maker", "command": "read -p 'Wind? ' wind; echo $wind", "tty": true,
+        "yield_ms": 20_000});
+    let script = format!("call skill_exec {arguments}\nyes\n");
+    let output = world.fed(&args(&["--dialect", "trpc", "--permissions", "rules.toml"]), script);
+    let asked = objects(&output).remove(0);
+    assert_eq!((&asked["is_error"], &asked["data"]["output"]), (&json!(false), &json!("Wind? ")), "{asked}");
+    let refused = world.output(&args(&["-c", "loaded"]));
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("only the dialect trpc has tools that run commands: add --dialect trpc"), "{said}");
+}
+
 const ASKING: &str = "[permission.skill]\n\"*\" = \"ask\"\n\"chart-reader\" = \"deny\"\n";
 
 #[test]
