@@ -1,0 +1,24 @@
+//! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
+
+mod id;
+mod message;
+mod model;
+mod run;
+mod thread;
+
+pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
+pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
+pub use model::{
+    Assembled, Assembly, Delta, Effort, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest,
+    ModelStream, PromptSection, ToolChoice, ToolDefinition, Usage,
+};
+pub use run::{
+    Call, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run, StateChange,
+};
+pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
+
+/// What tests of this crate's users need: suites for their own implementations.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::thread::testing::thread_store_suite;
+}

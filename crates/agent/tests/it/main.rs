@@ -1,0 +1,6 @@
+//! The agent as its users meet it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod run;
+mod threads;
