@@ -38,6 +38,21 @@ pub enum Delta {
     Finish(Finish),
 }
 
+impl Delta {
+    /// How many bytes it brings.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Text(text)
+            | Self::Reasoning(text)
+            | Self::ReasoningSignature(text)
+            | Self::RedactedReasoning(text)
+            | Self::Arguments { piece: text, .. } => text.len(),
+            Self::ToolCall { id, name, .. } => id.len() + name.len(),
+            Self::Usage(_) | Self::Finish(_) => 0,
+        }
+    }
+}
+
 /// Why a model said no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

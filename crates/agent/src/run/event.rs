@@ -86,6 +86,11 @@ pub enum Event {
         /// What it sees in their place.
         summary: Message,
     },
+    /// A part of the agent wants the turn to end.
+    Stopped {
+        /// Which one, and why.
+        reason: String,
+    },
     /// The turn is over.
     TurnEnded {
         /// How.

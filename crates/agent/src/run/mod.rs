@@ -51,6 +51,8 @@ struct Pending {
     /// The name of the message with its result, the same whenever the thread is read.
     message: MessageId,
     status: Status,
+    /// What changes once all calls are answered.
+    changes: Vec<StateChange>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -165,25 +167,36 @@ impl Run {
         }
     }
 
-    /// Goes on from what happened.
+    /// Goes on from what happened. Gives the changes of state that take effect with it: those of calls made at the
+    /// same time together, in the order of the calls, whichever ended first.
     ///
     /// # Errors
     ///
     /// It cannot have happened here. Nothing has changed.
-    pub fn apply(&mut self, event: &Event) -> Result<(), Misplaced> {
+    pub fn apply(&mut self, event: &Event) -> Result<Vec<StateChange>, Misplaced> {
         match event {
-            Event::TurnStarted { messages } => self.start(messages),
-            Event::ModelAsked { .. } => self.ask_model(),
-            Event::ModelAnswered { message, usage, finish } => self.hear(message, *usage, *finish),
-            Event::ModelFailed { error } => self.fail(error),
-            Event::ToolStarted { call } => self.begin(call),
-            Event::ToolAnswered { call, text, is_error, .. } => self.answer(call, text, *is_error),
-            Event::Asked { call, .. } => self.ask(call),
-            Event::Replied { call, reply } => self.reply(call, reply),
-            Event::StateChanged { .. } => Ok(()),
-            Event::Compacted { cut, summary } => self.compact(*cut, summary),
-            Event::TurnEnded { .. } => self.end(),
+            Event::TurnStarted { messages } => self.start(messages)?,
+            Event::ModelAsked { .. } => self.ask_model()?,
+            Event::ModelAnswered { message, usage, finish } => self.hear(message, *usage, *finish)?,
+            Event::ModelFailed { error } => self.fail(error)?,
+            Event::ToolStarted { call } => self.begin(call)?,
+            Event::ToolAnswered { call, text, is_error, changes } => {
+                return self.answer(call, text, *is_error, changes);
+            }
+            Event::Asked { call, .. } => self.ask(call)?,
+            Event::Replied { call, reply } => return self.reply(call, reply),
+            Event::StateChanged { changes } => return Ok(changes.clone()),
+            Event::Compacted { cut, summary } => self.compact(*cut, summary)?,
+            Event::Stopped { reason } => {
+                return self.stop("stopped", Outcome::Stopped { reason: reason.clone() });
+            }
+            Event::TurnEnded { .. } => {
+                let changes = self.stop("turn_ended", Outcome::Cancelled)?;
+                self.phase = Phase::Idle;
+                return Ok(changes);
+            }
         }
+        Ok(Vec::new())
     }
 
     fn start(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
@@ -250,14 +263,20 @@ impl Run {
         Ok(())
     }
 
-    fn answer(&mut self, call: &CallId, text: &str, is_error: bool) -> Result<(), Misplaced> {
+    fn answer(
+        &mut self,
+        call: &CallId,
+        text: &str,
+        is_error: bool,
+        changes: &[StateChange],
+    ) -> Result<Vec<StateChange>, Misplaced> {
         let pending = self.pending("tool_answered", call)?;
         if matches!(pending.status, Status::Answered(_)) {
             return Err(misplaced("tool_answered", "the call is answered"));
         }
         pending.status = Status::Answered(pending.result(text, is_error));
-        self.take_answers();
-        Ok(())
+        pending.changes = changes.to_vec();
+        Ok(self.take_answers())
     }
 
     fn ask(&mut self, call: &CallId) -> Result<(), Misplaced> {
@@ -269,7 +288,7 @@ impl Run {
         Ok(())
     }
 
-    fn reply(&mut self, call: &CallId, reply: &Reply) -> Result<(), Misplaced> {
+    fn reply(&mut self, call: &CallId, reply: &Reply) -> Result<Vec<StateChange>, Misplaced> {
         let pending = self.pending("replied", call)?;
         if pending.status != Status::Asked {
             return Err(misplaced("replied", "nobody asked about the call"));
@@ -282,8 +301,7 @@ impl Run {
             }
             Reply::Reject { message } => Status::Answered(pending.result(message, true)),
         };
-        self.take_answers();
-        Ok(())
+        Ok(self.take_answers())
     }
 
     fn compact(&mut self, cut: usize, summary: &Message) -> Result<(), Misplaced> {
@@ -300,10 +318,10 @@ impl Run {
         Ok(())
     }
 
-    /// Ends the turn, whatever it was doing: calls without an answer get one, so that the conversation can go on.
-    fn end(&mut self) -> Result<(), Misplaced> {
+    /// Lets the turn end, whatever it was doing: calls without an answer get one, so that the conversation can go on.
+    fn stop(&mut self, event: &'static str, outcome: Outcome) -> Result<Vec<StateChange>, Misplaced> {
         if self.phase == Phase::Idle {
-            return Err(misplaced("turn_ended", "there is none"));
+            return Err(misplaced(event, "there is no turn"));
         }
         if let Phase::Tools(calls) = &mut self.phase {
             for pending in calls {
@@ -314,10 +332,10 @@ impl Run {
                 };
                 pending.status = Status::Answered(pending.result(text, true));
             }
-            self.take_answers();
         }
-        self.phase = Phase::Idle;
-        Ok(())
+        let changes = self.take_answers();
+        self.phase = Phase::Ending(outcome);
+        Ok(changes)
     }
 
     /// Answers calls that will not be made.
@@ -328,18 +346,21 @@ impl Run {
         }));
     }
 
-    /// Once all calls are answered, their answers follow in the order of the calls.
-    fn take_answers(&mut self) {
-        let Phase::Tools(calls) = &mut self.phase else { return };
+    /// Once all calls are answered, their answers follow in the order of the calls, and so do their changes.
+    fn take_answers(&mut self) -> Vec<StateChange> {
+        let Phase::Tools(calls) = &mut self.phase else { return Vec::new() };
         if !calls.iter().all(|pending| matches!(pending.status, Status::Answered(_))) {
-            return;
+            return Vec::new();
         }
-        for pending in std::mem::take(calls) {
+        let mut changes = Vec::new();
+        for mut pending in std::mem::take(calls) {
+            changes.append(&mut pending.changes);
             if let Status::Answered(result) = pending.status.clone() {
                 self.messages.push(Arc::new(pending.into_message(result)));
             }
         }
         self.phase = Phase::Model;
+        changes
     }
 
     fn pending(&mut self, event: &'static str, id: &CallId) -> Result<&mut Pending, Misplaced> {
@@ -394,6 +415,7 @@ fn pending(message: &Message) -> impl Iterator<Item = Pending> {
         call: call.clone(),
         message: format!("{}-{number}", message.id.as_str()).as_str().into(),
         status: Status::New { approved: false },
+        changes: Vec::new(),
     })
 }
 

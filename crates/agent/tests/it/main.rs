@@ -2,5 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod agent;
+mod parts;
 mod run;
+mod says;
 mod threads;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use prowess_agent::{
     AssistantPart, Call, CallId, Content, Effect, Event, Finish, Message, ModelError, ModelErrorKind,
-    Outcome, Reply, Run, ToolCall, Usage,
+    Outcome, Reply, Run, StateChange, ToolCall, Usage,
 };
 use serde_json::json;
 
@@ -80,6 +80,21 @@ fn a_thread_read_again_is_the_same() {
     let events =
         [said("x"), asked(), answered(vec![call("a"), call("b")]), result("a", "1"), result("b", "2")];
     assert_eq!(run(&events), run(&events), "names of messages included");
+}
+
+#[test]
+fn changes_of_parallel_calls_come_in_the_order_of_the_calls() {
+    let change = |id: &str| Event::ToolAnswered {
+        call: id.into(),
+        text: "done".to_owned(),
+        is_error: false,
+        changes: vec![StateChange { owner: "todos".to_owned(), delta: json!(id) }],
+    };
+    let mut run = run(&[said("x"), asked(), answered(vec![call("a"), call("b"), call("c")])]);
+    assert_eq!(run.apply(&change("c")).unwrap(), []);
+    assert_eq!(run.apply(&change("a")).unwrap(), []);
+    let deltas: Vec<_> = run.apply(&change("b")).unwrap().into_iter().map(|change| change.delta).collect();
+    assert_eq!(deltas, [json!("a"), json!("b"), json!("c")]);
 }
 
 #[test]
@@ -184,6 +199,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             reply: Reply::Reject { message: "no".to_owned() }
         }),
         (0usize..12).prop_map(|cut| Event::Compacted { cut, summary: Message::user("s") }),
+        Just(Event::Stopped { reason: "enough".to_owned() }),
         Just(Event::TurnEnded { outcome: Outcome::Cancelled }),
     ]
 }
@@ -200,7 +216,7 @@ proptest! {
         for event in events {
             let before = run.clone();
             match run.apply(&event) {
-                Ok(()) => accepted.push(event),
+                Ok(_) => accepted.push(event),
                 Err(_) => prop_assert_eq!(&run, &before),
             }
             let mut open: Vec<CallId> = Vec::new();
