@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::agent::{add, results};
 use crate::says::{Says, calls, text};
 
-fn skills(names: &[&str]) -> (TempDir, Catalog) {
+pub(crate) fn skills(names: &[&str]) -> (TempDir, Catalog) {
     let root = tempfile::tempdir().unwrap();
     for name in names {
         let directory = root.path().join(name);
