@@ -139,9 +139,10 @@ fn next<'a>(
     parts: &'a [Arc<dyn Middleware>],
     watcher: &'a dyn Watcher,
 ) -> NextTool<'a> {
-    let Call { call, approved, .. } = &ready.call;
+    let Call { call, message, approved, .. } = &ready.call;
     NextTool {
         call,
+        message,
         arguments: &ready.arguments,
         approved: *approved,
         tool: &*ready.tool,

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 
 use super::watch::{Sight, Watcher};
-use crate::id::CallId;
+use crate::id::{CallId, MessageId};
 use crate::message::ToolCall;
 use crate::middleware::{Middleware, Moment};
 use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
@@ -84,6 +84,7 @@ pub struct NextTool<'a> {
     pub arguments: &'a Value,
     /// Whether a person let it pass.
     pub approved: bool,
+    pub(super) message: &'a MessageId,
     pub(super) tool: &'a dyn Tool,
     pub(super) moment: Moment<'a>,
     pub(super) parts: &'a [Arc<dyn Middleware>],
@@ -97,6 +98,11 @@ impl std::fmt::Debug for NextTool<'_> {
 }
 
 impl NextTool<'_> {
+    /// A name for what this call makes, which no other call of the thread has. It is safe as the name of a file.
+    pub fn place(&self) -> &str {
+        self.message.as_str()
+    }
+
     /// Makes the call.
     pub async fn call(mut self) -> ToolOutput {
         if let Some((part, rest)) = self.parts.split_first() {
@@ -105,12 +111,8 @@ impl NextTool<'_> {
         }
         let (watcher, id): (&dyn Watcher, &CallId) = (self.watcher, &self.call.id);
         let progress = |text: &str| watcher.see(Sight::Progress(id, text));
-        let context = ToolContext {
-            thread: self.moment.thread,
-            call: id,
-            states: self.moment.states,
-            progress: &progress,
-        };
+        let (thread, states) = (self.moment.thread, self.moment.states);
+        let context = ToolContext { thread, call: id, message: self.message, states, progress: &progress };
         let limit = self.tool.timeout();
         let called = tokio::time::timeout(limit, self.tool.call(self.arguments.clone(), context)).await;
         called.unwrap_or_else(|_| {

@@ -124,6 +124,11 @@ impl Agent {
         AgentBuilder::new(model)
     }
 
+    /// How long a thread stays leased to a process that died.
+    pub fn lease(&self) -> Duration {
+        self.0.options.lease
+    }
+
     /// Opens a thread, or begins it.
     ///
     /// # Errors

@@ -88,6 +88,8 @@ pub enum Effect {
 pub struct Call {
     /// The call.
     pub call: ToolCall,
+    /// The name of the message that its result will be: no other call of the thread has it.
+    pub message: MessageId,
     /// Whether a person let it pass already.
     pub approved: bool,
     /// Whether it was begun before, and nobody knows what came of it.
@@ -384,7 +386,7 @@ impl Pending {
             Status::Started => (true, true),
             Status::Asked | Status::Answered(_) => return None,
         };
-        Some(Call { call: self.call.clone(), approved, interrupted })
+        Some(Call { call: self.call.clone(), message: self.message.clone(), approved, interrupted })
     }
 
     fn result(&self, text: &str, is_error: bool) -> ToolResult {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
-use crate::id::{CallId, ThreadId};
+use crate::id::{CallId, MessageId, ThreadId};
 use crate::model::ToolDefinition;
 use crate::run::StateChange;
 use crate::state::States;
@@ -48,6 +48,8 @@ pub struct ToolContext<'a> {
     pub thread: &'a ThreadId,
     /// The call.
     pub call: &'a CallId,
+    /// The name of the message that its result will be: no other call of the thread has it.
+    pub message: &'a MessageId,
     /// The states as they were when the model made its calls.
     pub states: &'a States,
     /// Who hears how far it is.

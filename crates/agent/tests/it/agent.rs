@@ -29,7 +29,7 @@ pub(crate) fn add() -> Arc<dyn Tool> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+pub(crate) struct Nothing {}
 
 fn tool(name: &str, does: impl Fn() -> ToolAnswer + Send + Sync + 'static) -> FunctionTool<Nothing> {
     let does = Arc::new(does);

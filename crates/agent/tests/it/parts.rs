@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Approval, Memory, Skills, Todo, TodoStatus, Todos};
+use prowess_agent::parts::{Approval, Eviction, Memory, Skills, SubAgents, Todo, TodoStatus, Todos};
 use prowess_agent::{Agent, MemoryThreads, NoWatcher, Outcome, Reply, Thread, ThreadId, Turn};
 use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
 use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -233,4 +233,117 @@ async fn calls_pass_the_rules() {
     assert_eq!(results(&thread), ["not this", "Error: `add` is denied by the rules of this agent."]);
     thread.say("again", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[2], "Error: `add` is denied by the rules of this agent.");
+}
+
+#[tokio::test]
+async fn a_task_starts_clean_and_hands_back_its_answer() {
+    let child = Says::new([calls(&[("x", "add", "{\"numbers\": [20, 22]}")]), text("It is 42.")]);
+    let worker = Agent::builder(child.clone()).prompt("You work.").tool(add()).build().unwrap();
+    let tasks = r#"{"description": "Add 20 and 22."}"#;
+    let model = Says::new([
+        calls(&[("a", "task", tasks), ("b", "task", r#"{"description": "x", "subagent_type": "poet"}"#)]),
+        text("42, they say."),
+    ]);
+    let agent = Agent::builder(model.clone()).with(SubAgents::new(worker)).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("a secret word: heron. Now add.", &NoWatcher).await.unwrap();
+    assert_eq!(results(&thread)[0], "It is 42.");
+    assert!(results(&thread)[1].contains("Sub-agents: general-purpose."), "{:?}", results(&thread));
+    let seen = child.request(0);
+    assert_eq!((seen.messages.len(), seen.messages[0].text().as_str()), (1, "Add 20 and 22."));
+    assert!(!seen.system_text().contains("heron"));
+    assert_eq!(thread.run().messages().len(), 5, "nothing of the child's conversation is here");
+}
+
+#[tokio::test]
+async fn tasks_run_at_once_and_end_whatever_their_models_do() {
+    let endless = Says::new((0..50).map(|_| calls(&[("x", "add", "{\"numbers\": [1]}")])));
+    let mut options = prowess_agent::AgentOptions::default();
+    options.max_steps = 5;
+    let worker = Agent::builder(endless).tool(add()).options(options).build().unwrap();
+    let silent = Agent::builder(Says::new([Ok(Vec::new())])).build().unwrap();
+    let asks = Agent::builder(Says::new([calls(&[("x", "add", "{\"numbers\": [1]}")]), text("Denied.")]))
+        .with(Approval::new(rules(&[("add", Decision::Ask)])))
+        .tool(add())
+        .build()
+        .unwrap();
+    let model = Says::new([
+        calls(&[
+            ("a", "task", r#"{"description": "loop"}"#),
+            ("b", "task", r#"{"description": "be silent", "subagent_type": "silent"}"#),
+            ("c", "task", r#"{"description": "ask", "subagent_type": "asks"}"#),
+        ]),
+        text("done"),
+    ]);
+    let tasks = SubAgents::new(worker).and("silent", "Says nothing.", silent).and("asks", "Asks.", asks);
+    let agent = Agent::builder(model).with(tasks).build().unwrap();
+    let mut thread = open(&agent).await;
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    let results = results(&thread);
+    assert!(results[0].contains("it took 5 steps, the most there may be"), "{results:?}");
+    assert!(results[1].contains("the model said nothing"), "{results:?}");
+    assert_eq!(results[2], "Denied.");
+}
+
+/// The parent dies while its task works: the task goes on where it was.
+#[tokio::test]
+async fn a_task_that_was_cut_off_goes_on() {
+    let store = Arc::new(MemoryThreads::new());
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let child = Says::new([calls(&[("x", "note", "{}")]), calls(&[("y", "hang", "{}")]), text("Went on.")]);
+    let mut options = prowess_agent::AgentOptions::default();
+    options.lease = std::time::Duration::from_millis(200);
+    let (noted, hung) = (Arc::clone(&count), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let note = prowess_agent::FunctionTool::new("note", "Notes.", move |_: crate::agent::Nothing| {
+        noted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        async { Ok(prowess_agent::ToolAnswer::text("noted")) }
+    });
+    let hang = prowess_agent::FunctionTool::new("hang", "Hangs once.", move |_: crate::agent::Nothing| {
+        let first = hung.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        async move {
+            if first {
+                std::future::pending::<()>().await;
+            }
+            Ok(prowess_agent::ToolAnswer::text("came back"))
+        }
+    });
+    let worker = Agent::builder(child)
+        .tool(Arc::new(note))
+        .tool(Arc::new(hang.idempotent()))
+        .store(store.clone())
+        .options(options.clone())
+        .build()
+        .unwrap();
+    let model = Says::new([calls(&[("a", "task", r#"{"description": "work"}"#)]), text("done")]);
+    let agent =
+        Agent::builder(model).with(SubAgents::new(worker)).store(store).options(options).build().unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    let cut = tokio::time::timeout(std::time::Duration::from_millis(300), thread.say("go", &NoWatcher)).await;
+    assert!(cut.is_err());
+    drop(thread);
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let mut later = agent.open(id).await.unwrap();
+    assert_eq!(later.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(results(&later), ["Went on."]);
+    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 1, "what was done is not done again");
+}
+
+#[tokio::test]
+async fn a_large_result_goes_into_a_file() {
+    let long = prowess_agent::FunctionTool::new("long", "Says much.", |_: crate::agent::Nothing| async {
+        Ok(prowess_agent::ToolAnswer::text(format!("begin{}", "é".repeat(60_000))))
+    });
+    let model = Says::new([calls(&[("a", "long", "{}")]), text("I see.")]);
+    let backend = Arc::new(MemoryBackend::new());
+    let agent =
+        Agent::builder(model).with(Eviction::new(backend.clone())).tool(Arc::new(long)).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let result = &results(&thread)[0];
+    assert!(result.len() < 5_000 && result.contains("It begins:\n\nbeginéé"), "{result}");
+    let path = result.split("All of it is in ").nth(1).unwrap().split(':').next().unwrap();
+    let path = VirtualPath::parse(path).unwrap();
+    let whole = backend.download(&[path]).await.remove(0).unwrap();
+    assert_eq!(whole.len(), 120_005);
 }
