@@ -1,0 +1,163 @@
+//! The calls of one answer, made at the same time and finished in their order.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use serde_json::Value;
+
+use super::chain::NextTool;
+use super::drive::leased;
+use super::watch::{Sight, Watcher};
+use super::{AgentError, Thread};
+use crate::middleware::{Middleware, Moment};
+use crate::run::{Call, Event};
+use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
+
+/// A call that can be made.
+struct Ready {
+    call: Call,
+    arguments: Value,
+    tool: Arc<dyn Tool>,
+}
+
+/// What came of each call so far.
+struct Slots(Vec<Slot>);
+
+enum Slot {
+    /// Nothing yet.
+    Open,
+    /// It is to be finished after those before it.
+    Held(Box<dyn FnOnce() -> ToolAnswer + Send>),
+    /// It is answered.
+    Closed,
+}
+
+impl Slots {
+    /// Takes what came of a call. Gives the answers that are known now, by the numbers of their calls.
+    fn put(&mut self, index: usize, output: ToolOutput) -> Vec<(usize, ToolAnswer)> {
+        let mut known = Vec::new();
+        self.0[index] = match output {
+            ToolOutput::Done(answer) => {
+                known.push((index, answer));
+                Slot::Closed
+            }
+            ToolOutput::InOrder(finish) => Slot::Held(finish),
+        };
+        for (index, slot) in self.0.iter_mut().enumerate() {
+            match std::mem::replace(slot, Slot::Closed) {
+                Slot::Open => {
+                    *slot = Slot::Open;
+                    break;
+                }
+                Slot::Held(finish) => {
+                    let finished = std::panic::catch_unwind(AssertUnwindSafe(finish));
+                    known.push((index, finished.unwrap_or_else(|_| failed())));
+                }
+                Slot::Closed => {}
+            }
+        }
+        known
+    }
+}
+
+impl Thread {
+    /// Makes calls, and stores the answer of each as soon as it is known. The states stay as they were when the model
+    /// made its calls: changes take effect when all are answered.
+    pub(super) async fn make(&mut self, calls: Vec<Call>, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        let (ready, answered) = self.sort(calls)?;
+        self.store(answered, watcher).await?;
+        let started = ready.iter().map(|ready| Event::ToolStarted { call: ready.call.call.id.clone() });
+        self.store(started.collect(), watcher).await?;
+        if ready.is_empty() {
+            return Ok(());
+        }
+        // Should this future be dropped, the log has what this handle does not know of.
+        self.is_ahead = true;
+        let mut slots = Slots(ready.iter().map(|_| Slot::Open).collect());
+        let mut events = Vec::with_capacity(ready.len());
+        let (moment, parts) = (self.moment(), &self.parts[..]);
+        let start = |(index, ready)| made(index, next(ready, moment, parts, watcher));
+        let mut waiting = ready.iter().enumerate();
+        let mut running = FuturesUnordered::new();
+        running.extend(waiting.by_ref().take(self.agent.options.parallel_calls.max(1)).map(start));
+        while let Some((index, output)) = leased(&self.agent, &self.lease, running.next()).await? {
+            running.extend(waiting.next().map(start));
+            for (index, answer) in slots.put(index, output) {
+                let ToolAnswer { text, is_error, changes } = answer;
+                let call = ready[index].call.call.id.clone();
+                let event = Event::ToolAnswered { call, text, is_error, changes };
+                let stored = self.stored + events.len() as u64;
+                self.agent.store.append(&self.lease, stored, std::slice::from_ref(&event)).await?;
+                watcher.see(Sight::Stored(&event));
+                events.push(event);
+            }
+        }
+        drop(running);
+        events.iter().try_for_each(|event| self.fold(event))?;
+        self.is_ahead = false;
+        Ok(())
+    }
+
+    /// Parts calls that can be made from those whose answer is known already.
+    fn sort(&self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
+        let tools = self.tools()?;
+        let (mut ready, mut answered) = (Vec::new(), Vec::new());
+        for call in calls {
+            let id = call.call.id.clone();
+            let error =
+                |text: String| Event::ToolAnswered { call: id, text, is_error: true, changes: Vec::new() };
+            match (tools.get(&call.call.name), call.call.parsed()) {
+                (None, _) => answered.push(error(tools.unknown(&call.call.name))),
+                (Some(tool), _) if call.interrupted && !tool.is_idempotent() => {
+                    answered.push(call.unknown_outcome())
+                }
+                (Some(_), Err(problem)) => {
+                    answered.push(error(format!("Error: {}: {problem}", call.call.name)))
+                }
+                (Some(tool), Ok(arguments)) => ready.push(Ready { tool: Arc::clone(tool), arguments, call }),
+            }
+        }
+        Ok((ready, answered))
+    }
+
+    /// All tools that there are now.
+    pub(super) fn tools(&self) -> Result<Tools, AgentError> {
+        let mut tools = Tools::default();
+        let own = self.agent.tools.iter().cloned();
+        for tool in own.chain(self.parts.iter().flat_map(|part| part.tools())) {
+            tools.add(tool)?;
+        }
+        Ok(tools)
+    }
+}
+
+fn next<'a>(
+    ready: &'a Ready,
+    moment: Moment<'a>,
+    parts: &'a [Arc<dyn Middleware>],
+    watcher: &'a dyn Watcher,
+) -> NextTool<'a> {
+    let Call { call, message, approved, .. } = &ready.call;
+    NextTool {
+        call,
+        message,
+        arguments: &ready.arguments,
+        approved: *approved,
+        tool: &*ready.tool,
+        moment,
+        parts,
+        watcher,
+    }
+}
+
+/// Makes a call, whatever its tool does.
+async fn made(index: usize, next: NextTool<'_>) -> (usize, ToolOutput) {
+    let output = AssertUnwindSafe(next.call()).catch_unwind().await;
+    (index, output.unwrap_or_else(|_| failed().into()))
+}
+
+fn failed() -> ToolAnswer {
+    ToolAnswer::error("Error: the tool failed in a way it was not made for.")
+}

@@ -1,0 +1,122 @@
+//! Parts around a call: each is given what comes after it.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+
+use super::watch::{Sight, Watcher};
+use crate::id::{CallId, MessageId};
+use crate::message::ToolCall;
+use crate::middleware::{Middleware, Moment};
+use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
+use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
+
+/// The most bytes of one answer. A model that says more says nothing of use.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// A call of a model, as the parts that follow make it. It can be made again, and changed before.
+#[derive(Clone)]
+pub struct NextModel<'a> {
+    /// What is asked.
+    pub request: ModelRequest,
+    /// Who is asked.
+    pub model: Arc<dyn Model>,
+    pub(super) moment: Moment<'a>,
+    pub(super) parts: &'a [Arc<dyn Middleware>],
+    pub(super) watcher: &'a dyn Watcher,
+}
+
+impl std::fmt::Debug for NextModel<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NextModel").field("model", &self.model.name()).finish_non_exhaustive()
+    }
+}
+
+impl NextModel<'_> {
+    /// Makes the call.
+    ///
+    /// # Errors
+    ///
+    /// The model did not answer, or not to the end.
+    pub async fn ask(mut self) -> Result<Assembled, ModelError> {
+        match self.parts.split_first() {
+            Some((part, rest)) => {
+                self.parts = rest;
+                part.wrap_model_call(self.moment, self).await
+            }
+            None => ask(&*self.model, self.request, self.watcher).await,
+        }
+    }
+}
+
+async fn ask(
+    model: &dyn Model,
+    request: ModelRequest,
+    watcher: &dyn Watcher,
+) -> Result<Assembled, ModelError> {
+    let mut stream = model.ask(request).await?;
+    let mut assembly = Assembly::default();
+    let mut bytes = 0_usize;
+    while let Some(delta) = stream.next().await {
+        let delta = delta?;
+        bytes = bytes.saturating_add(delta.len());
+        if bytes > MAX_ANSWER_BYTES {
+            let message = format!("it said more than {MAX_ANSWER_BYTES} bytes");
+            return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
+        }
+        match &delta {
+            Delta::Text(text) => watcher.see(Sight::Text(text)),
+            Delta::Reasoning(text) => watcher.see(Sight::Reasoning(text)),
+            _ => {}
+        }
+        assembly.push(delta);
+    }
+    Ok(assembly.finish())
+}
+
+/// A call of a tool, as the parts that follow make it.
+#[derive(Clone, Copy)]
+pub struct NextTool<'a> {
+    /// The call.
+    pub call: &'a ToolCall,
+    /// Its arguments.
+    pub arguments: &'a Value,
+    /// Whether a person let it pass.
+    pub approved: bool,
+    pub(super) message: &'a MessageId,
+    pub(super) tool: &'a dyn Tool,
+    pub(super) moment: Moment<'a>,
+    pub(super) parts: &'a [Arc<dyn Middleware>],
+    pub(super) watcher: &'a dyn Watcher,
+}
+
+impl std::fmt::Debug for NextTool<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NextTool").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+impl NextTool<'_> {
+    /// A name for what this call makes, which no other call of the thread has. It is safe as the name of a file.
+    pub fn place(&self) -> &str {
+        self.message.as_str()
+    }
+
+    /// Makes the call.
+    pub async fn call(mut self) -> ToolOutput {
+        if let Some((part, rest)) = self.parts.split_first() {
+            self.parts = rest;
+            return part.wrap_tool_call(self.moment, self).await;
+        }
+        let (watcher, id): (&dyn Watcher, &CallId) = (self.watcher, &self.call.id);
+        let progress = |text: &str| watcher.see(Sight::Progress(id, text));
+        let (thread, states) = (self.moment.thread, self.moment.states);
+        let context = ToolContext { thread, call: id, message: self.message, states, progress: &progress };
+        let limit = self.tool.timeout();
+        let called = tokio::time::timeout(limit, self.tool.call(self.arguments.clone(), context)).await;
+        called.unwrap_or_else(|_| {
+            ToolAnswer::error(format!("Error: the tool took longer than {} seconds.", limit.as_secs())).into()
+        })
+    }
+}

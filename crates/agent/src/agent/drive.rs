@@ -1,0 +1,300 @@
+//! Does what the state machine asks for: records that it begins, acts, records what came of it.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::chain::NextModel;
+use super::watch::{Sight, Watcher};
+use super::{AgentError, Inner, Thread, Turn, Waiting};
+use crate::message::{AssistantPart, Message, ToolCall};
+use crate::middleware::{Act, Jump};
+use crate::model::{ModelRequest, PromptSection, Usage};
+use crate::run::{Effect, Event, Outcome};
+use crate::thread::{Lease, ThreadError};
+
+/// How many events are read at once.
+const PAGE: usize = 1000;
+
+impl Thread {
+    /// Goes on with a turn that was cut off, until it ends or waits for a person. Without one it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// A part failed, or what happened could not be stored.
+    pub async fn go_on(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+        loop {
+            match self.run.next() {
+                Effect::Wait => return Ok(Turn::Idle),
+                Effect::Ask(calls) => return Ok(Turn::Waiting(self.waiting(calls))),
+                effect => {
+                    if !self.begun {
+                        self.begun = true;
+                        if self.hook(Hook::BeforeAgent, watcher).await? {
+                            continue;
+                        }
+                    }
+                    match effect {
+                        Effect::AskModel => self.ask_model(watcher).await?,
+                        Effect::CallTools(calls) => {
+                            if !self.after_model(watcher).await? {
+                                self.make(calls, watcher).await?;
+                            }
+                        }
+                        Effect::End(outcome) => {
+                            if !self.after_model(watcher).await? {
+                                return self.end(outcome, watcher).await;
+                            }
+                        }
+                        Effect::Wait | Effect::Ask(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the thread's log and comes to where it stands.
+    pub(super) async fn read(&mut self) -> Result<(), AgentError> {
+        loop {
+            let store = &self.agent.store;
+            let page = store.events(&self.lease.thread, self.stored, PAGE).await?;
+            let is_last = page.len() < PAGE;
+            for stored in page {
+                let thread = self.lease.thread.clone();
+                let damaged =
+                    |problem: String| ThreadError::Damaged { thread, number: stored.number, problem };
+                self.fold(&stored.event).map_err(|error| damaged(error.to_string()))?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Stores events, then goes on from them and shows them.
+    pub(super) async fn store(
+        &mut self,
+        events: Vec<Event>,
+        watcher: &dyn Watcher,
+    ) -> Result<(), AgentError> {
+        if self.is_ahead {
+            return Err(AgentError::Reopen);
+        }
+        if events.is_empty() {
+            return Ok(());
+        }
+        // What cannot follow is not stored. From the first that can, this handle is ahead of the log until all are.
+        let before = self.stored;
+        for event in &events {
+            self.fold(event)?;
+            self.is_ahead = true;
+        }
+        self.agent.store.append(&self.lease, before, &events).await?;
+        self.is_ahead = false;
+        for event in &events {
+            watcher.see(Sight::Stored(event));
+        }
+        Ok(())
+    }
+
+    /// Goes on from an event.
+    pub(super) fn fold(&mut self, event: &Event) -> Result<(), AgentError> {
+        let changes = self.run.apply(event)?;
+        let applied = self.states.apply(&changes);
+        applied.map_err(|(part, error)| AgentError::Part { part, why: error.to_string() })?;
+        self.note(event);
+        self.stored += 1;
+        Ok(())
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Asked { call, question } => self.questions.push((call.clone(), question.clone())),
+            Event::TurnStarted { .. } | Event::TurnEnded { .. } => self.questions.clear(),
+            Event::Replied { call, .. } => self.questions.retain(|(asked, _)| asked != call),
+            _ => {}
+        }
+    }
+
+    fn waiting(&self, calls: Vec<ToolCall>) -> Vec<Waiting> {
+        let question = |call: &ToolCall| {
+            let asked = self.questions.iter().rev().find(|(asked, _)| *asked == call.id);
+            asked.map(|(_, question)| question.clone()).unwrap_or_default()
+        };
+        calls.into_iter().map(|call| Waiting { question: question(&call), call }).collect()
+    }
+
+    async fn ask_model(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        if self.hook(Hook::BeforeModel, watcher).await? {
+            return Ok(());
+        }
+        let request = self.request().await?;
+        let model = Arc::clone(&self.agent.model);
+        self.store(vec![Event::ModelAsked { model: model.name().to_owned() }], watcher).await?;
+        let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
+        let answered = leased(&self.agent, &self.lease, next.ask()).await?;
+        let event = match answered {
+            Ok(answer) => {
+                Event::ModelAnswered { message: answer.message, usage: answer.usage, finish: answer.finish }
+            }
+            Err(error) => Event::ModelFailed { error },
+        };
+        self.store(vec![event], watcher).await
+    }
+
+    /// What the model is asked: sections from the most to the least stable, the conversation, the tools.
+    async fn request(&self) -> Result<ModelRequest, AgentError> {
+        let mut request = ModelRequest::default();
+        let own = self.agent.prompt.iter().map(|text| PromptSection {
+            owner: "agent".to_owned(),
+            text: text.clone(),
+            is_stable: true,
+        });
+        request.system.extend(own);
+        for part in &self.parts {
+            let sections = part.sections(self.moment()).await;
+            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
+            request.system.extend(sections.map_err(failed)?);
+        }
+        request.system.sort_by_key(|section| !section.is_stable);
+        request.messages = self.run.view().cloned().collect();
+        request.tools = self.tools()?.definitions().to_vec();
+        Ok(request)
+    }
+
+    /// Asks the parts what follows from the model's last answer, once. Says whether the turn goes on elsewhere.
+    async fn after_model(&mut self, watcher: &dyn Watcher) -> Result<bool, AgentError> {
+        let last = self
+            .run
+            .messages()
+            .iter()
+            .rev()
+            .find(|message| matches!(message.content, crate::message::Content::Assistant { .. }));
+        let last = last.map(|message| message.id.clone());
+        if last == self.heard {
+            return Ok(false);
+        }
+        self.heard = last;
+        self.hook(Hook::AfterModel, watcher).await
+    }
+
+    async fn end(&mut self, outcome: Outcome, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+        for part in self.parts.clone() {
+            let acts = part.after_agent(self.moment(), &outcome).await;
+            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
+            let changes: Vec<Act> =
+                acts.map_err(failed)?.into_iter().filter(|act| !matches!(act, Act::Jump(_))).collect();
+            self.obey(changes, watcher).await?;
+        }
+        self.store(vec![Event::TurnEnded { outcome: outcome.clone() }], watcher).await?;
+        Ok(Turn::Ended(outcome))
+    }
+
+    /// Asks all parts at one place. Says whether something happened after which it must be looked again what comes next.
+    async fn hook(&mut self, hook: Hook, watcher: &dyn Watcher) -> Result<bool, AgentError> {
+        let mut moved = false;
+        for part in self.parts.clone() {
+            let moment = self.moment();
+            let acts = match hook {
+                Hook::BeforeAgent => part.before_agent(moment).await,
+                Hook::BeforeModel => part.before_model(moment).await,
+                Hook::AfterModel => part.after_model(moment).await,
+            };
+            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
+            match self.obey(acts.map_err(failed)?, watcher).await? {
+                Moved::No => {}
+                Moved::Settled => moved = true,
+                Moved::Jumped => return Ok(true),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Does what a part wants.
+    async fn obey(&mut self, acts: Vec<Act>, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
+        let mut moved = Moved::No;
+        for act in acts {
+            let event = match act {
+                Act::Change(change) => Event::StateChanged { changes: vec![change] },
+                Act::Ask { call, question } => {
+                    moved = Moved::Settled;
+                    Event::Asked { call, question }
+                }
+                Act::Answer { call, text, is_error } => {
+                    moved = Moved::Settled;
+                    Event::ToolAnswered { call, text, is_error, changes: Vec::new() }
+                }
+                Act::Compact { cut, summary } => Event::Compacted { cut, summary },
+                Act::Jump(jump) => {
+                    self.jump(jump, watcher).await?;
+                    return Ok(Moved::Jumped);
+                }
+            };
+            self.store(vec![event], watcher).await?;
+        }
+        Ok(moved)
+    }
+
+    async fn jump(&mut self, jump: Jump, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        let events = match jump {
+            Jump::End { reason } => vec![Event::Stopped { reason }],
+            Jump::Model => {
+                let skipped = |call: ToolCall| Event::ToolAnswered {
+                    call: call.id,
+                    text: "Error: this call was not made.".to_owned(),
+                    is_error: true,
+                    changes: Vec::new(),
+                };
+                match self.run.next() {
+                    Effect::CallTools(calls) => calls.into_iter().map(|call| skipped(call.call)).collect(),
+                    Effect::Ask(calls) => calls.into_iter().map(skipped).collect(),
+                    _ => Vec::new(),
+                }
+            }
+            Jump::Tools(calls) => {
+                let parts = calls.into_iter().map(AssistantPart::ToolCall).collect();
+                let message = Message::assistant(parts);
+                vec![
+                    Event::ModelAsked { model: "middleware".to_owned() },
+                    Event::ModelAnswered { message, usage: Usage::default(), finish: None },
+                ]
+            }
+        };
+        self.store(events, watcher).await
+    }
+}
+
+/// Whether it has to be looked again what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    /// No.
+    No,
+    /// Calls were settled.
+    Settled,
+    /// The turn goes on elsewhere; no other part is asked.
+    Jumped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hook {
+    BeforeAgent,
+    BeforeModel,
+    AfterModel,
+}
+
+/// Waits for something while the lease is kept.
+pub(super) async fn leased<T>(
+    agent: &Inner,
+    lease: &Lease,
+    work: impl Future<Output = T>,
+) -> Result<T, AgentError> {
+    tokio::pin!(work);
+    let lasts = agent.options.lease;
+    loop {
+        tokio::select! {
+            done = &mut work => return Ok(done),
+            () = tokio::time::sleep(lasts / 3) => {
+                agent.store.lease(&lease.thread, &lease.owner, lasts).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Why an agent could not go on.
+
+use crate::run::Misplaced;
+use crate::thread::ThreadError;
+use crate::tool::TwoOfOneName;
+
+/// Why an agent could not go on. What the model or a tool did wrong is none: that is part of the conversation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// The thread could not be read or written.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// That cannot be done now.
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
+    /// A part of the agent could not do its work.
+    #[error("{part}: {why}")]
+    Part {
+        /// Which one.
+        part: String,
+        /// What happened.
+        why: String,
+    },
+    /// Something could not be stored that the handle went on from.
+    #[error("what happened last could not be stored: open the thread again")]
+    Reopen,
+    /// Two tools have one name.
+    #[error(transparent)]
+    TwoOfOneName(#[from] TwoOfOneName),
+    /// Two parts have one name.
+    #[error("there are two parts `{0}`: their states would be one")]
+    TwoParts(String),
+}

@@ -1,0 +1,251 @@
+//! An agent: a model, tools and parts, and the threads it works on.
+
+mod builder;
+mod calls;
+mod chain;
+mod drive;
+mod error;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+pub use self::builder::AgentBuilder;
+pub use self::chain::{NextModel, NextTool};
+pub use self::error::AgentError;
+pub use self::watch::{NoWatcher, Sight, Watcher};
+use crate::id::{CallId, MessageId, ThreadId};
+use crate::message::{Content, Message, ToolCall};
+use crate::middleware::{Layer, Middleware, Moment};
+use crate::model::Model;
+use crate::run::{DEFAULT_MAX_STEPS, Event, Outcome, Reply, Run};
+use crate::state::States;
+use crate::thread::{Lease, ThreadStore};
+use crate::tool::Tool;
+
+/// How much an agent may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgentOptions {
+    /// How often the model is asked in one turn.
+    pub max_steps: u32,
+    /// How many calls of one answer are made at the same time.
+    pub parallel_calls: usize,
+    /// How long a thread stays leased to a process that died.
+    pub lease: Duration,
+}
+
+impl Default for AgentOptions {
+    fn default() -> Self {
+        Self { max_steps: DEFAULT_MAX_STEPS, parallel_calls: 8, lease: Duration::from_secs(30) }
+    }
+}
+
+/// An agent. Clones are handles on the same one.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use prowess_agent::{Agent, AgentError, FunctionTool, Model, NoWatcher, ThreadId, ToolAnswer, Turn};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// # struct Add { numbers: Vec<i64> }
+/// async fn ask(model: Arc<dyn Model>) -> Result<String, AgentError> {
+///     let add = FunctionTool::new("add", "Adds numbers.", |add: Add| async move {
+///         Ok(ToolAnswer::text(add.numbers.iter().sum::<i64>().to_string()))
+///     });
+///     let agent = Agent::builder(model).prompt("You count for others.").tool(Arc::new(add)).build()?;
+///     let mut thread = agent.open(ThreadId::new()).await?;
+///     thread.say("What is 1 + 2 + 3?", &NoWatcher).await?;
+///     Ok(thread.answer().unwrap_or_default())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Agent(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    model: Arc<dyn Model>,
+    prompt: Option<String>,
+    tools: Vec<Arc<dyn Tool>>,
+    layers: Vec<Arc<dyn Layer>>,
+    store: Arc<dyn ThreadStore>,
+    options: AgentOptions,
+}
+
+/// A thread that this agent works on, and nobody else meanwhile.
+///
+/// Whatever happens is stored before it is shown. A handle that is dropped in the middle of a turn leaves a thread
+/// that [`Thread::go_on`] continues, here or in another process.
+#[derive(Debug)]
+pub struct Thread {
+    agent: Arc<Inner>,
+    lease: Lease,
+    run: Run,
+    states: States,
+    parts: Vec<Arc<dyn Middleware>>,
+    /// How many events are stored.
+    stored: u64,
+    /// What calls that wait were asked about.
+    questions: Vec<(CallId, Value)>,
+    /// Whether the parts were told by this handle that the turn begins.
+    begun: bool,
+    /// The last answer that the parts were asked about by this handle.
+    heard: Option<MessageId>,
+    /// Whether something could not be stored that this handle went on from.
+    is_ahead: bool,
+}
+
+/// How far a turn came.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Turn {
+    /// It ended.
+    Ended(Outcome),
+    /// Calls wait for a person: [`Thread::reply`] goes on.
+    Waiting(Vec<Waiting>),
+    /// There is none: someone has to say something.
+    Idle,
+}
+
+/// A call that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// The call.
+    pub call: ToolCall,
+    /// What is asked.
+    pub question: Value,
+}
+
+impl Agent {
+    /// Begins an agent with its model.
+    pub fn builder(model: Arc<dyn Model>) -> AgentBuilder {
+        AgentBuilder::new(model)
+    }
+
+    /// How long a thread stays leased to a process that died.
+    pub fn lease(&self) -> Duration {
+        self.0.options.lease
+    }
+
+    /// Opens a thread, or begins it.
+    ///
+    /// # Errors
+    ///
+    /// Another writes to it, or it cannot be read.
+    pub async fn open(&self, id: ThreadId) -> Result<Thread, AgentError> {
+        let inner = &self.0;
+        let owner = format!("process {} ({})", std::process::id(), Uuid::now_v7().simple());
+        let lease = inner.store.lease(&id, &owner, inner.options.lease).await?;
+        let mut states = States::default();
+        for layer in &inner.layers {
+            if let Some(state) = layer.state() {
+                states.add(layer.name(), state);
+            }
+        }
+        let mut thread = Thread {
+            agent: Arc::clone(inner),
+            lease,
+            run: Run::new(inner.options.max_steps),
+            states,
+            parts: Vec::new(),
+            stored: 0,
+            questions: Vec::new(),
+            begun: false,
+            heard: None,
+            is_ahead: false,
+        };
+        thread.read().await?;
+        for layer in &inner.layers {
+            let opened = layer.open(&id, &thread.states).await;
+            let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
+            thread.parts.push(opened.map_err(failed)?);
+        }
+        Ok(thread)
+    }
+}
+
+impl Thread {
+    /// Its name.
+    pub fn id(&self) -> &ThreadId {
+        &self.lease.thread
+    }
+
+    /// Its conversation, and where its turn stands.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The states of its parts.
+    pub fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// What the agent said last, if it spoke last.
+    pub fn answer(&self) -> Option<String> {
+        let last = self.run.messages().last()?;
+        matches!(last.content, Content::Assistant { .. }).then(|| last.text())
+    }
+
+    /// Says something, and lets the agent have its turn.
+    ///
+    /// # Errors
+    ///
+    /// A turn is going on, or what happened could not be stored.
+    pub async fn say(&mut self, text: impl Into<String>, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+        self.say_all(vec![Message::user(text)], watcher).await
+    }
+
+    /// Says several things at once.
+    ///
+    /// # Errors
+    ///
+    /// A turn is going on, or what happened could not be stored.
+    pub async fn say_all(
+        &mut self,
+        messages: Vec<Message>,
+        watcher: &dyn Watcher,
+    ) -> Result<Turn, AgentError> {
+        self.begun = false;
+        self.store(vec![Event::TurnStarted { messages }], watcher).await?;
+        self.go_on(watcher).await
+    }
+
+    /// Answers for a call that waits, and goes on.
+    ///
+    /// # Errors
+    ///
+    /// The call does not wait, or what happened could not be stored.
+    pub async fn reply(
+        &mut self,
+        call: &CallId,
+        reply: Reply,
+        watcher: &dyn Watcher,
+    ) -> Result<Turn, AgentError> {
+        self.store(vec![Event::Replied { call: call.clone(), reply }], watcher).await?;
+        self.go_on(watcher).await
+    }
+
+    /// Ends the turn, whatever it waits for.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it could not be stored.
+    pub async fn cancel(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        self.store(vec![Event::TurnEnded { outcome: Outcome::Cancelled }], watcher).await
+    }
+
+    /// Gives the thread to others at once.
+    ///
+    /// # Errors
+    ///
+    /// The store failed; the thread is free when its lease is over.
+    pub async fn close(self) -> Result<(), AgentError> {
+        Ok(self.agent.store.release(&self.lease).await?)
+    }
+
+    fn moment(&self) -> Moment<'_> {
+        Moment { thread: &self.lease.thread, run: &self.run, states: &self.states }
+    }
+}

@@ -1,0 +1,132 @@
+//! Names of threads, messages and calls.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The longest name of a thread, in bytes.
+pub const MAX_THREAD_ID: usize = 64;
+
+/// The name of a thread: letters, digits, `-` and `_`. It is safe as the name of a file.
+///
+/// ```
+/// use prowess_agent::ThreadId;
+///
+/// assert!("release-notes".parse::<ThreadId>().is_ok());
+/// assert!("../etc".parse::<ThreadId>().is_err());
+/// assert!(ThreadId::new() < ThreadId::new(), "new names are in the order of time");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ThreadId(String);
+
+/// A text that is no name of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a thread's name has 1 to {MAX_THREAD_ID} letters, digits, `-` and `_`, and no others")]
+pub struct ThreadIdProblem;
+
+impl ThreadId {
+    /// A new name, later in order than all before it.
+    #[expect(clippy::new_without_default, reason = "a default that is another one each time would surprise")]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7().simple().to_string())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ThreadId {
+    type Err = ThreadIdProblem;
+
+    fn from_str(text: &str) -> Result<Self, ThreadIdProblem> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let fits = (1..=MAX_THREAD_ID).contains(&text.len());
+        if fits && text.bytes().all(allowed) { Ok(Self(text.to_owned())) } else { Err(ThreadIdProblem) }
+    }
+}
+
+impl TryFrom<String> for ThreadId {
+    type Error = ThreadIdProblem;
+
+    fn try_from(text: String) -> Result<Self, ThreadIdProblem> {
+        text.parse()
+    }
+}
+
+impl From<ThreadId> for String {
+    fn from(id: ThreadId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a message, which it keeps for good.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MessageId(String);
+
+impl MessageId {
+    /// A new name.
+    #[expect(clippy::new_without_default, reason = "a default that is another one each time would surprise")]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7().simple().to_string())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for MessageId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+/// The name of a tool call, as the model gave it. It is one of its own within its message.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(String);
+
+impl CallId {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for CallId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_never_a_path() {
+        for text in ["", ".", "..", "a/b", "a\\b", "a b", "a\0", "ä", "a.md", &"x".repeat(65)] {
+            assert!(text.parse::<ThreadId>().is_err(), "{text:?}");
+        }
+        assert!(serde_json::from_str::<ThreadId>("\"../x\"").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
+
+mod agent;
+mod id;
+mod message;
+mod middleware;
+mod model;
+pub mod parts;
+mod run;
+mod state;
+mod thread;
+mod tool;
+
+pub use agent::{
+    Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, Sight, Thread, Turn,
+    Waiting, Watcher,
+};
+pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
+pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
+pub use middleware::{Act, Jump, Layer, Middleware, Moment};
+pub use model::{
+    Assembled, Assembly, Delta, Effort, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest,
+    ModelStream, PromptSection, ToolChoice, ToolDefinition, Usage,
+};
+pub use run::{
+    Call, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run, StateChange,
+};
+pub use state::{AnyState, State, States};
+pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
+pub use tool::{
+    DEFAULT_TOOL_TIMEOUT, FunctionTool, Tool, ToolAnswer, ToolContext, ToolFailure, ToolOutput, Tools,
+    TwoOfOneName,
+};
+
+/// What tests of this crate's users need: suites for their own implementations.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::thread::testing::thread_store_suite;
+}

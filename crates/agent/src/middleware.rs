@@ -1,0 +1,172 @@
+//! The parts that an agent is made of.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::agent::{NextModel, NextTool};
+use crate::id::{CallId, ThreadId};
+use crate::message::{Message, ToolCall};
+use crate::model::{Assembled, ModelError, PromptSection};
+use crate::run::{Outcome, Run, StateChange};
+use crate::state::{AnyState, States};
+use crate::tool::{Tool, ToolOutput};
+
+/// A part of an agent, before there is a thread: it says what state it has, and opens itself for a thread.
+///
+/// Every [`Middleware`] in an `Arc` is one, for parts that keep nothing of a thread but their state.
+#[async_trait]
+pub trait Layer: Send + Sync + Debug {
+    /// Its name. Its state and its prompt sections are under it.
+    fn name(&self) -> &str;
+
+    /// Its state in an empty thread, if it has any.
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        None
+    }
+
+    /// The part for one thread, whose states are those of its log.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot do its work in this thread.
+    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, String>;
+}
+
+#[async_trait]
+impl<M: Middleware + Clone + 'static> Layer for M {
+    fn name(&self) -> &str {
+        Middleware::name(self)
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Middleware::state(self)
+    }
+
+    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+/// A part of an agent in a thread: it may own tools, prompt sections and state, and take part at six places.
+///
+/// Parts are asked in their order; what wraps something is around all parts after it. A hook that failed ends the turn.
+/// After a crash a hook may be asked again for the same moment: its acts are stored with what they change.
+#[async_trait]
+pub trait Middleware: Send + Sync + Debug {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Its state in an empty thread, if it has any.
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        None
+    }
+
+    /// The tools that it brings; asked for before every call of a model.
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
+    }
+
+    /// What it adds to the system prompt; asked for before every call of a model.
+    async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+        Ok(Vec::new())
+    }
+
+    /// A turn begins.
+    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+        Ok(Vec::new())
+    }
+
+    /// The model is to be asked.
+    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Around a call of the model.
+    async fn wrap_model_call(
+        &self,
+        moment: Moment<'_>,
+        next: NextModel<'_>,
+    ) -> Result<Assembled, ModelError> {
+        let _ = moment;
+        next.ask().await
+    }
+
+    /// The model has answered; its calls, if there are any, are to be made.
+    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Around a call of a tool.
+    async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+        let _ = moment;
+        next.call().await
+    }
+
+    /// A turn is to end.
+    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// What a part sees when it is asked.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Moment<'a> {
+    /// The thread.
+    pub thread: &'a ThreadId,
+    /// Its conversation, and where its turn stands.
+    pub run: &'a Run,
+    /// The states of all parts.
+    pub states: &'a States,
+}
+
+/// What a part wants done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Act {
+    /// A change of its state.
+    Change(StateChange),
+    /// After the model: this call waits for a person.
+    Ask {
+        /// The call.
+        call: CallId,
+        /// What a front end shows.
+        question: Value,
+    },
+    /// After the model: this call is not made, and its answer is this.
+    Answer {
+        /// The call.
+        call: CallId,
+        /// What the model reads.
+        text: String,
+        /// Whether it is an error.
+        is_error: bool,
+    },
+    /// The model no longer sees the first messages, but a summary of them.
+    Compact {
+        /// How many.
+        cut: usize,
+        /// What it sees in their place.
+        summary: Message,
+    },
+    /// The turn goes on elsewhere.
+    Jump(Jump),
+}
+
+/// Where a turn goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Jump {
+    /// At the model: calls that were not made are answered as such.
+    Model,
+    /// At the tools: these calls are made as if the model had made them.
+    Tools(Vec<ToolCall>),
+    /// At its end.
+    End {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,84 @@
+//! What a model is to an agent.
+
+mod assembly;
+mod delta;
+mod error;
+mod request;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+pub use self::assembly::{Assembled, Assembly};
+pub use self::delta::{Delta, Finish};
+pub use self::error::{ModelError, ModelErrorKind};
+pub use self::request::{Effort, ModelRequest, PromptSection, ToolChoice, ToolDefinition};
+
+/// A stream of what a model says. Dropping it ends the call.
+pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
+
+/// A model that can be asked.
+#[async_trait]
+pub trait Model: Send + Sync + Debug {
+    /// What it is called, such as `anthropic:claude-sonnet`.
+    fn name(&self) -> &str;
+
+    /// How much it can read and say.
+    fn limits(&self) -> ModelLimits {
+        ModelLimits::default()
+    }
+
+    /// About how many tokens a text takes.
+    fn count_tokens(&self, text: &str) -> u64 {
+        text.chars().count().div_ceil(4) as u64
+    }
+
+    /// Asks it. The answer comes in pieces; an error may come after some of them.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was said at all, and why.
+    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+}
+
+/// How much a model can read and say, in tokens, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelLimits {
+    /// All that it can read and say in one call.
+    pub context: Option<u64>,
+    /// What it can say in one call.
+    pub output: Option<u64>,
+}
+
+impl ModelLimits {
+    /// A model that reads and says `context` tokens in all, and says `output` of them.
+    pub fn new(context: u64, output: u64) -> Self {
+        Self { context: Some(context), output: Some(output) }
+    }
+}
+
+/// How many tokens were paid for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Read, all of them.
+    pub input: u64,
+    /// Said.
+    pub output: u64,
+    /// Of those read: found in the provider's cache.
+    pub cache_read: u64,
+    /// Of those read: put into the provider's cache.
+    pub cache_written: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_written = self.cache_written.saturating_add(other.cache_written);
+    }
+}

@@ -1,0 +1,74 @@
+//! Approval: what the rules want asked waits for a person, in the thread, for as long as it takes.
+
+use async_trait::async_trait;
+use prowess_permission::{Decision, Kind, Permissions, Request};
+use serde_json::json;
+
+use crate::agent::NextTool;
+use crate::message::ToolCall;
+use crate::middleware::{Act, Middleware, Moment};
+use crate::run::Effect;
+use crate::tool::{ToolAnswer, ToolOutput};
+
+const NAME: &str = "approval";
+
+/// Approval as a part of an agent: calls of tools pass the rules of kind `tool`.
+///
+/// What they deny is answered as such. What they want asked waits in the thread, so the reply may come from another
+/// process. A call that nobody let pass is never made, whatever else happens.
+#[derive(Clone, Debug)]
+pub struct Approval(Permissions);
+
+impl Approval {
+    /// Approval by these permissions.
+    pub fn new(permissions: Permissions) -> Self {
+        Self(permissions)
+    }
+
+    fn decide(&self, call: &ToolCall) -> Decision {
+        self.0.decide(&Request::new(Kind::TOOL, call.name.as_str())).decision
+    }
+}
+
+#[async_trait]
+impl Middleware for Approval {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+        let Effect::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
+        let open = calls.into_iter().filter(|call| !call.approved);
+        Ok(open
+            .filter_map(|call| match self.decide(&call.call) {
+                Decision::Allow => None,
+                Decision::Ask => Some(Act::Ask {
+                    question: json!({
+                        "title": format!("call `{}`", call.call.name),
+                        "tool": call.call.name,
+                        "arguments": call.call.arguments,
+                    }),
+                    call: call.call.id,
+                }),
+                Decision::Deny => {
+                    Some(Act::Answer { text: denied(&call.call), call: call.call.id, is_error: true })
+                }
+            })
+            .collect())
+    }
+
+    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+        // The rules may have changed while the call waited: a denial stands over every reply.
+        match self.decide(next.call) {
+            Decision::Deny => ToolAnswer::error(denied(next.call)).into(),
+            Decision::Ask if !next.approved => {
+                ToolAnswer::error(format!("Error: nobody let `{}` pass.", next.call.name)).into()
+            }
+            Decision::Ask | Decision::Allow => next.call().await,
+        }
+    }
+}
+
+fn denied(call: &ToolCall) -> String {
+    format!("Error: `{}` is denied by the rules of this agent.", call.name)
+}

@@ -1,0 +1,81 @@
+//! Eviction: a large result goes into a file, and the model sees its head and where the rest is.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use prowess_backend::{Backend, VirtualPath, WriteMode};
+
+use crate::agent::NextTool;
+use crate::middleware::{Middleware, Moment};
+use crate::tool::{ToolAnswer, ToolOutput};
+
+const NAME: &str = "eviction";
+/// The longest result that stays in the conversation, in bytes: about 20,000 tokens.
+const DEFAULT_MAX_BYTES: usize = 80_000;
+/// How much of a large result stays.
+const HEAD: usize = 4_000;
+/// Tools that show files: what they show in parts is in a file already.
+const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
+
+/// Eviction as a part of an agent: put it before the parts whose tools it is for.
+#[derive(Clone, Debug)]
+pub struct Eviction {
+    backend: Arc<dyn Backend>,
+    max_bytes: usize,
+}
+
+impl Eviction {
+    /// Large results into files of this backend, below `/large_tool_results`.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self { backend, max_bytes: DEFAULT_MAX_BYTES }
+    }
+
+    /// The same for results longer than this.
+    #[must_use]
+    pub fn above(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    async fn evict(&self, place: &str, answer: ToolAnswer) -> ToolAnswer {
+        let path = match VirtualPath::parse("/large_tool_results")
+            .and_then(|root| root.join(&format!("{place}.txt")))
+        {
+            Ok(path) => path,
+            Err(_) => return answer,
+        };
+        let bytes = answer.text.len();
+        let written = self.backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
+        let head = &answer.text[..answer.text.floor_char_boundary(HEAD.min(bytes))];
+        let text = match written {
+            Ok(_) => format!(
+                "The result is large ({bytes} bytes). All of it is in {path}: read it in parts with read_file, or search \
+                 it with grep. It begins:\n\n{head}"
+            ),
+            // Too much for a conversation is worse than too little.
+            Err(error) => format!(
+                "The result is large ({bytes} bytes), and could not be written to a file: {error}. It begins:\n\n{head}"
+            ),
+        };
+        ToolAnswer { text, ..answer }
+    }
+}
+
+#[async_trait]
+impl Middleware for Eviction {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+        let reads = READERS.contains(&next.call.name.as_str());
+        let place = format!("{}/{}", moment.thread, next.place());
+        match next.call().await {
+            ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
+                self.evict(&place, answer).await.into()
+            }
+            // What is finished in order is the skills' own, and within their budgets.
+            output => output,
+        }
+    }
+}

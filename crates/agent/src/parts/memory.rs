@@ -1,0 +1,124 @@
+//! Memory: files that the agent reads at the beginning of a session and keeps up to date.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
+use serde::{Deserialize, Serialize};
+
+use crate::middleware::{Act, Middleware, Moment};
+use crate::model::PromptSection;
+use crate::run::StateChange;
+use crate::state::{AnyState, State};
+
+const NAME: &str = "memory";
+/// The most that one file brings into the prompt. What is longer is cut, and says so.
+pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
+
+/// Memory as a part of an agent: files such as `/memory/AGENTS.md`, read once per thread.
+///
+/// A file that is not there is passed over. Any other trouble ends the turn: an agent that forgot what it was told
+/// is worse than one that says so.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    backend: Arc<dyn Backend>,
+    sources: Vec<VirtualPath>,
+}
+
+impl Memory {
+    /// Memory in these files.
+    pub fn new(backend: Arc<dyn Backend>, sources: impl IntoIterator<Item = VirtualPath>) -> Self {
+        Self { backend, sources: sources.into_iter().collect() }
+    }
+
+    async fn read(&self, path: &VirtualPath) -> Result<Option<String>, String> {
+        let range = ReadRange::first(MAX_MEMORY_BYTES);
+        let contents = match self.backend.read(path, range).await {
+            Ok(contents) => contents,
+            Err(BackendError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let whole = contents.is_whole();
+        let mut text = String::from_utf8_lossy(&contents.bytes).into_owned();
+        if !whole {
+            text.push_str("\n[the rest was left out: the file is too long]");
+        }
+        Ok(Some(text))
+    }
+}
+
+/// What was read: paths and contents; `None` while nothing was.
+#[derive(Debug, Default)]
+struct Read(Option<Vec<Entry>>);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry {
+    path: String,
+    text: String,
+}
+
+impl State for Read {
+    type Delta = Vec<Entry>;
+
+    fn apply(&mut self, entries: Vec<Entry>) {
+        self.0 = Some(entries);
+    }
+}
+
+#[async_trait]
+impl Middleware for Memory {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<Read>::default())
+    }
+
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+        if moment.states.get::<Read>(NAME).is_some_and(|read| read.0.is_some()) {
+            return Ok(Vec::new());
+        }
+        let mut entries = Vec::new();
+        for path in &self.sources {
+            if let Some(text) = self.read(path).await? {
+                entries.push(Entry { path: path.to_string(), text });
+            }
+        }
+        Ok(vec![Act::Change(StateChange::new::<Read>(NAME, &entries))])
+    }
+
+    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+        let read = moment.states.get::<Read>(NAME).and_then(|read| read.0.as_deref()).unwrap_or_default();
+        let body = read
+            .iter()
+            .filter(|entry| !entry.text.is_empty())
+            .map(|entry| format!("{}\n{}", entry.path, entry.text));
+        let body = body.collect::<Vec<_>>().join("\n\n");
+        // A file cannot close the place that it stands in.
+        let body = body.replace("</agent_memory", "&lt;/agent_memory");
+        let body = if body.is_empty() { "(No memory loaded)".to_owned() } else { body };
+        let text = format!("<agent_memory>\n{body}\n</agent_memory>\n\n{GUIDELINES}");
+        Ok(vec![PromptSection { owner: NAME.to_owned(), text, is_stable: true }])
+    }
+}
+
+const GUIDELINES: &str = "\
+<memory_guidelines>
+The text above was read from files when this session began. They are yours to keep: change them with `edit_file`.
+
+Write to memory, before anything else that you do in the turn, when
+- a person asks you to remember something: \"from now on, answer in German\";
+- a person corrects how you work, and it will matter again: \"we never commit to main\";
+- you learn what you will need in later sessions: where something is, how a tool of this project is used.
+
+Do not write to memory
+- what is of use only now: \"I am late today\", the task at hand, a question and its answer;
+- what the files of the project say already;
+- credentials of any kind: keys, tokens, passwords. Not even when asked.
+
+Examples
+- \"Please remember that the staging server is called heron.\" First edit the file, then answer.
+- \"What is 17 times 3?\" Answer; there is nothing to remember.
+- \"Use this token for the request: …\" Use it, and write it nowhere.
+</memory_guidelines>";

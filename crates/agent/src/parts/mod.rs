@@ -1,0 +1,19 @@
+//! The parts that come with the crate, one file each.
+
+mod approval;
+mod eviction;
+mod files;
+mod memory;
+mod skills;
+mod subagents;
+mod summarisation;
+mod todos;
+
+pub use self::approval::Approval;
+pub use self::eviction::Eviction;
+pub use self::files::Files;
+pub use self::memory::{MAX_MEMORY_BYTES, Memory};
+pub use self::skills::Skills;
+pub use self::subagents::SubAgents;
+pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};
+pub use self::todos::{Todo, TodoStatus, Todos};

@@ -1,0 +1,192 @@
+//! Summarisation: a conversation that grows too long is cut, and a summary stands for what was.
+//!
+//! The log keeps every message. What is taken out of the model's sight is first appended to a file that the model can
+//! read; if that fails, nothing is taken out.
+
+mod arguments;
+mod history;
+mod plan;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use prowess_backend::{Backend, VirtualPath};
+
+pub use self::arguments::TruncateArguments;
+pub use self::plan::{Keep, Trigger};
+use crate::agent::NextModel;
+use crate::message::Message;
+use crate::middleware::{Act, Middleware, Moment};
+use crate::model::{Assembled, Assembly, Model, ModelError, ModelErrorKind, ModelRequest};
+
+const NAME: &str = "summarisation";
+/// The mark of a message that is a summary, and its value.
+const MARK: (&str, &str) = ("lc_source", "summarization");
+/// How much of the model's window a request for a summary fills.
+const ASKED: u64 = 2;
+/// What a request for a summary has at most, in tokens, where the window is not known.
+const MOST_ASKED: u64 = 100_000;
+
+/// When a conversation is summarised, and what stays of it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SummarisationOptions {
+    /// When; 0.85 of the model's window, or 170,000 tokens where that is not known.
+    pub trigger: Option<Trigger>,
+    /// What stays; 0.10 of the model's window, or 6 messages where that is not known.
+    pub keep: Option<Keep>,
+    /// Where histories are; `{prefix}/{thread}.md`.
+    pub history_path_prefix: VirtualPath,
+    /// How long arguments of old calls are shortened, if they are.
+    pub truncate_arguments: Option<TruncateArguments>,
+}
+
+impl SummarisationOptions {
+    fn trigger(&self, model: &dyn Model) -> Trigger {
+        let default =
+            if model.limits().context.is_some() { Trigger::Fraction(0.85) } else { Trigger::Tokens(170_000) };
+        self.trigger.unwrap_or(default)
+    }
+
+    fn keep(&self, model: &dyn Model) -> Keep {
+        let default = if model.limits().context.is_some() { Keep::Fraction(0.10) } else { Keep::Messages(6) };
+        self.keep.unwrap_or(default)
+    }
+}
+
+/// Summarisation as a part of an agent.
+#[derive(Clone, Debug)]
+pub struct Summarisation {
+    model: Arc<dyn Model>,
+    backend: Arc<dyn Backend>,
+    options: SummarisationOptions,
+}
+
+impl Summarisation {
+    /// Summaries by this model, and histories in this backend below `/conversation_history`.
+    pub fn new(model: Arc<dyn Model>, backend: Arc<dyn Backend>) -> Self {
+        let prefix = VirtualPath::parse("/conversation_history").unwrap_or_else(|_| VirtualPath::root());
+        let options = SummarisationOptions {
+            trigger: None,
+            keep: None,
+            history_path_prefix: prefix,
+            truncate_arguments: Some(TruncateArguments::default()),
+        };
+        Self { model, backend, options }
+    }
+
+    /// The same with other options.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut SummarisationOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// A summary of messages. Of what is too long for one request the end is read.
+    async fn summary(&self, messages: &str) -> Result<String, ModelError> {
+        let most = self.model.limits().context.map_or(MOST_ASKED, |window| window / ASKED);
+        let mut messages = messages;
+        while self.model.count_tokens(messages) > most {
+            let skipped = messages.ceil_char_boundary(messages.len() / 10 + 1);
+            messages = &messages[skipped..];
+        }
+        let request =
+            ModelRequest::new([Message::user(format!("{PROMPT}\n\n<messages>\n{messages}\n</messages>"))]);
+        let mut stream = self.model.ask(request).await?;
+        let mut assembly = Assembly::default();
+        while let Some(delta) = stream.next().await {
+            assembly.push(delta?);
+        }
+        let text = assembly.finish().message.text();
+        if text.trim().is_empty() {
+            return Err(ModelError::new(
+                self.model.name(),
+                ModelErrorKind::Malformed,
+                "the summary is empty",
+            ));
+        }
+        Ok(text.trim().to_owned())
+    }
+
+    fn path(&self, moment: Moment<'_>) -> Result<VirtualPath, String> {
+        let prefix = &self.options.history_path_prefix;
+        prefix.join(&format!("{}.md", moment.thread)).map_err(|error| error.to_string())
+    }
+}
+
+#[async_trait]
+impl Middleware for Summarisation {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+        let model = &*self.model;
+        let seen = &moment.run.messages()[moment.run.cut()..];
+        let sizes: Vec<u64> = seen.iter().map(|message| plan::tokens(model, message)).collect();
+        if !plan::is_due(self.options.trigger(model), model, &sizes) {
+            return Ok(Vec::new());
+        }
+        let cut = plan::cut(self.options.keep(model), model, seen, &sizes);
+        if cut == 0 {
+            return Ok(Vec::new());
+        }
+        let evicted = history::written(&seen[..cut]);
+        let path = self.path(moment)?;
+        let at = jiff::Timestamp::now().to_string();
+        // The summary first: a history that tells of a cut that never came would tell it twice.
+        let earlier = moment.run.view().next().filter(|message| message.marks.contains_key(MARK.0));
+        let told = match earlier {
+            Some(summary) => format!("{}\n{evicted}", summary.text()),
+            None => evicted.clone(),
+        };
+        let summary = match self.summary(&told).await {
+            Ok(summary) => summary,
+            Err(error) => {
+                tracing::warn!(thread = %moment.thread, %error, "No summary: nothing is taken out");
+                return Ok(Vec::new());
+            }
+        };
+        if let Err(error) = history::append(&*self.backend, &path, &evicted, &at).await {
+            tracing::warn!(thread = %moment.thread, %error, "The history cannot be written: nothing is taken out");
+            return Ok(Vec::new());
+        }
+        let summary = Message::user(message(&path, &summary)).marked(MARK.0, MARK.1);
+        Ok(vec![Act::Compact { cut: moment.run.cut() + cut, summary }])
+    }
+
+    async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
+        if let Some(truncate) = &self.options.truncate_arguments {
+            let messages = &mut next.request.messages;
+            let sizes: Vec<u64> =
+                messages.iter().map(|message| plan::tokens(&*self.model, message)).collect();
+            if plan::is_due(truncate.trigger, &*self.model, &sizes) {
+                let cut = plan::cut(truncate.keep, &*self.model, messages, &sizes);
+                for message in &mut messages[..cut] {
+                    if let Some(shorter) = truncate.shorter(message) {
+                        *message = shorter;
+                    }
+                }
+            }
+        }
+        next.ask().await
+    }
+}
+
+/// What the model reads in place of what was.
+fn message(path: &VirtualPath, summary: &str) -> String {
+    let summary = summary.replace("</summary>", "&lt;/summary&gt;");
+    format!(
+        "You are in the middle of a conversation that has been summarized.\n\
+         The full conversation history has been saved to {path} should you need to refer back to it for details.\n\
+         A condensed summary follows:\n\
+         <summary>{summary}</summary>"
+    )
+}
+
+const PROMPT: &str = "\
+The messages below are the beginning of a conversation between a person and an agent with tools. They will no longer be \
+before the agent; your text will. Write down what it needs to go on as if it had read them: what the person wants and \
+has said about how; what was done, and what came of it, with names, paths, numbers and decisions as they are; what is \
+still to be done. Write what is known, not that there was a conversation. Answer with that text alone.";

@@ -1,0 +1,130 @@
+//! Todos: a list that the model writes, so that it keeps to its plan.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::middleware::{Middleware, Moment};
+use crate::model::{PromptSection, ToolDefinition};
+use crate::run::StateChange;
+use crate::state::{AnyState, State};
+use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
+
+const NAME: &str = "todos";
+const TOOL: &str = "write_todos";
+/// The most entries of a list.
+const MAX_TODOS: usize = 100;
+
+const SECTION: &str = "\
+## Todos
+
+For work of several steps, keep a list with `write_todos`: write it before you begin, set one step to \
+`in_progress` when you start it, and to `completed` as soon as it is done. Each call replaces the whole list. \
+For work of one or two steps, do without.";
+
+/// Todos as a part of an agent: the tool `write_todos`, and the list in the thread's state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Todos;
+
+/// The list of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct List(pub(crate) Vec<Todo>);
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Todo {
+    /// What is to be done.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Being done.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+impl State for List {
+    type Delta = Vec<Todo>;
+
+    fn apply(&mut self, todos: Vec<Todo>) {
+        self.0 = todos;
+    }
+}
+
+impl Todos {
+    /// The list of a thread.
+    pub fn of(states: &crate::state::States) -> &[Todo] {
+        states.get::<List>(NAME).map_or(&[], |list| &list.0)
+    }
+}
+
+#[async_trait]
+impl Middleware for Todos {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<List>::default())
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        vec![Arc::new(WriteTodos)]
+    }
+
+    async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+        Ok(vec![PromptSection { owner: NAME.to_owned(), text: SECTION.to_owned(), is_stable: true }])
+    }
+}
+
+#[derive(Debug)]
+struct WriteTodos;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The whole list, in its order.
+    todos: Vec<Todo>,
+}
+
+#[async_trait]
+impl Tool for WriteTodos {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: TOOL.to_owned(),
+            description: "Write the list of steps of the work at hand, all of it each time.".to_owned(),
+            parameters: schema::<Arguments>(),
+        }
+    }
+
+    fn is_idempotent(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {
+        let Arguments { todos } = match parsed(TOOL, arguments) {
+            Ok(arguments) => arguments,
+            Err(answer) => return answer.into(),
+        };
+        if todos.len() > MAX_TODOS {
+            let text = format!("Error: a list has {MAX_TODOS} steps at most, and this one {}.", todos.len());
+            return ToolAnswer::error(text).into();
+        }
+        let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+        let text = format!("The list is written: {done} of {} done.", todos.len());
+        ToolAnswer::text(text).with(StateChange::new::<List>(NAME, &todos)).into()
+    }
+}

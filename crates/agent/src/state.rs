@@ -1,0 +1,81 @@
+//! The state that parts of an agent have in a thread: typed, and changed by deltas alone.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
+
+use crate::run::StateChange;
+
+/// What a part of an agent keeps in a thread. It is the fold of its deltas, which the thread's log has.
+///
+/// What a stored delta means must stay: a later version reads all that earlier ones wrote.
+pub trait State: Default + Debug + Send + Sync + 'static {
+    /// A change.
+    type Delta: Serialize + DeserializeOwned;
+
+    /// Changes it. It cannot fail: whoever makes a delta checks it.
+    fn apply(&mut self, delta: Self::Delta);
+}
+
+/// A state whose type only its owner knows.
+pub trait AnyState: Any + Debug + Send + Sync {
+    /// Changes it by a stored delta.
+    ///
+    /// # Errors
+    ///
+    /// The delta cannot be read.
+    fn apply_stored(&mut self, change: &StateChange) -> Result<(), serde_json::Error>;
+}
+
+impl<S: State> AnyState for S {
+    fn apply_stored(&mut self, change: &StateChange) -> Result<(), serde_json::Error> {
+        self.apply(S::Delta::deserialize(&change.delta)?);
+        Ok(())
+    }
+}
+
+/// The states of a thread, by their owners.
+#[derive(Debug, Default)]
+pub struct States(BTreeMap<String, Box<dyn AnyState>>);
+
+impl States {
+    pub(crate) fn add(&mut self, owner: &str, state: Box<dyn AnyState>) {
+        self.0.insert(owner.to_owned(), state);
+    }
+
+    /// The state of an owner, if it has one of this type.
+    pub fn get<S: State>(&self, owner: &str) -> Option<&S> {
+        let state: &dyn Any = &**self.0.get(owner)?;
+        state.downcast_ref()
+    }
+
+    /// Makes changes. Those of owners that are no longer there are left.
+    ///
+    /// # Errors
+    ///
+    /// A delta cannot be read, and whose it is.
+    pub(crate) fn apply(&mut self, changes: &[StateChange]) -> Result<(), (String, serde_json::Error)> {
+        for change in changes {
+            if let Some(state) = self.0.get_mut(&change.owner) {
+                state.apply_stored(change).map_err(|error| (change.owner.clone(), error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StateChange {
+    /// A change of the state of `owner`.
+    ///
+    /// # Panics
+    ///
+    /// The delta has a form that JSON does not have. That is a mistake in its type.
+    pub fn new<S: State>(owner: &str, delta: &S::Delta) -> Self {
+        let delta = serde_json::to_value(delta)
+            .unwrap_or_else(|error| panic!("{owner} made a delta of no form: {error}"));
+        Self { owner: owner.to_owned(), delta }
+    }
+}

@@ -1,0 +1,163 @@
+//! Where threads are kept: a log of events each.
+
+mod memory;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
+
+use std::fmt::Debug;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+
+pub use self::memory::MemoryThreads;
+use crate::id::ThreadId;
+use crate::run::Event;
+
+/// Keeps threads: for each a log of events that only grows.
+///
+/// What [`ThreadStore::append`] has returned for survives the death of the process. One writer at a time has a
+/// thread, by a lease; what a writer without it appends is refused, so no two of them can mix their steps.
+#[async_trait]
+pub trait ThreadStore: Send + Sync + Debug {
+    /// Takes the lease of a thread for a while, and makes the thread if there is none. Who has it may take it again.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError::Leased`] while another has it.
+    async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError>;
+
+    /// Gives a lease back. One that is over already is no error.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    async fn release(&self, lease: &Lease) -> Result<(), ThreadError>;
+
+    /// Appends events, all of them or none, after `after` that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError::LeaseLost`] when another has, or had, the lease; [`ThreadError::Conflict`] when other events are
+    /// there than the writer knows of.
+    async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError>;
+
+    /// The events of a thread after the first `after`, in their order, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError::NotFound`] when there is no such thread.
+    async fn events(
+        &self,
+        thread: &ThreadId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<StoredEvent>, ThreadError>;
+
+    /// The threads, the one that changed last first, at most `most` of them.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError>;
+
+    /// Makes a new thread of the first `through` events of another.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError::NotFound`] when there is no such thread, or it has fewer events; [`ThreadError::Exists`] when
+    /// the new one is there.
+    async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError>;
+
+    /// Removes a thread that nobody writes to. One that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadError::Leased`] while somebody has it.
+    async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError>;
+}
+
+/// The right to write to a thread, for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Who has it.
+    pub owner: String,
+    /// Which lease of the thread it is. A later one ends all before it.
+    pub epoch: u64,
+}
+
+/// An event with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEvent {
+    /// Its number in the thread, from 1.
+    pub number: u64,
+    /// When it was stored.
+    pub at: SystemTime,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What is known of a thread without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadInfo {
+    /// The thread.
+    pub id: ThreadId,
+    /// How many events it has.
+    pub events: u64,
+    /// When it was made.
+    pub created: SystemTime,
+    /// When its last event was stored.
+    pub changed: SystemTime,
+}
+
+/// Why something could not be done with a thread.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ThreadError {
+    /// There is no such thread.
+    #[error("there is no thread `{0}`, or not so much of it")]
+    NotFound(ThreadId),
+    /// There is one of that name.
+    #[error("the thread `{0}` is there already")]
+    Exists(ThreadId),
+    /// Another has it.
+    #[error("the thread `{thread}` is written by {owner}: wait until it is done, or fork the thread")]
+    Leased {
+        /// The thread.
+        thread: ThreadId,
+        /// Who has it.
+        owner: String,
+    },
+    /// The lease was lost to another.
+    #[error("the thread `{0}` was taken over by another writer: nothing was stored")]
+    LeaseLost(ThreadId),
+    /// Other events are there than the writer knows of.
+    #[error("the thread `{thread}` has {has} events and not {expected}: read it again")]
+    Conflict {
+        /// The thread.
+        thread: ThreadId,
+        /// How many there are.
+        has: u64,
+        /// How many the writer knows of.
+        expected: u64,
+    },
+    /// What is stored cannot be understood.
+    #[error("event {number} of the thread `{thread}` cannot be read: {problem}")]
+    Damaged {
+        /// The thread.
+        thread: ThreadId,
+        /// Which event.
+        number: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The store failed.
+    #[error("{action}: {source}")]
+    Store {
+        /// What was to be done.
+        action: String,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,143 @@
+//! A tool from a function.
+
+use std::fmt::{self, Debug};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolOutput};
+use crate::model::ToolDefinition;
+
+/// Why a function could not do its work, as the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFailure(pub String);
+
+impl<E: std::error::Error> From<E> for ToolFailure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<ToolAnswer, ToolFailure>> + Send>>;
+
+/// A tool from a function of typed arguments, whose documentation becomes the schema's.
+///
+/// ```
+/// use prowess_agent::{FunctionTool, Tool, ToolAnswer};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add {
+///     /// The numbers to add.
+///     numbers: Vec<i64>,
+/// }
+///
+/// let add = FunctionTool::new("add", "Adds numbers.", |add: Add| async move {
+///     Ok(ToolAnswer::text(add.numbers.iter().sum::<i64>().to_string()))
+/// })
+/// .idempotent();
+/// assert_eq!(add.definition().parameters["required"][0], "numbers");
+/// ```
+pub struct FunctionTool<A> {
+    name: String,
+    description: String,
+    parameters: Value,
+    function: Box<dyn Fn(A) -> Answering + Send + Sync>,
+    idempotent: bool,
+    timeout: Duration,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
+    /// A tool that does what a function does.
+    pub fn new<F, W>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(A) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<ToolAnswer, ToolFailure>> + Send + 'static,
+    {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters: schema::<A>(),
+            function: Box::new(move |arguments| Box::pin(function(arguments))),
+            idempotent: false,
+            timeout: DEFAULT_TOOL_TIMEOUT,
+            arguments: PhantomData,
+        }
+    }
+
+    /// The same, as one that may be called again when a call was cut off.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// The same, with this much time for a call.
+    #[must_use]
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+#[async_trait]
+impl<A: DeserializeOwned + JsonSchema + Send + 'static> Tool for FunctionTool<A> {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            parameters: self.parameters.clone(),
+        }
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.idempotent
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {
+        let arguments = match parsed(&self.name, arguments) {
+            Ok(arguments) => arguments,
+            Err(answer) => return answer.into(),
+        };
+        match (self.function)(arguments).await {
+            Ok(answer) => answer.into(),
+            Err(ToolFailure(why)) => ToolAnswer::error(format!("Error: {why}")).into(),
+        }
+    }
+}
+
+impl<A> Debug for FunctionTool<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionTool").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Arguments of a type, or what the model is told about them.
+pub(crate) fn parsed<A: DeserializeOwned>(tool: &str, arguments: Value) -> Result<A, ToolAnswer> {
+    serde_json::from_value(arguments)
+        .map_err(|error| ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {error}")))
+}
+
+/// The schema of arguments, in one piece.
+pub(crate) fn schema<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<A>());
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+    }
+    schema
+}

@@ -1,0 +1,11 @@
+//! The agent as its users meet it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod agent;
+mod files;
+mod parts;
+mod run;
+mod says;
+mod summarisation;
+mod threads;
