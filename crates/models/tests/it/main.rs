@@ -1,0 +1,1 @@
+//! The providers on the wire, and the models without one.
