@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use prowess_agent::{
-    AssistantPart, Content, Media, ModelErrorKind, ModelRequest, Reasoning, ToolCall, ToolResult, UserPart,
+    AssistantPart, Content, Media, ModelErrorKind, ModelLimits, ModelRequest, Reasoning, ToolCall,
+    ToolResult, UserPart,
 };
 use serde_json::{Value, json};
 
@@ -205,6 +206,11 @@ pub(crate) fn arguments(call: &ToolCall) -> Value {
 pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     let is_object = call.arguments.trim_start().starts_with('{') && call.parsed().is_ok();
     if is_object { call.arguments.as_str().into() } else { arguments(call).to_string().into() }
+}
+
+/// The most that a model may say: what the request wants, within what the model can.
+pub(crate) fn max_output(request: &ModelRequest, limits: ModelLimits) -> Option<u64> {
+    request.max_output.into_iter().chain(limits.output).min()
 }
 
 /// A temperature as a number that reads as it was written: 0.7 is not 0.699999988.

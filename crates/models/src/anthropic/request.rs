@@ -4,7 +4,7 @@ use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice, ToolResult
 use serde_json::{Value, json};
 
 use super::{DEFAULT_MAX_OUTPUT, Dialect, PromptCache, Thinking, thinking};
-use crate::conversation::{AssistantBlock, Rules, Turn, UserBlock, arguments, decimal, turns};
+use crate::conversation::{AssistantBlock, Rules, Turn, UserBlock, arguments, decimal, max_output, turns};
 use crate::http::Failure;
 
 /// Thoughts go back when the provider can prove them its own.
@@ -20,7 +20,7 @@ const RULES: Rules = Rules {
 /// The body of a request.
 pub(super) fn body(request: &ModelRequest, dialect: &Dialect, limits: ModelLimits) -> Result<Value, Failure> {
     let turns = turns(request, RULES)?;
-    let max_output = request.max_output.or(limits.output).unwrap_or(DEFAULT_MAX_OUTPUT);
+    let max_output = max_output(request, limits).unwrap_or(DEFAULT_MAX_OUTPUT);
     let mut body = json!({"model": dialect.model, "max_tokens": max_output, "stream": true});
     let may_think = match dialect.thinking {
         Thinking::Adaptive => !matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Named(_)),

@@ -165,7 +165,7 @@ impl Endpoint {
             let delta = answer.next().await?.map_err(|failure| endpoint.error(failure));
             Some((delta, (answer, endpoint)))
         };
-        futures_util::stream::unfold((answer, self), next).boxed()
+        futures_util::stream::unfold((answer, self), next).fuse().boxed()
     }
 
     async fn attempt<D: Decoder>(&self, body: Bytes, decoder: D) -> Result<Answer<D>, Failure> {

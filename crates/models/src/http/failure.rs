@@ -19,15 +19,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        let is_passing = matches!(
-            kind,
-            ModelErrorKind::RateLimited
-                | ModelErrorKind::Overloaded
-                | ModelErrorKind::Malformed
-                | ModelErrorKind::Unreachable
-                | ModelErrorKind::TimedOut
-        );
-        Self { kind, message: plain(&message.into()), retry_after: None, is_passing }
+        Self { kind, message: plain(&message.into()), retry_after: None, is_passing: kind.is_passing() }
     }
 
     /// It stays as it is until a person does something.

@@ -92,7 +92,7 @@ fn in_prose(lines: &[&str]) -> Option<String> {
     lines.iter().find_map(|line| {
         let spans = line.split('`').skip(1).step_by(2);
         let indented = line.strip_prefix("    ").or_else(|| line.strip_prefix('\t'));
-        let mut candidates = spans.chain(indented).map(|text| text.trim());
+        let mut candidates = spans.chain(indented).map(str::trim);
         candidates.find(is_command).map(ToOwned::to_owned)
     })
 }

@@ -30,7 +30,7 @@ impl Decoder for Answer {
         }
         let chunk: Value = serde_json::from_str(data)
             .map_err(|error| Failure::malformed(format!("an event is no JSON: {error}")))?;
-        if chunk.get("error").is_some_and(|error| !error.is_null())
+        if is_error(event, &chunk)
             && let Some(complaint) = Complaint::in_json(&chunk)
         {
             return Err(complaint.into_failure());
@@ -83,6 +83,12 @@ impl Answer {
         }
         Ok(())
     }
+}
+
+/// Whether an event is an error, in one of the forms that servers have for it.
+fn is_error(event: &SseEvent, chunk: &Value) -> bool {
+    let has_error = chunk.get("error").is_some_and(|error| !error.is_null());
+    has_error || chunk["object"] == "error" || event.event == "error"
 }
 
 /// A text, or the text in a list of parts.

@@ -4,7 +4,9 @@ use prowess_agent::{Effort, ModelLimits, ModelRequest, ToolChoice};
 use serde_json::{Value, json};
 
 use super::{Dialect, EffortField, OutputLimitName};
-use crate::conversation::{AssistantBlock, Rules, Turn, UserBlock, arguments_text, decimal, turns};
+use crate::conversation::{
+    AssistantBlock, Rules, Turn, UserBlock, arguments_text, decimal, max_output, turns,
+};
 use crate::http::Failure;
 
 /// Thoughts stay here: the wire format has no place for them. Names of calls go back as they came.
@@ -29,7 +31,7 @@ pub(super) fn body(request: &ModelRequest, dialect: &Dialect, limits: ModelLimit
         "stream": true,
         "stream_options": {"include_usage": true},
     });
-    if let Some(most) = request.max_output.or(limits.output) {
+    if let Some(most) = max_output(request, limits) {
         let name = match dialect.output_limit {
             OutputLimitName::MaxCompletionTokens => "max_completion_tokens",
             OutputLimitName::MaxTokens => "max_tokens",

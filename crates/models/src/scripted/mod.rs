@@ -5,6 +5,7 @@ mod turn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -197,17 +198,22 @@ impl Model for Scripted {
         turn.expect.check(&request).map_err(unexpected)?;
         let (deltas, error) = (turn.deltas(), turn.error(&self.name));
         if let (true, Some(error)) = (deltas.is_empty(), &error) {
-            tokio::time::sleep(turn.delay).await;
+            pause(turn.delay).await;
             return Err(error.clone());
         }
         let delay = turn.delay;
         let pieces = deltas.into_iter().map(Ok).chain(error.map(Err));
         let slowly = move |piece| async move {
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
+            pause(delay).await;
             piece
         };
         Ok(futures_util::stream::iter(pieces.collect::<Vec<_>>()).then(slowly).boxed())
+    }
+}
+
+/// Waits, if there is anything to wait for: without that, no timer is needed.
+async fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
     }
 }

@@ -1,5 +1,7 @@
 //! The providers on the wire, and the models without one.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod anthropic;
 mod failures;
 mod offline;

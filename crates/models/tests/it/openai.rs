@@ -106,6 +106,18 @@ async fn an_error_in_the_middle() {
 }
 
 #[tokio::test]
+async fn errors_of_other_forms() {
+    for body in [
+        "data: {\"object\": \"error\", \"message\": \"prompt is too long\", \"code\": 400}\n\n",
+        "event: error\ndata: {\"message\": \"prompt is too long\"}\n\n",
+        "data: {\"error\": \"prompt is too long\"}\n\n",
+    ] {
+        let server = Server::start([Reply::events(body)]).await;
+        assert_eq!(failure(&openai(&server)).await.kind, ModelErrorKind::ContextTooLong, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn data_that_is_no_json() {
     let garbage = || Reply::events("data: {\"choices\": [\n\n");
     let server = Server::start([garbage(), garbage(), garbage()]).await;

@@ -128,6 +128,8 @@ async fn settings_to_openai() {
     });
     let other = other.await;
     assert_eq!(other["max_tokens"], 500);
+    let small = sent_to_openai(with_settings(), |model| model.limits(ModelLimits::new(1_000, 100))).await;
+    assert_eq!(small["max_completion_tokens"], 100, "a model says no more than it can");
     assert_eq!((&other["max_completion_tokens"], &other["reasoning_effort"]), (&Value::Null, &Value::Null));
 }
 

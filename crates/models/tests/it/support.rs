@@ -30,17 +30,13 @@ pub(crate) fn openai_with(server: &Server, options: HttpOptions) -> OpenAi {
     OpenAi::builder("gpt-test").base_url(url).key(KEY.into()).http(http).build().unwrap()
 }
 
-pub(crate) fn anthropic_with(server: &Server, options: HttpOptions) -> Anthropic {
-    let http = Http::new(options).unwrap();
-    Anthropic::builder("claude-test").base_url(server.url()).key(KEY.into()).http(http).build().unwrap()
-}
-
 pub(crate) fn openai(server: &Server) -> OpenAi {
     openai_with(server, options())
 }
 
 pub(crate) fn anthropic(server: &Server) -> Anthropic {
-    anthropic_with(server, options())
+    let http = Http::new(options()).unwrap();
+    Anthropic::builder("claude-test").base_url(server.url()).key(KEY.into()).http(http).build().unwrap()
 }
 
 pub(crate) fn hello() -> ModelRequest {
