@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     const OPENAI: [&str; 2] = [
-        include_str!("../../tests/it/streams/openai_text.sse"),
-        include_str!("../../tests/it/streams/openai_tools.sse"),
+        include_str!("../../tests/it/recorded/openai_text.sse"),
+        include_str!("../../tests/it/recorded/openai_tools.sse"),
     ];
     const ANTHROPIC: [&str; 2] = [
-        include_str!("../../tests/it/streams/anthropic_text.sse"),
-        include_str!("../../tests/it/streams/anthropic_tools.sse"),
+        include_str!("../../tests/it/recorded/anthropic_text.sse"),
+        include_str!("../../tests/it/recorded/anthropic_tools.sse"),
     ];
 
     /// What bytes in these pieces come to.

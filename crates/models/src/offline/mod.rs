@@ -3,6 +3,7 @@
 mod example;
 mod overview;
 mod rank;
+mod report;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -14,9 +15,13 @@ use serde_json::{Value, json};
 use self::example::first_example;
 use self::overview::{Loader, instructions, listed};
 use self::rank::best;
+use self::report::{fenced, report};
 
 /// What runs a command of a skill.
 const RUN: &str = "skill_run";
+
+/// Where commands leave their files, in a workspace.
+const OUTPUT: &str = "out/**";
 
 /// What it says of itself, in every answer.
 const CONFESSION: &str = "I am not a language model. I work offline: I look for the skill whose name and description \
@@ -115,8 +120,13 @@ fn next_act(request: &ModelRequest) -> Act {
     let Some(command) = text.as_deref().and_then(first_example) else {
         return Act::Say(format!("I loaded the skill `{name}`. It has no example that I could run."));
     };
-    if may_call(request) && request.tools.iter().any(|tool| tool.name == RUN) {
-        return Act::Call { tool: RUN.to_owned(), arguments: json!({"skill": name, "command": command}) };
+    let runner = request.tools.iter().find(|tool| tool.name == RUN).filter(|_| may_call(request));
+    if let Some(runner) = runner {
+        let mut arguments = json!({"skill": name, "command": command});
+        if runner.parameters.pointer("/properties/output_files").is_some() {
+            arguments["output_files"] = json!([OUTPUT]);
+        }
+        return Act::Call { tool: RUN.to_owned(), arguments };
     }
     Act::Say(format!(
         "I loaded the skill `{name}`. Its first example is below; I have no tool to run it.\n\n{}",
@@ -166,41 +176,4 @@ fn nothing_fits<'a>(names: impl Iterator<Item = &'a str>) -> String {
         return "There are no skills here that I could load.".to_owned();
     }
     format!("No skill shares a word with your message. There are:\n\n{}", names.join("\n"))
-}
-
-/// What became of a run.
-fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
-    let arguments = call.parsed().unwrap_or_default();
-    let text = |key: &str| arguments[key].as_str().unwrap_or_default();
-    let mut said = format!(
-        "I loaded the skill `{}` and ran its first example:\n\n{}\n\n",
-        text("skill"),
-        fenced(text("command"))
-    );
-    let Some(result) = result else {
-        said.push_str("It is not known what came out.");
-        return said;
-    };
-    let report: Value = serde_json::from_str(&result.text).unwrap_or_default();
-    let Some(code) = report["exit_code"].as_i64().filter(|_| !result.is_error) else {
-        said.push_str(&format!("It did not run:\n\n{}", fenced(&result.text)));
-        return said;
-    };
-    said.push_str(&match report["timed_out"].as_bool() {
-        Some(true) => "It took too long and was ended.".to_owned(),
-        _ => format!("It ended with exit code {code}."),
-    });
-    for (stream, title) in [("stdout", "It wrote"), ("stderr", "It wrote to standard error")] {
-        if let Some(output) = report[stream].as_str().filter(|output| !output.trim().is_empty()) {
-            said.push_str(&format!("\n\n{title}:\n\n{}", fenced(output)));
-        }
-    }
-    said
-}
-
-/// A text as a block of code that it cannot close.
-fn fenced(text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{}\n{fence}", text.trim_end())
 }

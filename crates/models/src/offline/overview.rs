@@ -73,6 +73,9 @@ fn entry(line: &str) -> Option<Listed> {
     if description.ends_with("(Manual only)") && !is_loaded {
         return None;
     }
+    // Whom it is for says nothing about what it is for.
+    let notes = [" (License: ", " (Compatibility: "].iter().filter_map(|note| description.find(note)).min();
+    let description = &description[..notes.unwrap_or(description.len())];
     let name = unescaped(&name.replace('\\', ""));
     Some(Listed { name, description: unescaped(description), is_loaded })
 }
@@ -147,7 +150,7 @@ mod tests {
 1. **Recognize when a skill applies**: Check";
         let skills = in_list(system);
         assert_eq!(names(&skills), ["pdf", "log"]);
-        assert_eq!(skills[0].description, "Read and fill <forms> (License: MIT)");
+        assert_eq!(skills[0].description, "Read and fill <forms>");
         assert!(skills[1].is_loaded);
     }
 

@@ -15,7 +15,7 @@ const STOP: &str = "event: message_stop\ndata: {\"type\": \"message_stop\"}\n\n"
 
 #[tokio::test]
 async fn text_with_usage() {
-    let server = Server::start([Reply::events(include_str!("streams/anthropic_text.sse"))]).await;
+    let server = Server::start([Reply::events(include_str!("recorded/anthropic_text.sse"))]).await;
     insta::assert_snapshot!(shown(&answer(&anthropic(&server), hello()).await), @r#"
     says Grüße, 世界 👩‍🔬! It is done.
     Usage { input: 3120, output: 12, cache_read: 3000, cache_written: 100 }
@@ -30,7 +30,7 @@ async fn text_with_usage() {
 
 #[tokio::test]
 async fn thoughts_and_calls_in_fragments() {
-    let stream = include_str!("streams/anthropic_tools.sse");
+    let stream = include_str!("recorded/anthropic_tools.sse");
     let server = Server::start([Reply::events(stream).in_pieces_of(1)]).await;
     insta::assert_snapshot!(shown(&answer(&anthropic(&server), hello()).await), @r#"
     thinks I should look – first. Some("EqQBCgIYAhIM1g==")

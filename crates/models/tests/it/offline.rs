@@ -85,7 +85,10 @@ async fn it_loads_runs_and_reports() {
     let (id, tool, arguments) = step(&mut request).await.unwrap();
     let command = "python3 scripts/report.py sample.csv";
     assert_eq!((tool.as_str(), arguments), ("skill_run", json!({"skill": "csv-report", "command": command})));
-    let report = json!({"stdout": "| total | 42 |\n", "stderr": "", "exit_code": 0, "timed_out": false});
+    let file = json!({"name": "out/report.md", "content": "# Report\n", "size_bytes": 9});
+    let report = json!({
+        "stdout": "| total | 42 |\n", "stderr": "", "exit_code": 0, "timed_out": false, "output_files": [file],
+    });
     request.messages.push(Arc::new(result(&id, &tool, &report.to_string())));
 
     insta::assert_snapshot!(step(&mut request).await.unwrap_err(), @r#"
@@ -103,6 +106,12 @@ async fn it_loads_runs_and_reports() {
 
     ```
     | total | 42 |
+    ```
+
+    It wrote the file `out/report.md`:
+
+    ```
+    # Report
     ```
     "#);
 
@@ -191,4 +200,33 @@ async fn who_may_call_nothing_calls_nothing() {
     request.tool_choice = ToolChoice::None;
     assert!(step(&mut request).await.unwrap_err().contains("no tool to load it"));
     assert!(step(&mut ModelRequest::default()).await.unwrap_err().contains("There are no skills"));
+}
+
+/// The overview as it is rendered for the skills in `examples/`, and their own instructions.
+#[tokio::test]
+async fn every_example_skill_is_found_and_run() {
+    let skills = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/skills");
+    for (task, skill, program) in [
+        ("Write release notes for the next version", "changelog-writer", "changelog.py assets/commits.txt"),
+        ("Is this CSV export clean?", "csv-report", "csv_profile.py assets/orders.csv"),
+        ("Why is my config rejected by the schema?", "json-schema-check", "check_json.py --schema"),
+        ("What went wrong in this log?", "log-triage", "triage.py assets/shop.log"),
+        ("I need the action items of our meeting", "meeting-notes", "cp assets/notes-template.md"),
+        ("The first ten Fibonacci numbers, please", "python-math", "fib.py 10"),
+        ("What changed between these two drafts?", "text-diff-review", "review.sh -o out/review"),
+    ] {
+        let mut request = request(task, DEEPAGENTS, true);
+        request.system[0].text = include_str!("recorded/overview.txt").to_owned();
+        request.tools[2].parameters = json!({"properties": {"output_files": {"type": "array"}}});
+        let (id, tool, arguments) = step(&mut request).await.unwrap();
+        assert_eq!(arguments, json!({"skill_name": skill}), "{task}");
+        let text = std::fs::read_to_string(format!("{skills}/{skill}/SKILL.md")).unwrap();
+        let framed = format!("<skill name=\"{skill}\" nonce=\"1\">\n{text}\n</skill nonce=\"1\">");
+        request.messages.push(Arc::new(result(&id, &tool, &framed)));
+        let (_, tool, arguments) = step(&mut request).await.unwrap();
+        assert_eq!((tool.as_str(), &arguments["skill"]), ("skill_run", &json!(skill)));
+        assert_eq!(arguments["output_files"], json!(["out/**"]));
+        let command = arguments["command"].as_str().unwrap();
+        assert!(command.contains(program), "{skill}: {command}");
+    }
 }

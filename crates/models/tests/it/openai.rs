@@ -14,7 +14,7 @@ async fn answer_to(data: &[&str]) -> prowess_agent::Assembled {
 
 #[tokio::test]
 async fn text_with_usage() {
-    let server = Server::start([Reply::events(include_str!("streams/openai_text.sse"))]).await;
+    let server = Server::start([Reply::events(include_str!("recorded/openai_text.sse"))]).await;
     insta::assert_snapshot!(shown(&answer(&openai(&server), hello()).await), @r#"
     says Grüße, 世界 👩‍🔬! It is done.
     Usage { input: 120, output: 9, cache_read: 64, cache_written: 0 }
@@ -27,7 +27,7 @@ async fn text_with_usage() {
 
 #[tokio::test]
 async fn thoughts_and_calls_in_fragments() {
-    let stream = include_str!("streams/openai_tools.sse");
+    let stream = include_str!("recorded/openai_tools.sse");
     let server = Server::start([Reply::events(stream).in_pieces_of(1)]).await;
     insta::assert_snapshot!(shown(&answer(&openai(&server), hello()).await), @r#"
     thinks I should look – first. None

@@ -75,7 +75,7 @@ async fn failures_have_their_kinds() {
 #[tokio::test]
 #[ignore = "needs the proxy that `make models` starts"]
 async fn calls_through_the_proxy() {
-    let stream = include_str!("streams/openai_tools.sse");
+    let stream = include_str!("recorded/openai_tools.sse");
     let listener = TcpListener::bind(variable(UPSTREAM)).await.unwrap();
     let upstream = Server::on(listener, [Reply::events(stream), Reply::events(stream)]);
     for model in models("caller", "messages-caller") {
