@@ -220,6 +220,7 @@ pub(crate) fn decimal(temperature: f32) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use prowess_agent::Message;
 
     use super::*;
@@ -325,6 +326,64 @@ mod tests {
             Message::user("and"),
         ];
         assert_eq!(shown(said), "U(go) A(~signed, so) U(on, and)");
+    }
+
+    fn any_message() -> impl Strategy<Value = Message> {
+        let id = || prop_oneof![Just("a"), Just("b"), Just("a.b"), Just("a_b"), Just("")];
+        let part = prop_oneof![
+            Just(text("said")),
+            Just(text(" ")),
+            id().prop_map(call),
+            any::<bool>().prop_map(|signed| {
+                let signature = signed.then(|| "s".to_owned());
+                AssistantPart::Reasoning(Reasoning { text: "hm".to_owned(), signature, redacted: None })
+            }),
+        ];
+        prop_oneof![
+            Just(Message::user("asked")),
+            Just(Message::user("")),
+            id().prop_map(|id| result(id, "done")),
+            proptest::collection::vec(part, 0..4).prop_map(Message::assistant),
+        ]
+    }
+
+    proptest! {
+        /// Whatever a thread holds, providers get turns that alternate, with results right after their calls.
+        #[test]
+        fn every_conversation_is_one_that_providers_take(
+            messages in proptest::collection::vec(any_message(), 0..12),
+        ) {
+            let request = ModelRequest::new(messages);
+            let clean = Rules { call_id: |id| id.replace('.', "_"), ..RULES };
+            let Ok(turns) = turns(&request, clean) else { return Ok(()) };
+            let mut ids = BTreeSet::new();
+            let mut waiting = BTreeSet::new();
+            for (at, turn) in turns.iter().enumerate() {
+                match turn {
+                    Turn::User(blocks) => {
+                        prop_assert!(at % 2 == 0 && !blocks.is_empty());
+                        let is_result = |block: &UserBlock<'_>| matches!(block, UserBlock::Result { .. });
+                        prop_assert!(blocks.is_sorted_by_key(|block| !is_result(block)));
+                        for block in blocks {
+                            if let UserBlock::Result { id, .. } = block {
+                                prop_assert!(waiting.remove(id), "{id} answers nothing");
+                            }
+                        }
+                    }
+                    Turn::Assistant(blocks) => {
+                        prop_assert!(at % 2 == 1 && !blocks.is_empty());
+                        prop_assert!(!matches!(blocks.last(), Some(AssistantBlock::Reasoning(_))));
+                        waiting.clear();
+                        for block in blocks {
+                            if let AssistantBlock::Call { id, .. } = block {
+                                prop_assert!(!id.is_empty() && ids.insert(id.clone()), "{id} is there twice");
+                                waiting.insert(id.clone());
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl Complaint {
             return None;
         }
         // Some servers put a status of HTTP here.
-        let status = ["code", "status"].iter().find_map(|key| inner.get(key)?.as_u64());
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let status = ["code", "status"].iter().find_map(|key| number(inner.get(key)?));
         let status = status.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
         let message = message.unwrap_or_else(|| inner.to_string());
         Some(Self { status: status.filter(|status| !status.is_success()), codes: codes(inner), message })
@@ -216,6 +217,7 @@ mod tests {
         let kind = |value: Value| Complaint::in_json(&value).map(|complaint| complaint.into_failure().kind);
         assert_eq!(kind(json!({"error": {"type": "overloaded_error", "message": "x"}})), Some(Overloaded));
         assert_eq!(kind(json!({"error": {"code": 429, "message": "x"}})), Some(RateLimited));
+        assert_eq!(kind(json!({"error": {"code": "401", "message": "x"}})), Some(Auth));
         assert_eq!(kind(json!({"error": {"type": "authentication_error", "message": "x"}})), Some(Auth));
         assert_eq!(kind(json!({"error": {"message": "odd"}})), Some(Overloaded));
         assert_eq!(kind(json!({"error": null, "choices": []})), None);
