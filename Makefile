@@ -46,6 +46,7 @@ unit:
 # The providers against a server that others wrote: the LiteLLM proxy, from PyPI, started on this machine. Its
 # packages take some 600 MB below target/, and a minute the first time.
 models: components
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
 	sh crates/models/tests/litellm.sh $(or $(CARGO_TARGET_DIR),target)/litellm \
 	  timeout 600 $(CARGO) test --locked -p prowess-models --all-features --test it -- --ignored third_party
 

@@ -10,7 +10,7 @@ version=1.106.2
 if ! "$directory/bin/python" -c "import importlib.metadata as m; assert m.version('litellm') == '$version'" 2>/dev/null; then
   echo "installing litellm $version into $directory"
   rm -rf "$directory"
-  python3 -m venv "$directory" || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
+  python3 -m venv "$directory"
   timeout 600 "$directory/bin/pip" install --quiet --disable-pip-version-check --no-compile "litellm[proxy]==$version"
 fi
 

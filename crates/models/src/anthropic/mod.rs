@@ -57,12 +57,12 @@ pub enum PromptCache {
 pub struct Anthropic {
     endpoint: Endpoint,
     limits: ModelLimits,
-    dialect: Dialect,
+    settings: Settings,
 }
 
 /// What models do not agree on.
 #[derive(Clone, Debug, Default)]
-struct Dialect {
+struct Settings {
     model: String,
     thinking: Thinking,
     cache: PromptCache,
@@ -75,7 +75,7 @@ pub struct AnthropicBuilder {
     endpoint: EndpointBuilder,
     name: Option<String>,
     limits: ModelLimits,
-    dialect: Dialect,
+    settings: Settings,
 }
 
 impl Anthropic {
@@ -85,7 +85,7 @@ impl Anthropic {
             endpoint: EndpointBuilder::new(ANTHROPIC_BASE_URL),
             name: None,
             limits: ModelLimits::default(),
-            dialect: Dialect { model: model.into(), ..Dialect::default() },
+            settings: Settings { model: model.into(), ..Settings::default() },
         }
     }
 }
@@ -123,13 +123,13 @@ impl AnthropicBuilder {
 
     /// How the model is told how hard to think.
     pub fn thinking(mut self, thinking: Thinking) -> Self {
-        self.dialect.thinking = thinking;
+        self.settings.thinking = thinking;
         self
     }
 
     /// How long the provider keeps what it has read.
     pub fn cache(mut self, cache: PromptCache) -> Self {
-        self.dialect.cache = cache;
+        self.settings.cache = cache;
         self
     }
 
@@ -146,10 +146,10 @@ impl AnthropicBuilder {
     /// The address, the key or a header is not usable.
     pub fn build(mut self) -> Result<Anthropic, SetupError> {
         const KEY: KeyHeader = KeyHeader { name: "x-api-key", prefix: "" };
-        let name = self.name.unwrap_or_else(|| format!("anthropic:{}", self.dialect.model));
+        let name = self.name.unwrap_or_else(|| format!("anthropic:{}", self.settings.model));
         self.endpoint.fixed.push(("anthropic-version", VERSION));
         let endpoint = self.endpoint.build(&name, "/v1/messages", KEY)?;
-        Ok(Anthropic { endpoint, limits: self.limits, dialect: self.dialect })
+        Ok(Anthropic { endpoint, limits: self.limits, settings: self.settings })
     }
 }
 
@@ -164,7 +164,7 @@ impl Model for Anthropic {
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let body = request::body(&request, &self.dialect, self.limits)
+        let body = request::body(&request, &self.settings, self.limits)
             .map_err(|failure| self.endpoint.error(failure))?;
         self.endpoint.converse(&body, Answer::default).await
     }

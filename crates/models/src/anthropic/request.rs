@@ -3,7 +3,7 @@
 use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice, ToolResult};
 use serde_json::{Value, json};
 
-use super::{DEFAULT_MAX_OUTPUT, Dialect, PromptCache, Thinking, thinking};
+use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings, Thinking, thinking};
 use crate::conversation::{AssistantBlock, Rules, Turn, UserBlock, arguments, decimal, max_output, turns};
 use crate::http::Failure;
 
@@ -18,16 +18,20 @@ const RULES: Rules = Rules {
 };
 
 /// The body of a request.
-pub(super) fn body(request: &ModelRequest, dialect: &Dialect, limits: ModelLimits) -> Result<Value, Failure> {
+pub(super) fn body(
+    request: &ModelRequest,
+    settings: &Settings,
+    limits: ModelLimits,
+) -> Result<Value, Failure> {
     let turns = turns(request, RULES)?;
     let max_output = max_output(request, limits).unwrap_or(DEFAULT_MAX_OUTPUT);
-    let mut body = json!({"model": dialect.model, "max_tokens": max_output, "stream": true});
-    let may_think = match dialect.thinking {
+    let mut body = json!({"model": settings.model, "max_tokens": max_output, "stream": true});
+    let may_think = match settings.thinking {
         Thinking::Adaptive => !matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Named(_)),
         Thinking::Budget | Thinking::Off => thinking::is_possible(&request.tool_choice, &turns),
     };
     let thinks = match request.effort {
-        Some(effort) if may_think => dialect.thinking.put(effort, max_output, &mut body),
+        Some(effort) if may_think => settings.thinking.put(effort, max_output, &mut body),
         _ => false,
     };
     // A model that thinks takes no temperature.
@@ -37,7 +41,7 @@ pub(super) fn body(request: &ModelRequest, dialect: &Dialect, limits: ModelLimit
     let mut messages: Vec<Value> = turns.iter().map(message).collect();
     let mut system = system(request);
     let mut tools = tools(request);
-    if let Some(mark) = mark(dialect.cache) {
+    if let Some(mark) = mark(settings.cache) {
         mark_stable(request, &mut tools, &mut system, &mark);
         mark_messages(&mut messages, &mark);
     }

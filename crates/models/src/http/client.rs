@@ -43,7 +43,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(15),
-            first_byte_timeout: Duration::from_secs(300),
+            first_byte_timeout: Duration::from_secs(120),
             idle_timeout: Duration::from_secs(120),
             retries: 4,
             first_wait: Duration::from_millis(500),

@@ -16,7 +16,7 @@ use super::Decoder;
 use super::answer::Answer;
 use super::client::{Http, HttpOptions, SetupError};
 use super::complaint::Complaint;
-use super::failure::{Failure, described};
+use super::failure::{Failure, described, plain};
 use super::retry::{Waits, retry_after};
 
 /// How much of a body is read that is no answer.
@@ -130,7 +130,7 @@ impl Endpoint {
         for secret in &self.secrets {
             message = message.replace(secret.expose_secret(), "[secret]");
         }
-        let mut error = ModelError::new(&self.name, failure.kind, message);
+        let mut error = ModelError::new(&self.name, failure.kind, plain(&message));
         error.retry_after = failure.retry_after;
         error
     }
@@ -213,11 +213,10 @@ impl Endpoint {
             let complaint = serde_json::from_slice(&body).ok().filter(is_complaint);
             match complaint.as_ref().and_then(Complaint::in_json) {
                 Some(complaint) => complaint.into_failure(),
-                None => Failure::malformed(format!(
-                    "the answer is no stream of events: {}",
-                    String::from_utf8_lossy(&body[..body.len().min(200)])
-                ))
-                .lasting(),
+                None => {
+                    let body = String::from_utf8_lossy(&body);
+                    Failure::malformed(format!("the answer is no stream of events: {body}")).lasting()
+                }
             }
         } else {
             Complaint::in_response(status, &body).into_failure()
@@ -292,6 +291,11 @@ mod tests {
         assert!(!format!("{endpoint:?} {:?}", endpoint.headers).contains("secret"));
         let failure = Failure::new(ModelErrorKind::Auth, "wrong key sk-very-secret for tenant-secret");
         assert_eq!(endpoint.error(failure).message, "wrong key [secret] for [secret]");
+        for length in 1_980..2_001 {
+            let failure = Failure::new(ModelErrorKind::Auth, format!("{}sk-very-secret", "x".repeat(length)));
+            let message = endpoint.error(failure).message;
+            assert!(!message.contains("sk-"), "a secret that is cut is one");
+        }
     }
 
     #[test]

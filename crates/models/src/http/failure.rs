@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use prowess_agent::ModelErrorKind;
 
-/// The longest message, in characters. Whatever a provider says, nobody reads more.
+/// The longest message that leaves this crate, in characters. Whatever a provider says, nobody reads more.
 const MAX_MESSAGE: usize = 2_000;
 
 /// A failure, not yet of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: ModelErrorKind,
+    /// What the provider said, all of it; it may have secrets in it.
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
     /// Whether it may pass soon.
@@ -19,7 +20,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: plain(&message.into()), retry_after: None, is_passing: kind.is_passing() }
+        Self { kind, message: message.into(), retry_after: None, is_passing: kind.is_passing() }
     }
 
     /// It stays as it is until a person does something.
@@ -54,8 +55,9 @@ pub(crate) fn described(error: reqwest::Error) -> String {
     text
 }
 
-/// A message on one line and of a length that can be read.
-fn plain(message: &str) -> String {
+/// A message on one line and of a length that can be read. Secrets are taken out before: of one that is cut, the
+/// beginning would stay.
+pub(super) fn plain(message: &str) -> String {
     let mut text = String::with_capacity(message.len().min(MAX_MESSAGE * 2));
     let mut length = 0;
     for word in message.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {

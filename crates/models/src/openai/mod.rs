@@ -55,12 +55,12 @@ pub enum EffortField {
 pub struct OpenAi {
     endpoint: Endpoint,
     limits: ModelLimits,
-    dialect: Dialect,
+    settings: Settings,
 }
 
 /// What endpoints do not agree on.
 #[derive(Clone, Debug, Default)]
-struct Dialect {
+struct Settings {
     model: String,
     output_limit: OutputLimitName,
     effort: EffortField,
@@ -73,7 +73,7 @@ pub struct OpenAiBuilder {
     endpoint: EndpointBuilder,
     name: Option<String>,
     limits: ModelLimits,
-    dialect: Dialect,
+    settings: Settings,
 }
 
 impl OpenAi {
@@ -83,7 +83,7 @@ impl OpenAi {
             endpoint: EndpointBuilder::new(OPENAI_BASE_URL),
             name: None,
             limits: ModelLimits::default(),
-            dialect: Dialect { model: model.into(), ..Dialect::default() },
+            settings: Settings { model: model.into(), ..Settings::default() },
         }
     }
 }
@@ -121,13 +121,13 @@ impl OpenAiBuilder {
 
     /// How the endpoint calls the most that the model may say.
     pub fn output_limit_name(mut self, name: OutputLimitName) -> Self {
-        self.dialect.output_limit = name;
+        self.settings.output_limit = name;
         self
     }
 
     /// How the endpoint is told how hard to think.
     pub fn effort_field(mut self, field: EffortField) -> Self {
-        self.dialect.effort = field;
+        self.settings.effort = field;
         self
     }
 
@@ -144,9 +144,9 @@ impl OpenAiBuilder {
     /// The address, the key or a header is not usable.
     pub fn build(self) -> Result<OpenAi, SetupError> {
         const KEY: KeyHeader = KeyHeader { name: "authorization", prefix: "Bearer " };
-        let name = self.name.unwrap_or_else(|| format!("openai:{}", self.dialect.model));
+        let name = self.name.unwrap_or_else(|| format!("openai:{}", self.settings.model));
         let endpoint = self.endpoint.build(&name, "/chat/completions", KEY)?;
-        Ok(OpenAi { endpoint, limits: self.limits, dialect: self.dialect })
+        Ok(OpenAi { endpoint, limits: self.limits, settings: self.settings })
     }
 }
 
@@ -161,7 +161,7 @@ impl Model for OpenAi {
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let body = request::body(&request, &self.dialect, self.limits)
+        let body = request::body(&request, &self.settings, self.limits)
             .map_err(|failure| self.endpoint.error(failure))?;
         self.endpoint.converse(&body, Answer::default).await
     }

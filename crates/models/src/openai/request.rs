@@ -3,7 +3,7 @@
 use prowess_agent::{Effort, ModelLimits, ModelRequest, ToolChoice};
 use serde_json::{Value, json};
 
-use super::{Dialect, EffortField, OutputLimitName};
+use super::{EffortField, OutputLimitName, Settings};
 use crate::conversation::{
     AssistantBlock, Rules, Turn, UserBlock, arguments_text, decimal, max_output, turns,
 };
@@ -13,7 +13,11 @@ use crate::http::Failure;
 const RULES: Rules = Rules { takes_back: |_| false, call_id: str::to_owned };
 
 /// The body of a request.
-pub(super) fn body(request: &ModelRequest, dialect: &Dialect, limits: ModelLimits) -> Result<Value, Failure> {
+pub(super) fn body(
+    request: &ModelRequest,
+    settings: &Settings,
+    limits: ModelLimits,
+) -> Result<Value, Failure> {
     let mut messages = Vec::new();
     let system = request.system_text();
     if !system.trim().is_empty() {
@@ -26,19 +30,19 @@ pub(super) fn body(request: &ModelRequest, dialect: &Dialect, limits: ModelLimit
         }
     }
     let mut body = json!({
-        "model": dialect.model,
+        "model": settings.model,
         "messages": messages,
         "stream": true,
         "stream_options": {"include_usage": true},
     });
     if let Some(most) = max_output(request, limits) {
-        let name = match dialect.output_limit {
+        let name = match settings.output_limit {
             OutputLimitName::MaxCompletionTokens => "max_completion_tokens",
             OutputLimitName::MaxTokens => "max_tokens",
         };
         body[name] = most.into();
     }
-    if let (Some(effort), EffortField::ReasoningEffort) = (request.effort, dialect.effort) {
+    if let (Some(effort), EffortField::ReasoningEffort) = (request.effort, settings.effort) {
         body["reasoning_effort"] = effort_name(effort).into();
     }
     if let Some(temperature) = request.temperature.and_then(decimal) {

@@ -27,7 +27,7 @@ pub enum Follow {
     Answers,
 }
 
-/// A model that says what a script tells, turn by turn.
+/// A model that says what a script tells, turn by turn. Its clones share where they are.
 ///
 /// A script in a file is TOML:
 ///
