@@ -1,9 +1,11 @@
 //! A request in the words of Messages.
 
+use std::collections::BTreeSet;
+
 use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice, ToolResult};
 use serde_json::{Value, json};
 
-use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings, Thinking, thinking};
+use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings};
 use crate::conversation::{AssistantBlock, Rules, Turn, UserBlock, arguments, decimal, max_output, turns};
 use crate::http::Failure;
 
@@ -26,14 +28,8 @@ pub(super) fn body(
     let turns = turns(request, RULES)?;
     let max_output = max_output(request, limits).unwrap_or(DEFAULT_MAX_OUTPUT);
     let mut body = json!({"model": settings.model, "max_tokens": max_output, "stream": true});
-    let may_think = match settings.thinking {
-        Thinking::Adaptive => !matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Named(_)),
-        Thinking::Budget | Thinking::Off => thinking::is_possible(&request.tool_choice, &turns),
-    };
-    let thinks = match request.effort {
-        Some(effort) if may_think => settings.thinking.put(effort, max_output, &mut body),
-        _ => false,
-    };
+    let thinks =
+        request.effort.is_some_and(|effort| settings.thinking.put(effort, request, &turns, &mut body));
     // A model that thinks takes no temperature.
     if let Some(temperature) = request.temperature.and_then(decimal).filter(|_| !thinks) {
         body["temperature"] = temperature.into();
@@ -41,6 +37,11 @@ pub(super) fn body(
     let mut messages: Vec<Value> = turns.iter().map(message).collect();
     let mut system = system(request);
     let mut tools = tools(request);
+    let mut choice = choice(&request.tool_choice);
+    if tools.is_empty() {
+        // Calls in the conversation need their tools, also where none may be called any more.
+        (tools, choice) = (former_tools(&turns), Some(json!({"type": "none"})));
+    }
     if let Some(mark) = mark(settings.cache) {
         mark_stable(request, &mut tools, &mut system, &mark);
         mark_messages(&mut messages, &mark);
@@ -51,7 +52,7 @@ pub(super) fn body(
     }
     if !tools.is_empty() {
         body["tools"] = tools.into();
-        if let Some(choice) = choice(&request.tool_choice) {
+        if let Some(choice) = choice {
             body["tool_choice"] = choice;
         }
     }
@@ -67,6 +68,22 @@ fn system(request: &ModelRequest) -> Vec<Value> {
 fn tools(request: &ModelRequest) -> Vec<Value> {
     let tool = |tool: &prowess_agent::ToolDefinition| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters});
     request.tools.iter().map(tool).collect()
+}
+
+/// The tools that were called in a conversation, by their names alone.
+fn former_tools(turns: &[Turn<'_>]) -> Vec<Value> {
+    let blocks = turns.iter().flat_map(|turn| match turn {
+        Turn::Assistant(blocks) => blocks.as_slice(),
+        Turn::User(_) => &[],
+    });
+    let names: BTreeSet<&str> = blocks
+        .filter_map(|block| match block {
+            AssistantBlock::Call { name, .. } => Some(name.as_str()),
+            AssistantBlock::Text(_) | AssistantBlock::Reasoning(_) => None,
+        })
+        .collect();
+    let tool = |name: &str| json!({"name": name, "input_schema": {"type": "object"}});
+    names.into_iter().map(tool).collect()
 }
 
 /// What a model has to call; nothing is said when it may do as it likes.

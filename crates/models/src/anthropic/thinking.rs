@@ -1,6 +1,6 @@
 //! How hard the model should think, in the provider's words.
 
-use prowess_agent::{Effort, ToolChoice};
+use prowess_agent::{Effort, ModelRequest, ToolChoice};
 use serde_json::{Value, json};
 
 use crate::conversation::{AssistantBlock, Turn, UserBlock};
@@ -22,34 +22,46 @@ pub enum Thinking {
 }
 
 impl Thinking {
-    /// Puts what an effort comes to into a request's body, which has `max_tokens`. Says whether the model thinks.
-    pub(super) fn put(self, effort: Effort, max_output: u64, body: &mut Value) -> bool {
+    /// Puts what an effort comes to into a request's body. Says whether the model thinks.
+    pub(super) fn put(
+        self,
+        effort: Effort,
+        request: &ModelRequest,
+        turns: &[Turn<'_>],
+        body: &mut Value,
+    ) -> bool {
         match self {
             Self::Off => false,
             Self::Adaptive => {
-                body["thinking"] = json!({"type": "adaptive"});
+                // An effort is not only for thinking.
                 body["output_config"] = json!({"effort": word(effort)});
-                true
+                let thinks = is_free(&request.tool_choice);
+                if thinks {
+                    body["thinking"] = json!({"type": "adaptive"});
+                }
+                thinks
             }
             Self::Budget => {
                 // What is thought counts as said: half of the room stays for the answer.
-                let budget = budget(effort).min(max_output / 2);
-                let fits = budget >= MIN_BUDGET;
-                if fits {
+                let room = body["max_tokens"].as_u64().unwrap_or(0) / 2;
+                let budget = budget(effort).min(room);
+                let thinks = budget >= MIN_BUDGET && is_free(&request.tool_choice) && may_begin(turns);
+                if thinks {
                     body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
                 }
-                fits
+                thinks
             }
         }
     }
 }
 
-/// Whether the provider lets the model think here: it must be free to call nothing, and an answer that waits for
-/// its tools must have begun with a thought.
-pub(super) fn is_possible(choice: &ToolChoice, turns: &[Turn<'_>]) -> bool {
-    if matches!(choice, ToolChoice::Any | ToolChoice::Named(_)) {
-        return false;
-    }
+/// Whether the model may call nothing: one that must call something cannot think.
+fn is_free(choice: &ToolChoice) -> bool {
+    !matches!(choice, ToolChoice::Any | ToolChoice::Named(_))
+}
+
+/// Whether a thought may come now: with a budget, an answer that waits for its tools must have begun with one.
+fn may_begin(turns: &[Turn<'_>]) -> bool {
     let [.., Turn::Assistant(said), Turn::User(heard)] = turns else { return true };
     let waits = heard.iter().any(|block| matches!(block, UserBlock::Result { .. }));
     !waits || matches!(said.first(), Some(AssistantBlock::Reasoning(_)))

@@ -23,7 +23,8 @@ pub enum Follow {
     /// It counts how often it was asked.
     #[default]
     Calls,
-    /// It counts the model's answers in the conversation, so that a resumed thread goes on where it was.
+    /// It counts the model's answers in the conversation, so that a resumed thread goes on where it was. A turn
+    /// without an answer, such as one that fails, comes again.
     Answers,
 }
 

@@ -157,6 +157,8 @@ async fn how_hard_to_think() {
     assert_eq!(budget, json!([{"type": "enabled", "budget_tokens": 10_000}, null, null]), "half of the room");
     let forced = thinking(Thinking::Budget, Effort::High, ToolChoice::Any).await;
     assert_eq!(forced, json!([null, null, 0.7]), "who must call a tool cannot think");
+    let forced = thinking(Thinking::Adaptive, Effort::Low, ToolChoice::Any).await;
+    assert_eq!(forced, json!([null, {"effort": "low"}, 0.7]));
     assert_eq!(thinking(Thinking::Off, Effort::High, ToolChoice::Auto).await, json!([null, null, 0.7]));
 }
 
@@ -167,6 +169,18 @@ async fn thinking_does_not_begin_in_the_middle_of_a_loop() {
     request.effort = Some(Effort::Low);
     let body = sent_to_anthropic(request, |model| model.thinking(Thinking::Budget)).await;
     assert_eq!(body["thinking"], Value::Null);
+}
+
+#[tokio::test]
+async fn calls_of_former_tools_keep_their_tools() {
+    let mut request = long_conversation();
+    request.tools.clear();
+    let body = sent_to_anthropic(request, |model| model).await;
+    let names: Value = body["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, json!(["functions_cat", "ls"]));
+    assert_eq!(body["tool_choice"], json!({"type": "none"}));
+    let body = sent_to_anthropic(ModelRequest::new([Message::user("Go")]), |model| model).await;
+    assert_eq!((&body["tools"], &body["tool_choice"]), (&Value::Null, &Value::Null));
 }
 
 #[tokio::test]
