@@ -20,7 +20,7 @@ pub(super) fn body(
 ) -> Result<Value, Failure> {
     let mut messages = Vec::new();
     let system = request.system_text();
-    if !system.trim().is_empty() {
+    if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system}));
     }
     for turn in turns(request, RULES)? {
