@@ -60,6 +60,18 @@ impl std::fmt::Display for ModelErrorKind {
     }
 }
 
+impl ModelErrorKind {
+    /// Whether such failures pass by themselves.
+    pub fn is_passing(self) -> bool {
+        match self {
+            Self::RateLimited | Self::Overloaded | Self::Malformed | Self::Unreachable | Self::TimedOut => {
+                true
+            }
+            Self::Auth | Self::ContextTooLong | Self::Refused | Self::Invalid => false,
+        }
+    }
+}
+
 impl ModelError {
     /// A failure of a model.
     pub fn new(model: impl Into<String>, kind: ModelErrorKind, message: impl Into<String>) -> Self {
@@ -68,13 +80,6 @@ impl ModelError {
 
     /// Whether the same request may be answered later.
     pub fn is_passing(&self) -> bool {
-        matches!(
-            self.kind,
-            ModelErrorKind::RateLimited
-                | ModelErrorKind::Overloaded
-                | ModelErrorKind::Malformed
-                | ModelErrorKind::Unreachable
-                | ModelErrorKind::TimedOut
-        )
+        self.kind.is_passing()
     }
 }

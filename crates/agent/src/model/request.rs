@@ -85,9 +85,10 @@ impl ModelRequest {
         Self { messages: messages.into_iter().map(Arc::new).collect(), ..Self::default() }
     }
 
-    /// The system prompt as one text, sections parted by blank lines.
+    /// The system prompt as one text: the sections that say something, parted by blank lines.
     pub fn system_text(&self) -> String {
-        let texts: Vec<&str> = self.system.iter().map(|section| section.text.as_str()).collect();
+        let texts = self.system.iter().map(|section| section.text.as_str());
+        let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
         texts.join("\n\n")
     }
 }

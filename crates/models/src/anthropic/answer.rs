@@ -1,0 +1,161 @@
+//! Reads what Messages stream.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use prowess_agent::{Delta, Finish, Usage};
+use serde_json::Value;
+
+use crate::http::{Complaint, Decoder, Failure, Progress, SseEvent};
+
+/// One answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    counts: Counts,
+    /// Which blocks are calls of our tools. The provider has tools of its own, which it calls itself.
+    calls: BTreeSet<usize>,
+    finish: Option<Finish>,
+}
+
+/// What was paid, as the provider counts it: what was read from the cache and what was put there stand apart.
+#[derive(Debug, Default)]
+struct Counts {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_written: u64,
+}
+
+impl Decoder for Answer {
+    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<Delta>) -> Result<Progress, Failure> {
+        if event.data.trim().is_empty() {
+            return Ok(Progress::More);
+        }
+        let data: Value = match serde_json::from_str(&event.data) {
+            Ok(data) => data,
+            // What is not known need not be understood.
+            Err(_) if !event.event.is_empty() && !is_known(&event.event) => return Ok(Progress::More),
+            Err(error) => return Err(Failure::malformed(format!("an event is no JSON: {error}"))),
+        };
+        match data["type"].as_str().unwrap_or(&event.event) {
+            "message_start" => self.paid(&data["message"]["usage"], deltas),
+            "content_block_start" => self.block(&data, deltas),
+            "content_block_delta" => self.piece(&data, deltas),
+            "message_delta" => {
+                self.paid(&data["usage"], deltas);
+                if let Some(reason) = data["delta"]["stop_reason"].as_str() {
+                    self.finish = Some(finish(reason));
+                }
+            }
+            "message_stop" => {
+                self.finish.get_or_insert_default();
+                self.end(deltas)?;
+                return Ok(Progress::Done);
+            }
+            "error" => {
+                let complaint = Complaint::in_json(&data).unwrap_or_default();
+                return Err(complaint.into_failure());
+            }
+            _ => {}
+        }
+        Ok(Progress::More)
+    }
+
+    fn end(&mut self, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        let finish = self.finish.ok_or_else(Failure::broken_off)?;
+        deltas.push_back(Delta::Finish(finish));
+        Ok(())
+    }
+}
+
+impl Answer {
+    /// Takes counts; those that are not told again stay.
+    fn paid(&mut self, usage: &Value, deltas: &mut VecDeque<Delta>) {
+        let counts = &mut self.counts;
+        let fields = [
+            ("input_tokens", &mut counts.input),
+            ("output_tokens", &mut counts.output),
+            ("cache_read_input_tokens", &mut counts.cache_read),
+            ("cache_creation_input_tokens", &mut counts.cache_written),
+        ];
+        let mut is_told = false;
+        for (name, count) in fields {
+            if let Some(told) = usage[name].as_u64() {
+                (*count, is_told) = (told, true);
+            }
+        }
+        if is_told {
+            let input = counts.input.saturating_add(counts.cache_read).saturating_add(counts.cache_written);
+            deltas.push_back(Delta::Usage(Usage {
+                input,
+                output: counts.output,
+                cache_read: counts.cache_read,
+                cache_written: counts.cache_written,
+            }));
+        }
+    }
+
+    /// A block begins. Most are empty then.
+    fn block(&mut self, data: &Value, deltas: &mut VecDeque<Delta>) {
+        let block = &data["content_block"];
+        let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+        match block["type"].as_str() {
+            Some("text") => say(text("text"), Delta::Text, deltas),
+            Some("thinking") => {
+                say(text("thinking"), Delta::Reasoning, deltas);
+                say(text("signature"), Delta::ReasoningSignature, deltas);
+            }
+            Some("redacted_thinking") => say(text("data"), Delta::RedactedReasoning, deltas),
+            Some("tool_use") => {
+                let index = index(data);
+                self.calls.insert(index);
+                deltas.push_back(Delta::ToolCall { index, id: text("id"), name: text("name") });
+                // Gateways may give all arguments at once.
+                if block["input"].as_object().is_some_and(|input| !input.is_empty()) {
+                    deltas.push_back(Delta::Arguments { index, piece: block["input"].to_string() });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A block goes on.
+    fn piece(&self, data: &Value, deltas: &mut VecDeque<Delta>) {
+        let delta = &data["delta"];
+        let text = |key: &str| delta[key].as_str().unwrap_or_default().to_owned();
+        match delta["type"].as_str() {
+            Some("text_delta") => say(text("text"), Delta::Text, deltas),
+            Some("thinking_delta") => say(text("thinking"), Delta::Reasoning, deltas),
+            Some("signature_delta") => say(text("signature"), Delta::ReasoningSignature, deltas),
+            Some("input_json_delta") => {
+                let (index, piece) = (index(data), text("partial_json"));
+                if self.calls.contains(&index) && !piece.is_empty() {
+                    deltas.push_back(Delta::Arguments { index, piece });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_known(event: &str) -> bool {
+    event.starts_with("message_") || event.starts_with("content_block_") || event == "error"
+}
+
+fn finish(reason: &str) -> Finish {
+    match reason {
+        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "refusal" => Finish::Refused,
+        _ => Finish::Stop,
+    }
+}
+
+/// The number of a block. Calls are blocks, so that it numbers them too.
+fn index(data: &Value) -> usize {
+    data["index"].as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(0)
+}
+
+fn say(text: String, say: fn(String) -> Delta, deltas: &mut VecDeque<Delta>) {
+    if !text.is_empty() {
+        deltas.push_back(say(text));
+    }
+}

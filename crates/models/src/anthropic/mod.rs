@@ -1,0 +1,171 @@
+//! Anthropic's Messages.
+
+mod answer;
+mod request;
+mod thinking;
+
+use async_trait::async_trait;
+use prowess_agent::{Model, ModelError, ModelLimits, ModelRequest, ModelStream};
+use secrecy::SecretString;
+
+pub(crate) use self::answer::Answer;
+pub use self::thinking::Thinking;
+use crate::http::{Endpoint, EndpointBuilder, Http, KeyHeader, SetupError};
+
+/// Where Anthropic itself is.
+pub const ANTHROPIC_BASE_URL: &str = "https://api.anthropic.com";
+
+/// The version of the wire format.
+const VERSION: &str = "2023-06-01";
+
+/// What a model may say when neither the request nor its limits tell, in tokens. The format wants a number.
+const DEFAULT_MAX_OUTPUT: u64 = 16_384;
+
+/// How long the provider keeps what it has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PromptCache {
+    /// For five minutes after it was read last.
+    #[default]
+    FiveMinutes,
+    /// For an hour, which costs more to write.
+    OneHour,
+    /// Not at all.
+    Off,
+}
+
+/// A model that speaks Anthropic's Messages.
+///
+/// What stays the same from call to call is marked for the provider's cache: the tools, the stable sections of
+/// the system prompt, and the conversation up to its last and its last-but-one turn of the user.
+///
+/// ```
+/// use prowess_agent::{Model, ModelLimits};
+/// use prowess_models::Anthropic;
+///
+/// # fn main() -> Result<(), prowess_models::SetupError> {
+/// let model = Anthropic::builder("claude-sonnet-4-6")
+///     .key("sk-ant-0123".into())
+///     .limits(ModelLimits::new(200_000, 64_000))
+///     .build()?;
+/// assert_eq!(model.name(), "anthropic:claude-sonnet-4-6");
+/// assert!(!format!("{model:?}").contains("0123"), "keys are shown to nobody");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Anthropic {
+    endpoint: Endpoint,
+    limits: ModelLimits,
+    settings: Settings,
+}
+
+/// What models do not agree on.
+#[derive(Clone, Debug, Default)]
+struct Settings {
+    model: String,
+    thinking: Thinking,
+    cache: PromptCache,
+}
+
+/// Sets up an [`Anthropic`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct AnthropicBuilder {
+    endpoint: EndpointBuilder,
+    name: Option<String>,
+    limits: ModelLimits,
+    settings: Settings,
+}
+
+impl Anthropic {
+    /// A model of this name, at Anthropic unless a base URL says otherwise.
+    pub fn builder(model: impl Into<String>) -> AnthropicBuilder {
+        AnthropicBuilder {
+            endpoint: EndpointBuilder::new(ANTHROPIC_BASE_URL),
+            name: None,
+            limits: ModelLimits::default(),
+            settings: Settings { model: model.into(), ..Settings::default() },
+        }
+    }
+}
+
+impl AnthropicBuilder {
+    /// Where the endpoint is, without `/v1/messages`.
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.endpoint.base_url = url.into();
+        self
+    }
+
+    /// The key.
+    pub fn key(mut self, key: SecretString) -> Self {
+        self.endpoint.key = Some(key);
+        self
+    }
+
+    /// A header that is sent with every request. Its value is kept secret.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
+        self.endpoint.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// What the model is called in an agent; `anthropic:` and its own name otherwise.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How much the model can read and say.
+    pub fn limits(mut self, limits: ModelLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How the model is told how hard to think.
+    pub fn thinking(mut self, thinking: Thinking) -> Self {
+        self.settings.thinking = thinking;
+        self
+    }
+
+    /// How long the provider keeps what it has read.
+    pub fn cache(mut self, cache: PromptCache) -> Self {
+        self.settings.cache = cache;
+        self
+    }
+
+    /// A client that is shared with other models; one of its own otherwise.
+    pub fn http(mut self, http: Http) -> Self {
+        self.endpoint.http = Some(http);
+        self
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    ///
+    /// The address, the key or a header is not usable.
+    pub fn build(mut self) -> Result<Anthropic, SetupError> {
+        const KEY: KeyHeader = KeyHeader { name: "x-api-key", prefix: "" };
+        let name = self.name.unwrap_or_else(|| format!("anthropic:{}", self.settings.model));
+        self.endpoint.fixed.push(("anthropic-version", VERSION));
+        let endpoint = self.endpoint.build(&name, "/v1/messages", KEY)?;
+        Ok(Anthropic { endpoint, limits: self.limits, settings: self.settings })
+    }
+}
+
+#[async_trait]
+impl Model for Anthropic {
+    fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+
+    fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let body = request::body(&request, &self.settings, self.limits)
+            .map_err(|failure| self.endpoint.error(failure))?;
+        self.endpoint.converse(&body, Answer::default).await
+    }
+}

@@ -1,0 +1,302 @@
+//! An answer that comes in pieces over one connection.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use prowess_agent::{Delta, ModelErrorKind};
+use tokio::time::timeout;
+
+use super::client::HttpOptions;
+use super::failure::{Failure, described};
+use super::sse::{MAX_EVENT_BYTES, SseReader};
+use super::{Decoder, Progress};
+
+/// How long a server may take to close an answer that it has ended. A connection that is read to its end is used again.
+const CLOSING: Duration = Duration::from_millis(50);
+
+/// An answer while it comes. Dropping it closes the connection.
+pub(super) struct Answer<D> {
+    bytes: BoxStream<'static, Result<Bytes, reqwest::Error>>,
+    events: SseReader,
+    decoder: D,
+    /// What was read and not yet taken. Nothing follows on an error.
+    ready: VecDeque<Result<Delta, Failure>>,
+    phase: Phase,
+    taken: u64,
+    most: u64,
+    idle: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    /// The provider has said all, and closes the connection.
+    Closing,
+    Over,
+}
+
+impl<D: Decoder> Answer<D> {
+    /// The answer that comes as these bytes.
+    pub(super) fn new(
+        bytes: BoxStream<'static, Result<Bytes, reqwest::Error>>,
+        decoder: D,
+        options: &HttpOptions,
+    ) -> Self {
+        Self {
+            bytes,
+            events: SseReader::default(),
+            decoder,
+            ready: VecDeque::new(),
+            phase: Phase::Reading,
+            taken: 0,
+            most: options.max_answer_bytes,
+            idle: options.idle_timeout,
+        }
+    }
+
+    /// The next piece; `None` after the last one.
+    pub(super) async fn next(&mut self) -> Option<Result<Delta, Failure>> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(ready);
+            }
+            match self.phase {
+                Phase::Over => return None,
+                Phase::Closing => {
+                    self.phase = Phase::Over;
+                    let rest = async { while let Some(Ok(_)) = self.bytes.next().await {} };
+                    let _ = timeout(CLOSING, rest).await;
+                }
+                Phase::Reading => self.read().await,
+            }
+        }
+    }
+
+    /// Reads until the model has said something. What came before it is kept for [`Answer::next`].
+    pub(super) async fn begin(&mut self) -> Result<(), Failure> {
+        let mut before = VecDeque::new();
+        while let Some(delta) = self.next().await {
+            let delta = delta?;
+            let says_something = !matches!(delta, Delta::Usage(_));
+            before.push_back(Ok(delta));
+            if says_something {
+                break;
+            }
+        }
+        before.append(&mut self.ready);
+        self.ready = before;
+        Ok(())
+    }
+
+    async fn read(&mut self) {
+        match timeout(self.idle, self.bytes.next()).await {
+            Ok(Some(Ok(bytes))) => self.take(&bytes),
+            Ok(Some(Err(error))) => {
+                let failure = Failure::new(ModelErrorKind::Unreachable, broken(error));
+                self.end(Some(failure));
+            }
+            Ok(None) => self.end(None),
+            Err(_) => {
+                let silence = format!("nothing came for {} seconds", self.idle.as_secs_f32());
+                self.fail(Failure::new(ModelErrorKind::TimedOut, silence));
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.taken += bytes.len() as u64;
+        let mut events = Vec::new();
+        let pushed = self.events.push(bytes, &mut events);
+        let mut deltas = VecDeque::new();
+        for event in events {
+            let read = self.decoder.read(&event, &mut deltas);
+            self.ready.extend(deltas.drain(..).map(Ok));
+            match read {
+                Ok(Progress::More) => {}
+                Ok(Progress::Done) => return self.phase = Phase::Closing,
+                Err(failure) => return self.fail(failure),
+            }
+        }
+        if pushed.is_err() {
+            self.fail(
+                Failure::malformed(format!("an event is longer than {MAX_EVENT_BYTES} bytes")).lasting(),
+            );
+        } else if self.taken > self.most {
+            self.fail(Failure::malformed(format!("the answer is longer than {} bytes", self.most)).lasting());
+        }
+    }
+
+    /// The connection has closed. An answer that is complete by then is one, however it closed.
+    fn end(&mut self, failure: Option<Failure>) {
+        let mut deltas = VecDeque::new();
+        if let Some(event) = self.events.finish() {
+            // What was cut off in the middle tells nothing that `end` does not.
+            let _ = self.decoder.read(&event, &mut deltas);
+        }
+        let ended = self.decoder.end(&mut deltas);
+        self.ready.extend(deltas.into_iter().map(Ok));
+        self.phase = Phase::Over;
+        if let Err(broken_off) = ended {
+            self.fail(failure.unwrap_or(broken_off));
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.phase = Phase::Over;
+        self.ready.push_back(Err(failure));
+    }
+}
+
+fn broken(error: reqwest::Error) -> String {
+    format!("the connection broke before the answer was complete: {}", described(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use prowess_agent::{Assembled, Assembly, Content};
+
+    use super::*;
+
+    const OPENAI: [&str; 2] = [
+        include_str!("../../tests/it/recorded/openai_text.sse"),
+        include_str!("../../tests/it/recorded/openai_tools.sse"),
+    ];
+    const ANTHROPIC: [&str; 2] = [
+        include_str!("../../tests/it/recorded/anthropic_text.sse"),
+        include_str!("../../tests/it/recorded/anthropic_tools.sse"),
+    ];
+
+    /// What bytes in these pieces come to.
+    fn read<D: Decoder>(decoder: D, pieces: Vec<Vec<u8>>) -> (Assembled, Option<Failure>) {
+        let pieces = pieces.into_iter().map(|piece| Ok(Bytes::from(piece)));
+        let bytes = futures_util::stream::iter(pieces).boxed();
+        let mut answer = Answer::new(bytes, decoder, &HttpOptions::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut assembly = Assembly::default();
+            while let Some(delta) = answer.next().await {
+                match delta {
+                    Ok(delta) => assembly.push(delta),
+                    Err(failure) => return (assembly.finish(), Some(failure)),
+                }
+            }
+            (assembly.finish(), None)
+        })
+    }
+
+    /// Everything but the message's own name, which is new each time.
+    fn of(decoder: &str, pieces: Vec<Vec<u8>>) -> (Content, String) {
+        let (assembled, failure) = match decoder {
+            "openai" => read(crate::openai::Answer::default(), pieces),
+            _ => read(crate::anthropic::Answer::default(), pieces),
+        };
+        let rest = format!("{:?} {:?} {failure:?}", assembled.usage, assembled.finish);
+        (assembled.message.content, rest)
+    }
+
+    fn recorded() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let openai = OPENAI.into_iter().map(|stream| ("openai", stream));
+        openai.chain(ANTHROPIC.into_iter().map(|stream| ("anthropic", stream)))
+    }
+
+    #[test]
+    fn every_byte_on_its_own() {
+        for (decoder, stream) in recorded() {
+            let pieces = stream.bytes().map(|byte| vec![byte]).collect();
+            let whole = of(decoder, vec![stream.as_bytes().to_vec()]);
+            assert_eq!(of(decoder, pieces), whole);
+            assert!(whole.1.ends_with("None"), "{}", whole.1);
+        }
+    }
+
+    #[test]
+    fn every_single_cut() {
+        for (decoder, stream) in recorded() {
+            let whole = of(decoder, vec![stream.as_bytes().to_vec()]);
+            for cut in 0..stream.len() {
+                let (head, tail) = stream.as_bytes().split_at(cut);
+                assert_eq!(of(decoder, vec![head.to_vec(), tail.to_vec()]), whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn ends_of_lines_and_a_byte_order_mark_do_not_matter() {
+        for (decoder, stream) in recorded() {
+            let whole = of(decoder, vec![stream.as_bytes().to_vec()]);
+            for end in ["\r\n", "\r"] {
+                let other = format!("\u{feff}{}", stream.replace('\n', end));
+                assert_eq!(of(decoder, vec![other.into_bytes()]), whole, "{end:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_anywhere_is_an_error_or_whole() {
+        for (decoder, stream) in recorded() {
+            let whole = of(decoder, vec![stream.as_bytes().to_vec()]);
+            for cut in 0..stream.len() {
+                let (content, rest) = of(decoder, vec![stream.as_bytes()[..cut].to_vec()]);
+                let is_whole = content == whole.0 && rest.contains("Some(Stop)") && rest.ends_with("None");
+                assert!(is_whole || rest.contains("kind: Unreachable"), "cut at {cut}: {rest}");
+            }
+        }
+    }
+
+    proptest! {
+        /// However the recorded bytes are cut, the answer is the same.
+        #[test]
+        fn cuts_do_not_matter(which in 0usize..4, cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..40)) {
+            let (decoder, stream) = recorded().nth(which).unwrap();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
+            cuts.extend([0, stream.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|cut| stream.as_bytes()[cut[0]..cut[1]].to_vec()).collect();
+            prop_assert_eq!(of(decoder, pieces), of(decoder, vec![stream.as_bytes().to_vec()]));
+        }
+
+        /// Nothing that a server sends makes it panic.
+        #[test]
+        fn nonsense_ends(openai in any::<bool>(), lines in proptest::collection::vec(nonsense(), 0..20)) {
+            let decoder = if openai { "openai" } else { "anthropic" };
+            of(decoder, vec![lines.concat().into_bytes()]);
+        }
+    }
+
+    /// Events with something wrong: JSON of the wrong shape, or none.
+    fn nonsense() -> impl Strategy<Value = String> {
+        let value = prop_oneof![
+            Just("null"),
+            Just("[]"),
+            Just("{}"),
+            Just("-1"),
+            Just("\"x\""),
+            Just("[null]"),
+            Just("1e300"),
+        ];
+        let key = prop_oneof![
+            Just("choices"),
+            Just("usage"),
+            Just("error"),
+            Just("delta"),
+            Just("message"),
+            Just("content_block"),
+            Just("index"),
+        ];
+        let kind = prop_oneof![
+            Just("message_start"),
+            Just("content_block_start"),
+            Just("content_block_delta"),
+            Just("message_delta"),
+            Just("ping"),
+            Just("choice"),
+        ];
+        (key, value, kind).prop_map(|(key, value, kind)| {
+            format!("event: {kind}\ndata: {{\"type\": \"{kind}\", \"{key}\": {value}}}\n\n")
+        })
+    }
+}

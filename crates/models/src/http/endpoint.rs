@@ -1,0 +1,310 @@
+//! Where a model is asked, with what proves who asks.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use prowess_agent::{ModelError, ModelErrorKind, ModelStream};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::Decoder;
+use super::answer::Answer;
+use super::client::{Http, HttpOptions, SetupError};
+use super::complaint::Complaint;
+use super::failure::{Failure, described, plain};
+use super::retry::{Waits, retry_after};
+
+/// How much of a body is read that is no answer.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// The shortest header that is looked for in messages as if it were a secret.
+const MIN_SECRET: usize = 8;
+
+/// Where a model is asked.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    /// What the model is called.
+    name: String,
+    url: Url,
+    headers: HeaderMap,
+    /// What no message may say.
+    secrets: Vec<SecretString>,
+    http: Http,
+}
+
+/// What an endpoint is made of.
+#[derive(Clone, Default)]
+pub(crate) struct EndpointBuilder {
+    pub(crate) base_url: String,
+    pub(crate) key: Option<SecretString>,
+    /// What the wire format wants, and nobody needs to hide.
+    pub(crate) fixed: Vec<(&'static str, &'static str)>,
+    pub(crate) headers: Vec<(String, SecretString)>,
+    pub(crate) http: Option<Http>,
+}
+
+/// How a key is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyHeader {
+    pub(crate) name: &'static str,
+    pub(crate) prefix: &'static str,
+}
+
+impl EndpointBuilder {
+    pub(crate) fn new(base_url: &str) -> Self {
+        Self { base_url: base_url.to_owned(), ..Self::default() }
+    }
+
+    /// The endpoint at `path` beneath the base URL, for a model of this name.
+    pub(crate) fn build(self, name: &str, path: &str, key: KeyHeader) -> Result<Endpoint, SetupError> {
+        let url = address(&self.base_url, path)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in self.fixed {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let mut secrets = Vec::new();
+        if let Some(secret) = self.key {
+            let text = format!("{}{}", key.prefix, secret.expose_secret());
+            let mut value = HeaderValue::try_from(text).map_err(|_| SetupError::Key)?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(key.name), value);
+            secrets.push(secret);
+        }
+        for (name, secret) in self.headers {
+            let unusable = || SetupError::Header(name.clone());
+            let header = HeaderName::try_from(&name).map_err(|_| unusable())?;
+            let mut value = HeaderValue::try_from(secret.expose_secret()).map_err(|_| unusable())?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+            secrets.push(secret);
+        }
+        secrets.retain(|secret| secret.expose_secret().len() >= MIN_SECRET);
+        let http = match self.http {
+            Some(http) => http,
+            None => Http::new(HttpOptions::default())?,
+        };
+        if url.scheme() == "http" && !secrets.is_empty() && !is_loopback(&url) {
+            tracing::warn!(model = name, "the key is sent over a connection that others can read");
+        }
+        Ok(Endpoint { name: name.to_owned(), url, headers, secrets, http })
+    }
+}
+
+/// The address of `path` beneath a base URL.
+fn address(base_url: &str, path: &str) -> Result<Url, SetupError> {
+    let unusable = |why: &str| SetupError::BaseUrl(why.to_owned());
+    let base = Url::parse(base_url.trim()).map_err(|error| SetupError::BaseUrl(error.to_string()))?;
+    if !matches!(base.scheme(), "http" | "https") {
+        return Err(unusable("it must begin with https:// or http://"));
+    }
+    if !base.username().is_empty() || base.password().is_some() {
+        return Err(unusable("it must not have a user or a password in it; set the key or a header"));
+    }
+    let mut url = base.clone();
+    // Some gateways need what follows a question mark, such as a version.
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+impl Endpoint {
+    /// What the model is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// An error of this model. No secret is in it, whatever the provider said.
+    pub(crate) fn error(&self, failure: Failure) -> ModelError {
+        let mut message = failure.message;
+        for secret in &self.secrets {
+            message = message.replace(secret.expose_secret(), "[secret]");
+        }
+        let mut error = ModelError::new(&self.name, failure.kind, plain(&message));
+        error.retry_after = failure.retry_after;
+        error
+    }
+
+    /// Asks, and again after failures that may pass, until the model begins to speak.
+    ///
+    /// # Errors
+    ///
+    /// It said nothing, and why.
+    pub(crate) async fn converse<D: Decoder>(
+        &self,
+        body: &Value,
+        decoder: impl Fn() -> D + Send,
+    ) -> Result<ModelStream, ModelError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| ModelError::new(&self.name, ModelErrorKind::Invalid, error.to_string()))?;
+        let body = Bytes::from(body);
+        let mut waits = Waits::new(&self.http.options);
+        loop {
+            let failure = match self.attempt(body.clone(), decoder()).await {
+                Ok(answer) => return Ok(self.clone().stream(answer)),
+                Err(failure) => failure,
+            };
+            let Some(wait) = waits.after(&failure) else { return Err(self.error(failure)) };
+            tracing::debug!(model = self.name, kind = %failure.kind, ?wait, "asking again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn stream<D: Decoder>(self, answer: Answer<D>) -> ModelStream {
+        let next = |(mut answer, endpoint): (Answer<D>, Self)| async move {
+            let delta = answer.next().await?.map_err(|failure| endpoint.error(failure));
+            Some((delta, (answer, endpoint)))
+        };
+        futures_util::stream::unfold((answer, self), next).fuse().boxed()
+    }
+
+    async fn attempt<D: Decoder>(&self, body: Bytes, decoder: D) -> Result<Answer<D>, Failure> {
+        let options = &self.http.options;
+        let request = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        let response = match timeout(options.first_byte_timeout, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if error.is_timeout() => {
+                return Err(Failure::new(ModelErrorKind::TimedOut, described(error)));
+            }
+            Ok(Err(error)) => return Err(Failure::new(ModelErrorKind::Unreachable, described(error))),
+            Err(_) => {
+                let seconds = options.first_byte_timeout.as_secs_f32();
+                let message = format!("no answer began within {seconds} seconds");
+                return Err(Failure::new(ModelErrorKind::TimedOut, message));
+            }
+        };
+        if response.status().is_redirection() {
+            return Err(redirected(&response));
+        }
+        if !response.status().is_success() || !may_be_events(response.headers()) {
+            return Err(self.refused(response).await);
+        }
+        let mut answer = Answer::new(response.bytes_stream().boxed(), decoder, options);
+        answer.begin().await?;
+        Ok(answer)
+    }
+
+    /// What a response says that is no answer.
+    async fn refused(&self, mut response: Response) -> Failure {
+        let (status, wait) = (response.status(), retry_after(response.headers(), SystemTime::now()));
+        let mut body = BytesMut::new();
+        let read = async {
+            while let Ok(Some(chunk)) = response.chunk().await {
+                let room = MAX_ERROR_BYTES - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if body.len() == MAX_ERROR_BYTES {
+                    break;
+                }
+            }
+        };
+        // What came until then may say enough.
+        let _ = timeout(self.http.options.idle_timeout, read).await;
+        let mut failure = if status.is_success() {
+            let complaint = serde_json::from_slice(&body).ok().filter(is_complaint);
+            match complaint.as_ref().and_then(Complaint::in_json) {
+                Some(complaint) => complaint.into_failure(),
+                None => {
+                    let body = String::from_utf8_lossy(&body);
+                    Failure::malformed(format!("the answer is no stream of events: {body}")).lasting()
+                }
+            }
+        } else {
+            Complaint::in_response(status, &body).into_failure()
+        };
+        failure.retry_after = wait;
+        failure
+    }
+}
+
+/// Whether JSON that came with a good status is an error nevertheless.
+fn is_complaint(value: &Value) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// Whether a body may be a stream of events: it is not said to be something else that servers send in its place.
+fn may_be_events(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    !matches!(kind.as_str(), "application/json" | "text/html" | "application/problem+json")
+}
+
+fn redirected(response: &Response) -> Failure {
+    let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let target = target.and_then(|target| response.url().join(target).ok());
+    let place = target.as_ref().and_then(Url::host_str).unwrap_or("an unknown place");
+    let message = format!(
+        "HTTP {}: it redirects to {place}, where no key is sent; set the base URL to the right one",
+        response.status().as_u16()
+    );
+    Failure::new(ModelErrorKind::Invalid, message)
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.url.host_str().unwrap_or_default();
+        f.debug_struct("Endpoint").field("name", &self.name).field("host", &host).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EndpointBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("EndpointBuilder").field("headers", &headers).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: KeyHeader = KeyHeader { name: "authorization", prefix: "Bearer " };
+
+    #[test]
+    fn addresses() {
+        let address = |base: &str| address(base, "/chat/completions").map(String::from);
+        assert_eq!(address("https://a.test/v1/").unwrap(), "https://a.test/v1/chat/completions");
+        assert_eq!(address("http://[::1]:8080").unwrap(), "http://[::1]:8080/chat/completions");
+        assert_eq!(address("https://a.test/x?v=1").unwrap(), "https://a.test/x/chat/completions?v=1");
+        for unusable in ["", "a.test/v1", "file:///etc", "https://user:secret@a.test/v1"] {
+            let error = address(unusable).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_stay_secret() {
+        let mut builder = EndpointBuilder::new("https://a.test/v1");
+        builder.key = Some("sk-very-secret".into());
+        builder.headers.push(("x-tenant".to_owned(), "tenant-secret".into()));
+        assert!(!format!("{builder:?}").contains("secret"));
+        let endpoint = builder.build("m", "/x", KEY).unwrap();
+        assert!(!format!("{endpoint:?} {:?}", endpoint.headers).contains("secret"));
+        let failure = Failure::new(ModelErrorKind::Auth, "wrong key sk-very-secret for tenant-secret");
+        assert_eq!(endpoint.error(failure).message, "wrong key [secret] for [secret]");
+        for length in 1_980..2_001 {
+            let failure = Failure::new(ModelErrorKind::Auth, format!("{}sk-very-secret", "x".repeat(length)));
+            let message = endpoint.error(failure).message;
+            assert!(!message.contains("sk-"), "a secret that is cut is one");
+        }
+    }
+
+    #[test]
+    fn headers_that_cannot_be_sent_are_told() {
+        let mut builder = EndpointBuilder::new("https://a.test");
+        builder.key = Some("sk-one\nx: y".into());
+        assert_eq!(builder.build("m", "/", KEY).unwrap_err(), SetupError::Key);
+        let mut builder = EndpointBuilder::new("https://a.test");
+        builder.headers.push(("a b".to_owned(), "x".into()));
+        assert_eq!(builder.build("m", "/", KEY).unwrap_err(), SetupError::Header("a b".to_owned()));
+    }
+}

@@ -1,0 +1,179 @@
+//! A model without a key and without a network: it searches, loads, runs an example, and reports.
+
+mod example;
+mod overview;
+mod rank;
+mod report;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use prowess_agent::{
+    Content, Delta, Finish, Model, ModelError, ModelRequest, ModelStream, ToolCall, ToolChoice, ToolResult,
+};
+use serde_json::{Value, json};
+
+use self::example::first_example;
+use self::overview::{Loader, instructions, listed};
+use self::rank::best;
+use self::report::{fenced, report};
+
+/// What runs a command of a skill.
+const RUN: &str = "skill_run";
+
+/// Where commands leave their files, in a workspace.
+const OUTPUT: &str = "out/**";
+
+/// What it says of itself, in every answer.
+const CONFESSION: &str = "I am not a language model. I work offline: I look for the skill whose name and description \
+     share the most words with your message, load it, and run the first example in it that can be run as it stands.";
+
+/// A model that needs neither a key nor a network, to show how skills work.
+///
+/// It understands nothing: it compares the words of the last message with the names and descriptions in the
+/// overview, loads the skill that fits best, runs the first runnable example in its instructions, and reports what
+/// came out, always saying that it is not a language model. What it says depends on the request alone, so that a
+/// thread goes on after a restart.
+///
+/// ```
+/// use futures_util::StreamExt;
+/// use prowess_agent::{Assembly, Message, Model, ModelRequest};
+/// use prowess_models::Offline;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_agent::ModelError> {
+/// let mut stream = Offline.ask(ModelRequest::new([Message::user("Hello!")])).await?;
+/// let mut assembly = Assembly::default();
+/// while let Some(delta) = stream.next().await {
+///     assembly.push(delta?);
+/// }
+/// assert!(assembly.finish().message.text().contains("not a language model"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offline;
+
+#[async_trait]
+impl Model for Offline {
+    fn name(&self) -> &str {
+        "offline"
+    }
+
+    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let mut deltas = match next_act(&request) {
+            Act::Say(text) => vec![Delta::Text(format!("{CONFESSION}\n\n{text}"))],
+            Act::Call { tool, arguments } => {
+                let id = format!("offline_{}", request.messages.len());
+                let piece = arguments.to_string();
+                vec![Delta::ToolCall { index: 0, id, name: tool }, Delta::Arguments { index: 0, piece }]
+            }
+        };
+        deltas.push(Delta::Finish(Finish::Stop));
+        Ok(futures_util::stream::iter(deltas.into_iter().map(Ok)).boxed())
+    }
+}
+
+/// What it does next.
+#[derive(Clone, Debug, PartialEq)]
+enum Act {
+    Say(String),
+    Call { tool: String, arguments: Value },
+}
+
+/// What it does next, by what was said since the last message of a person.
+fn next_act(request: &ModelRequest) -> Act {
+    let turn = Turn::of(request);
+    if let Some((call, result)) = turn.call_of(RUN) {
+        return Act::Say(report(call, result));
+    }
+    let loader = Loader::offered(request);
+    let load = loader.and_then(|loader| {
+        let (call, result) = turn.call_of(&loader.tool.name)?;
+        let name = call.parsed().ok()?[loader.parameter].as_str()?.to_owned();
+        Some((name, result))
+    });
+    let skills = listed(request);
+    let name = match load {
+        Some((name, Some(result))) if result.is_error => {
+            return Act::Say(format!("The skill `{name}` could not be loaded:\n\n{}", fenced(&result.text)));
+        }
+        Some((name, _)) => name,
+        None => {
+            let Some(skill) = best(&skills, &turn.task) else {
+                return Act::Say(nothing_fits(skills.iter().map(|skill| skill.name.as_str())));
+            };
+            let is_at_hand = skill.is_loaded && instructions(request, &skill.name).is_some();
+            match loader.filter(|_| may_call(request)) {
+                Some(loader) if !is_at_hand => {
+                    let arguments = json!({loader.parameter: skill.name});
+                    return Act::Call { tool: loader.tool.name.clone(), arguments };
+                }
+                None if !is_at_hand => {
+                    let name = &skill.name;
+                    return Act::Say(format!("The skill `{name}` fits best, but I have no tool to load it."));
+                }
+                _ => skill.name.clone(),
+            }
+        }
+    };
+    let text = instructions(request, &name).or_else(|| turn.last_result().map(|result| result.text.clone()));
+    let Some(command) = text.as_deref().and_then(first_example) else {
+        return Act::Say(format!("I loaded the skill `{name}`. It has no example that I could run."));
+    };
+    let runner = request.tools.iter().find(|tool| tool.name == RUN).filter(|_| may_call(request));
+    if let Some(runner) = runner {
+        let mut arguments = json!({"skill": name, "command": command});
+        if runner.parameters.pointer("/properties/output_files").is_some() {
+            arguments["output_files"] = json!([OUTPUT]);
+        }
+        return Act::Call { tool: RUN.to_owned(), arguments };
+    }
+    Act::Say(format!(
+        "I loaded the skill `{name}`. Its first example is below; I have no tool to run it.\n\n{}",
+        fenced(&command)
+    ))
+}
+
+fn may_call(request: &ModelRequest) -> bool {
+    request.tool_choice != ToolChoice::None
+}
+
+/// What happened since a person spoke last.
+struct Turn<'a> {
+    task: String,
+    calls: Vec<(&'a ToolCall, Option<&'a ToolResult>)>,
+}
+
+impl<'a> Turn<'a> {
+    fn of(request: &'a ModelRequest) -> Self {
+        let is_user = |content: &Content| matches!(content, Content::User { .. });
+        let last = request.messages.iter().rposition(|message| is_user(&message.content));
+        let task = last.map(|last| request.messages[last].text()).unwrap_or_default();
+        let mut calls: Vec<(&ToolCall, Option<&ToolResult>)> = Vec::new();
+        for message in &request.messages[last.map_or(0, |last| last + 1)..] {
+            calls.extend(message.tool_calls().map(|call| (call, None)));
+            if let Content::Tool(result) = &message.content {
+                let call = calls.iter_mut().rev().find(|(call, _)| call.id == result.call);
+                call.into_iter().for_each(|(_, answer)| *answer = Some(result));
+            }
+        }
+        Self { task, calls }
+    }
+
+    /// The last call of a tool, and its result.
+    fn call_of(&self, tool: &str) -> Option<(&'a ToolCall, Option<&'a ToolResult>)> {
+        self.calls.iter().rev().find(|(call, _)| call.name == tool).copied()
+    }
+
+    fn last_result(&self) -> Option<&'a ToolResult> {
+        self.calls.last().and_then(|(_, result)| *result)
+    }
+}
+
+fn nothing_fits<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("- `{name}`")).collect();
+    if names.is_empty() {
+        return "There are no skills here that I could load.".to_owned();
+    }
+    format!("No skill shares a word with your message. There are:\n\n{}", names.join("\n"))
+}

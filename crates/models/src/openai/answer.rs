@@ -1,0 +1,117 @@
+//! Reads what chat completions stream.
+
+use std::collections::VecDeque;
+
+use prowess_agent::{Delta, Finish, ModelErrorKind, Usage};
+use serde_json::Value;
+
+use super::calls::Calls;
+use crate::http::{Complaint, Decoder, Failure, Progress, SseEvent};
+
+/// One answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    calls: Calls,
+    finish: Option<Finish>,
+    /// It was refused in words, whatever else is said at its end.
+    is_refused: bool,
+}
+
+impl Decoder for Answer {
+    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<Delta>) -> Result<Progress, Failure> {
+        let data = event.data.trim();
+        if data.is_empty() {
+            return Ok(Progress::More);
+        }
+        if data == "[DONE]" {
+            self.finish.get_or_insert_default();
+            self.end(deltas)?;
+            return Ok(Progress::Done);
+        }
+        let chunk: Value = serde_json::from_str(data)
+            .map_err(|error| Failure::malformed(format!("an event is no JSON: {error}")))?;
+        if is_error(event, &chunk)
+            && let Some(complaint) = Complaint::in_json(&chunk)
+        {
+            return Err(complaint.into_failure());
+        }
+        if let Some(usage) = usage(&chunk["usage"]) {
+            deltas.push_back(Delta::Usage(usage));
+        }
+        let choices = chunk["choices"].as_array();
+        let is_first = |choice: &&Value| choice["index"].as_u64().unwrap_or(0) == 0;
+        for choice in choices.into_iter().flatten().filter(is_first) {
+            self.choice(choice, deltas)?;
+        }
+        Ok(Progress::More)
+    }
+
+    fn end(&mut self, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        let finish = self.finish.ok_or_else(Failure::broken_off)?;
+        deltas.push_back(Delta::Finish(if self.is_refused { Finish::Refused } else { finish }));
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn choice(&mut self, choice: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        let delta = &choice["delta"];
+        let mut say = |text: String, say: fn(String) -> Delta| {
+            if !text.is_empty() {
+                deltas.push_back(say(text));
+            }
+        };
+        // Two names for the same: a server that sends both says the same thing twice.
+        let thought = ["reasoning_content", "reasoning"].iter().map(|key| text(&delta[*key]));
+        say(thought.into_iter().find(|thought| !thought.is_empty()).unwrap_or_default(), Delta::Reasoning);
+        say(text(&delta["content"]), Delta::Text);
+        let refusal = text(&delta["refusal"]);
+        self.is_refused |= !refusal.is_empty();
+        say(refusal, Delta::Text);
+        for fragment in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.calls.read(fragment, deltas);
+        }
+        match choice["finish_reason"].as_str() {
+            None | Some("") => {}
+            Some("length") => self.finish = Some(Finish::Length),
+            Some("content_filter") => self.finish = Some(Finish::Refused),
+            Some("error") => {
+                let message = "the provider failed in the middle of its answer";
+                return Err(Failure::new(ModelErrorKind::Overloaded, message));
+            }
+            Some(_) => self.finish = Some(Finish::Stop),
+        }
+        Ok(())
+    }
+}
+
+/// Whether an event is an error, in one of the forms that servers have for it.
+fn is_error(event: &SseEvent, chunk: &Value) -> bool {
+    let has_error = chunk.get("error").is_some_and(|error| !error.is_null());
+    has_error || chunk["object"] == "error" || event.event == "error"
+}
+
+/// A text, or the text in a list of parts.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+fn usage(value: &Value) -> Option<Usage> {
+    let number = |pointer: &str| value.pointer(pointer).and_then(Value::as_u64);
+    let (input, output) = (number("/prompt_tokens"), number("/completion_tokens"));
+    if input.is_none() && output.is_none() {
+        return None;
+    }
+    let cached =
+        number("/prompt_tokens_details/cached_tokens").or_else(|| number("/prompt_cache_hit_tokens"));
+    Some(Usage {
+        input: input.unwrap_or(0),
+        output: output.unwrap_or(0),
+        cache_read: cached.unwrap_or(0),
+        cache_written: 0,
+    })
+}

@@ -1,0 +1,148 @@
+//! Tool calls in fragments, told apart whatever a server leaves out.
+
+use std::collections::VecDeque;
+
+use prowess_agent::Delta;
+use serde_json::Value;
+
+/// The calls of one answer.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Known>);
+
+/// What is known of a call.
+#[derive(Debug, Default)]
+struct Known {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Known {
+    /// Whether its arguments are complete.
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<Value>(&self.arguments).is_ok()
+    }
+}
+
+impl Calls {
+    /// Takes a fragment.
+    pub(super) fn read(&mut self, fragment: &Value, deltas: &mut VecDeque<Delta>) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let function = &fragment["function"];
+        let (id, name) = (text(&fragment["id"]), text(&function["name"]));
+        let number = self.number(fragment["index"].as_u64(), &id, &name);
+        let call = &mut self.0[number];
+        let is_news = (call.id.is_empty() && !id.is_empty()) || (call.name.is_empty() && !name.is_empty());
+        if is_news {
+            deltas.push_back(Delta::ToolCall { index: number, id: id.clone(), name: name.clone() });
+        }
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        if call.name.is_empty() {
+            call.name = name;
+        }
+        let piece = match &function["arguments"] {
+            Value::String(piece) => piece.clone(),
+            // Some servers send them as what they mean.
+            whole @ Value::Object(_) => whole.to_string(),
+            _ => String::new(),
+        };
+        if !piece.is_empty() {
+            call.arguments.push_str(&piece);
+            deltas.push_back(Delta::Arguments { index: number, piece });
+        }
+    }
+
+    /// Which call a fragment is of; a new one when it is of none that is known.
+    fn number(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
+        let is_other = |call: &Known| !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let found = match index {
+            // Some servers number every call 0, and tell them apart by their names.
+            Some(_) => self.0.iter().rposition(|call| call.index == index && !is_other(call)),
+            None if !id.is_empty() => self.0.iter().rposition(|call| call.id == id),
+            // With neither, a name begins a call unless it is told again with every piece of one.
+            None => self.0.len().checked_sub(1).filter(|last| {
+                let last = &self.0[*last];
+                name.is_empty() || (last.name == name && !last.is_whole())
+            }),
+        };
+        found.unwrap_or_else(|| {
+            self.0.push(Known { index, ..Known::default() });
+            self.0.len() - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_agent::Assembly;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The calls that fragments come to: name, tool and arguments of each.
+    fn calls(fragments: &[Value]) -> Vec<(String, String, String)> {
+        let (mut calls, mut deltas) = (Calls::default(), VecDeque::new());
+        fragments.iter().for_each(|fragment| calls.read(fragment, &mut deltas));
+        let mut assembly = Assembly::default();
+        deltas.into_iter().for_each(|delta| assembly.push(delta));
+        let message = assembly.finish().message;
+        message
+            .tool_calls()
+            .map(|call| (call.id.to_string(), call.name.clone(), call.arguments.clone()))
+            .collect()
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
+        (id.to_owned(), name.to_owned(), arguments.to_owned())
+    }
+
+    #[test]
+    fn as_the_format_has_it() {
+        let fragments = [
+            json!({"index": 0, "id": "a", "function": {"name": "ls", "arguments": ""}}),
+            json!({"index": 0, "function": {"arguments": "{\"x\""}}),
+            json!({"index": 1, "id": "b", "function": {"name": "cat", "arguments": "{}"}}),
+            json!({"index": 0, "function": {"arguments": ":1}"}}),
+        ];
+        assert_eq!(calls(&fragments), [call("a", "ls", "{\"x\":1}"), call("b", "cat", "{}")]);
+    }
+
+    #[test]
+    fn id_and_name_told_again_with_every_piece() {
+        let piece = |arguments: &str| json!({"index": 0, "id": "a", "function": {"name": "ls", "arguments": arguments}});
+        assert_eq!(calls(&[piece("{"), piece("}")]), [call("a", "ls", "{}")]);
+        let empty = json!({"index": 0, "id": "", "function": {"name": null, "arguments": "}"}});
+        assert_eq!(calls(&[piece("{"), empty]), [call("a", "ls", "{}")]);
+    }
+
+    #[test]
+    fn every_call_numbered_zero() {
+        let whole = |id: &str| json!({"index": 0, "id": id, "function": {"name": "ls", "arguments": "{}"}});
+        assert_eq!(calls(&[whole("a"), whole("b")]), [call("a", "ls", "{}"), call("b", "ls", "{}")]);
+    }
+
+    #[test]
+    fn no_numbers() {
+        let fragments = [
+            json!({"id": "a", "function": {"name": "ls", "arguments": "{"}}),
+            json!({"function": {"arguments": "}"}}),
+            json!({"id": "b", "function": {"name": "ls", "arguments": {"x": 1}}}),
+        ];
+        assert_eq!(calls(&fragments), [call("a", "ls", "{}"), call("b", "ls", "{\"x\":1}")]);
+    }
+
+    #[test]
+    fn neither_numbers_nor_names_of_calls() {
+        let piece = |arguments: &str| json!({"function": {"name": "ls", "arguments": arguments}});
+        let all = calls(&[piece("{\"x\":"), piece("1}"), piece("{}")]);
+        assert_eq!(all, [call("call_0", "ls", "{\"x\":1}"), call("call_1", "ls", "{}")]);
+    }
+
+    #[test]
+    fn nonsense_is_no_panic() {
+        calls(&[json!(null), json!([]), json!({"index": -1}), json!({"index": 1e9, "function": 7})]);
+    }
+}

@@ -1,0 +1,220 @@
+//! A model that says what a script tells, for tests and demonstrations.
+
+mod expect;
+mod turn;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use prowess_agent::{Content, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream};
+use serde::Deserialize;
+
+pub use self::expect::Expect;
+pub use self::turn::Turn;
+
+/// How a script knows where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Follow {
+    /// It counts how often it was asked.
+    #[default]
+    Calls,
+    /// It counts the model's answers in the conversation, so that a resumed thread goes on where it was. A turn
+    /// without an answer, such as one that fails, comes again.
+    Answers,
+}
+
+/// A model that says what a script tells, turn by turn. Its clones share where they are.
+///
+/// A script in a file is TOML:
+///
+/// ```toml
+/// name = "scripted:greeting"      # what the model is called; "scripted" otherwise
+/// follow = "answers"              # count the answers in the conversation; "calls", those of the model, otherwise
+/// context = 200000                # its limits, in tokens
+/// output = 8000
+///
+/// [[turn]]
+/// expect = { system = "Available Skills", tools = ["load_skill"], messages = 1 }
+/// think = "There is a skill for this."
+/// say = "Let me look."
+/// calls = [
+///   { tool = "load_skill", arguments = { skill_name = "greet" } },
+///   { tool = "ls", raw = "{not json" },
+/// ]
+/// piece = 3                       # cut into pieces of three characters
+/// delay_ms = 10                   # wait before each
+/// usage = { input = 100, output = 20 }
+///
+/// [[turn]]
+/// expect.last = "Wave."
+/// say = "Hel"
+/// error = { kind = "overloaded", message = "too much to do", retry_after_ms = 100 }
+///
+/// [[turn]]
+/// say = "…"
+/// finish = "length"
+/// times = 3
+/// ```
+///
+/// What was expected and is not there, and a call after the last turn, are errors of kind
+/// [`Invalid`](ModelErrorKind::Invalid) that say so.
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    name: String,
+    limits: ModelLimits,
+    follow: Follow,
+    turns: Arc<[Turn]>,
+    /// How many turns were given.
+    given: Arc<AtomicUsize>,
+}
+
+/// A file that is no script.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the script is not usable: {0}")]
+pub struct ScriptError(String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    #[serde(default)]
+    follow: Follow,
+    context: Option<u64>,
+    output: Option<u64>,
+    turn: Vec<Turn>,
+}
+
+impl Scripted {
+    /// A model with these turns.
+    pub fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+        Self {
+            name: "scripted".to_owned(),
+            limits: ModelLimits::default(),
+            follow: Follow::default(),
+            turns: turns.into_iter().collect(),
+            given: Arc::default(),
+        }
+    }
+
+    /// The model of a script.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, and where.
+    pub fn parse(script: &str) -> Result<Self, ScriptError> {
+        let file: File = toml::from_str(script).map_err(|error| ScriptError(error.to_string()))?;
+        let mut model = Self::new(file.turn);
+        model.follow = file.follow;
+        model.limits.context = file.context;
+        model.limits.output = file.output;
+        Ok(match file.name {
+            Some(name) => model.named(name),
+            None => model,
+        })
+    }
+
+    /// Calls it something else.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How much it can read and say.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ModelLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How it knows where it is.
+    #[must_use]
+    pub fn following(mut self, follow: Follow) -> Self {
+        self.follow = follow;
+        self
+    }
+
+    /// How many turns are left.
+    pub fn remaining(&self) -> usize {
+        self.total().saturating_sub(self.given.load(Ordering::SeqCst))
+    }
+
+    fn total(&self) -> usize {
+        self.turns.iter().map(Turn::count).fold(0, usize::saturating_add)
+    }
+
+    /// The number of the turn that comes now, from 0.
+    fn advance(&self, request: &ModelRequest) -> usize {
+        match self.follow {
+            Follow::Calls => self.given.fetch_add(1, Ordering::SeqCst),
+            Follow::Answers => {
+                let is_answer = |content: &Content| matches!(content, Content::Assistant { .. });
+                let number = request.messages.iter().filter(|message| is_answer(&message.content)).count();
+                self.given.fetch_max(number + 1, Ordering::SeqCst);
+                number
+            }
+        }
+    }
+
+    fn turn(&self, mut number: usize) -> Option<&Turn> {
+        self.turns.iter().find(|turn| {
+            let found = number < turn.count();
+            number = number.saturating_sub(turn.count());
+            found
+        })
+    }
+
+    fn invalid(&self, message: String) -> ModelError {
+        ModelError::new(&self.name, ModelErrorKind::Invalid, message)
+    }
+}
+
+#[async_trait]
+impl Model for Scripted {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let number = self.advance(&request);
+        let turn = self.turn(number).ok_or_else(|| {
+            let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
+            let shown: String = last.chars().take(200).collect();
+            self.invalid(format!(
+                "turn {} was asked for, but the script has {}; the last message is {shown:?}",
+                number + 1,
+                self.total()
+            ))
+        })?;
+        let unexpected = |problem| self.invalid(format!("in turn {} of the script: {problem}", number + 1));
+        turn.expect.check(&request).map_err(unexpected)?;
+        let (deltas, error) = (turn.deltas(), turn.error(&self.name));
+        if let (true, Some(error)) = (deltas.is_empty(), &error) {
+            pause(turn.delay).await;
+            return Err(error.clone());
+        }
+        let delay = turn.delay;
+        let pieces = deltas.into_iter().map(Ok).chain(error.map(Err));
+        let slowly = move |piece| async move {
+            pause(delay).await;
+            piece
+        };
+        Ok(futures_util::stream::iter(pieces.collect::<Vec<_>>()).then(slowly).boxed())
+    }
+}
+
+/// Waits, if there is anything to wait for: without that, no timer is needed.
+async fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+}

@@ -1,0 +1,168 @@
+//! What a scripted model says in one turn.
+
+use std::time::Duration;
+
+use prowess_agent::{Delta, Finish, ModelError, ModelErrorKind, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::expect::Expect;
+
+/// What a scripted model says in one turn, and what it expects to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[must_use]
+pub struct Turn {
+    pub(super) expect: Expect,
+    think: String,
+    say: String,
+    calls: Vec<ScriptedCall>,
+    error: Option<ScriptedError>,
+    finish: Finish,
+    usage: Usage,
+    /// How many characters each piece has; all of them when there is none.
+    piece: Option<usize>,
+    #[serde(rename = "delay_ms", deserialize_with = "milliseconds")]
+    pub(super) delay: Duration,
+    times: Option<usize>,
+}
+
+/// A call. Exactly one of the two is what is sent as its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ScriptedCall {
+    tool: String,
+    id: Option<String>,
+    arguments: Option<Value>,
+    raw: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptedError {
+    kind: ModelErrorKind,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    retry_after_ms: Option<u64>,
+}
+
+fn milliseconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
+}
+
+impl Turn {
+    /// A turn in which nothing is said.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says this.
+    pub fn say(mut self, text: impl Into<String>) -> Self {
+        self.say = text.into();
+        self
+    }
+
+    /// Thinks this before.
+    pub fn think(mut self, text: impl Into<String>) -> Self {
+        self.think = text.into();
+        self
+    }
+
+    /// Calls a tool. Several calls are made at once.
+    pub fn call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
+        let arguments = Some(arguments);
+        self.calls.push(ScriptedCall { tool: tool.into(), arguments, ..ScriptedCall::default() });
+        self
+    }
+
+    /// Calls a tool with arguments that may be no JSON at all.
+    pub fn call_raw(mut self, tool: impl Into<String>, arguments: impl Into<String>) -> Self {
+        let raw = Some(arguments.into());
+        self.calls.push(ScriptedCall { tool: tool.into(), raw, ..ScriptedCall::default() });
+        self
+    }
+
+    /// Fails: at once, or after what it says.
+    pub fn fail(mut self, kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        self.error = Some(ScriptedError { kind, message: message.into(), retry_after_ms: None });
+        self
+    }
+
+    /// Why it says no more; because it has said what it wanted otherwise.
+    pub fn finish(mut self, finish: Finish) -> Self {
+        self.finish = finish;
+        self
+    }
+
+    /// What is paid.
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// Cuts everything into pieces of so many characters.
+    pub fn in_pieces_of(mut self, characters: usize) -> Self {
+        self.piece = Some(characters);
+        self
+    }
+
+    /// Waits so long before each piece.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Does so this often.
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// What it expects to be sent.
+    pub fn expect(mut self, expect: Expect) -> Self {
+        self.expect = expect;
+        self
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.times.unwrap_or(1)
+    }
+
+    /// Everything that comes, in its order.
+    pub(super) fn deltas(&self) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        deltas.extend(self.pieces(&self.think).map(Delta::Reasoning));
+        deltas.extend(self.pieces(&self.say).map(Delta::Text));
+        for (index, call) in self.calls.iter().enumerate() {
+            let id = call.id.clone().unwrap_or_else(|| format!("call_{index}"));
+            deltas.push(Delta::ToolCall { index, id, name: call.tool.clone() });
+            let arguments = match (&call.raw, &call.arguments) {
+                (Some(raw), _) => raw.clone(),
+                (None, Some(arguments)) => arguments.to_string(),
+                (None, None) => "{}".to_owned(),
+            };
+            deltas.extend(self.pieces(&arguments).map(|piece| Delta::Arguments { index, piece }));
+        }
+        if self.error.is_none() {
+            deltas.extend([Delta::Usage(self.usage), Delta::Finish(self.finish)]);
+        }
+        deltas
+    }
+
+    /// How it fails, if it does.
+    pub(super) fn error(&self, model: &str) -> Option<ModelError> {
+        self.error.as_ref().map(|scripted| {
+            let mut error = ModelError::new(model, scripted.kind, &scripted.message);
+            error.retry_after = scripted.retry_after_ms.map(Duration::from_millis);
+            error
+        })
+    }
+
+    fn pieces(&self, text: &str) -> impl Iterator<Item = String> {
+        let letters: Vec<char> = text.chars().collect();
+        let length = self.piece.unwrap_or(letters.len()).max(1);
+        let pieces: Vec<String> = letters.chunks(length).map(|piece| piece.iter().collect()).collect();
+        pieces.into_iter()
+    }
+}
