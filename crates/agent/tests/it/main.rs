@@ -4,6 +4,7 @@
 
 mod agent;
 mod files;
+mod offline;
 mod parts;
 mod run;
 mod says;
