@@ -6,6 +6,7 @@ mod agent;
 mod files;
 mod offline;
 mod parts;
+mod readme;
 mod run;
 mod says;
 mod summarisation;

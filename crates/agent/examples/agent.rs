@@ -1,0 +1,30 @@
+//! A whole agent, as the README shows it. From the top of the repository:
+//! `cargo run -p prowess-agent --example agent`.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::sync::Arc;
+
+use prowess_agent::parts::{Skills, Todos};
+use prowess_agent::{Agent, AgentError, Sight, ThreadId};
+use prowess_models::Offline;
+use prowess_skills::SkillSession;
+use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
+
+#[tokio::main]
+async fn main() -> Result<(), AgentError> {
+    let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
+    let agent = Agent::builder(Arc::new(Offline)) // or OpenAi, Anthropic, Scripted
+        .prompt("You help people with their work.")
+        .with(Skills::new(move |_| SkillSession::builder(catalog.clone())))
+        .with(Todos)
+        .build()?;
+    let mut thread = agent.open(ThreadId::new()).await?;
+    let watch = |sight: Sight<'_>| {
+        if let Sight::Text(text) = sight {
+            print!("{text}"); // while the model says it
+        }
+    };
+    thread.say("Compute the first Fibonacci numbers.", &watch).await?;
+    Ok(())
+}
