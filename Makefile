@@ -33,10 +33,12 @@ fmt:
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace --locked -- -D warnings
+	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-store -p prowess-workspace --locked -- -D warnings
 
+# A PostgreSQL runs while the tests do, and stops whatever became of them.
 unit:
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	@database=$$(scripts/test-postgres.sh start) || exit 1; eval "$$database"; trap 'scripts/test-postgres.sh stop' EXIT; \
+	if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(CARGO) nextest run --workspace --all-features --locked --no-fail-fast; \
 	else \
 	  $(CARGO) test --workspace --all-features --locked --lib --bins --tests --no-fail-fast; \
