@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
 
 use crate::error::DatabaseError;
 
@@ -21,21 +20,20 @@ pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
     };
     // The driver's own words are "db error"; the server's are in its source.
     let source = || Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(said(&error)));
-    if [SqlState::DISK_FULL, SqlState::OUT_OF_MEMORY].contains(code) {
-        DatabaseError::Full { place: owned, source: source() }
-    } else if [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::IO_ERROR].contains(code) {
-        DatabaseError::Unwritable { place: owned, source: source() }
-    } else if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) {
-        DatabaseError::damaged(place, said(&error))
-    } else if code.code().starts_with("23")
-        || [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code)
-    {
-        DatabaseError::damaged(place, said(&error))
-    } else if code.code().starts_with("08") || code.code().starts_with("57P") || code.code().starts_with("28")
-    {
-        DatabaseError::Unreachable { place: owned, source: source() }
-    } else {
-        DatabaseError::failed(place, "do what it was told", said(&error))
+    match code.code() {
+        // No room on the disk, or in memory.
+        "53100" | "53200" => DatabaseError::Full { place: owned, source: source() },
+        // Read-only, or an error of the server's system.
+        "25006" | "58030" => DatabaseError::Unwritable { place: owned, source: source() },
+        // The server found damage, or the tables are not those that were made.
+        "XX001" | "XX002" | "42P01" | "42703" => DatabaseError::damaged(place, said(&error)),
+        code => match code.get(..2) {
+            // The rows are not those that were made.
+            Some("23") => DatabaseError::damaged(place, said(&error)),
+            // The connection is gone, was refused, or ended by the server.
+            Some("08" | "28" | "57") => DatabaseError::Unreachable { place: owned, source: source() },
+            _ => DatabaseError::failed(place, "do what it was told", said(&error)),
+        },
     }
 }
 

@@ -6,11 +6,12 @@ mod approvals;
 mod artifacts;
 mod error;
 mod threads;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::config::Host;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
@@ -59,8 +60,9 @@ impl PostgresStore {
             config.application_name("prowess");
         }
         let place = place(&config);
-        let managed = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = manager(config, managed, &place)?;
+        // A connection is tried before it is used again: the server may have been started anew since.
+        let managed = ManagerConfig { recycling_method: RecyclingMethod::Verified };
+        let manager = tls::manager(config, managed, &place)?;
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .runtime(Runtime::Tokio1)
@@ -131,26 +133,6 @@ const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false) \
 async fn version(client: &Object) -> Result<i64, tokio_postgres::Error> {
     let there = client.query_one("SELECT to_regclass('prowess_schema') IS NOT NULL", &[]).await?;
     if there.try_get(0)? { client.query_one(VERSION, &[]).await?.try_get(0) } else { Ok(0) }
-}
-
-#[cfg(feature = "postgres-tls")]
-fn manager(config: Config, managed: ManagerConfig, place: &str) -> Result<Manager, DatabaseError> {
-    let (tls, _) = tokio_postgres_rustls::MakeRustlsConnect::with_native_certs().map_err(|errors| {
-        let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        DatabaseError::failed(place, "use the system's certificates", problems.join("; "))
-    })?;
-    Ok(Manager::from_config(config, tls, managed))
-}
-
-#[cfg(not(feature = "postgres-tls"))]
-fn manager(config: Config, managed: ManagerConfig, place: &str) -> Result<Manager, DatabaseError> {
-    if config.get_ssl_mode() == tokio_postgres::config::SslMode::Require {
-        return Err(DatabaseError::Unsupported {
-            place: place.to_owned(),
-            needs: "the feature `postgres-tls` for `sslmode=require`",
-        });
-    }
-    Ok(Manager::from_config(config, tokio_postgres::NoTls, managed))
 }
 
 /// What is put in for a parameter.

@@ -134,3 +134,23 @@ pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
         _ => DatabaseError::failed(place, "do what it was told", error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_flushes_what_it_writes() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        std::fs::write(&path, "").unwrap();
+        begin(&path, "x").unwrap();
+        for connection in [open(&path, "x").unwrap(), open_to_read(&path, "x").unwrap()] {
+            let log: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+            let numbers = ["synchronous", "foreign_keys", "secure_delete"];
+            let numbers = numbers.map(|name| number(&connection, name).unwrap());
+            assert_eq!((log.as_str(), numbers), ("wal", [2, 1, 1]));
+        }
+        assert!(open_to_read(&path, "x").unwrap().execute("DELETE FROM prowess_threads", []).is_err());
+    }
+}

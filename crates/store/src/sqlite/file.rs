@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use super::connection;
+use super::{connection, log};
 use crate::error::DatabaseError;
 
 /// What SQLite keeps beside a database: the log, and an index of it.
@@ -62,6 +62,12 @@ impl File {
     pub(super) fn open(mut self) -> Result<(Self, Connection), DatabaseError> {
         self.make_directory()?;
         let lock = self.lock_file()?;
+        match lock.try_lock() {
+            // The first to open it reads what the last one left.
+            Ok(()) => self.check_log()?,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(self.io("be locked", error)),
+        }
         lock.lock_shared().map_err(|error| self.io("be locked", error))?;
         self.lock = Some(lock);
         if !self.is_there()? {
@@ -87,6 +93,14 @@ impl File {
                 }
             }
             Err(error) => Err(self.io("be looked at", error)),
+        }
+    }
+
+    fn check_log(&self) -> Result<(), DatabaseError> {
+        match log::is_damaged(&self.beside("-wal")) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(self.damaged("a part of its log is not what was written, and more follows it")),
+            Err(error) => Err(self.io("be read", error)),
         }
     }
 

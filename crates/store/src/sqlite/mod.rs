@@ -7,6 +7,7 @@ mod artifacts;
 mod check;
 mod connection;
 mod file;
+mod log;
 mod readers;
 mod threads;
 mod writer;
@@ -38,6 +39,7 @@ struct Inner {
     readers: Option<Readers>,
     writer: Writer,
     place: Arc<str>,
+    #[cfg_attr(not(feature = "approvals"), expect(dead_code, reason = "it holds the lock"))]
     file: Option<File>,
 }
 

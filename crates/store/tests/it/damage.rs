@@ -165,3 +165,42 @@ async fn case_83_a_log_without_its_database_is_not_forgotten() {
     SqliteStore::set_aside(&copy).await.unwrap();
     assert_eq!(SqliteStore::open(&copy).await.unwrap().list(9).await.unwrap(), []);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_83_a_damaged_log_is_not_read_over() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let lease = thread_of(&store, 1).await;
+    for number in 1..=12 {
+        store.append(&lease, number, &[said("text ".repeat(300))]).await.unwrap();
+    }
+    // As a kill would leave them.
+    let bytes = std::fs::read(&path).unwrap();
+    let log = std::fs::read(place.path().join("a.db-wal")).unwrap();
+    let left = |name: &str, log: &[u8]| -> PathBuf {
+        let path = place.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        std::fs::write(place.path().join(format!("{name}-wal")), log).unwrap();
+        path
+    };
+    let events = async |path: PathBuf| -> usize {
+        let store = SqliteStore::open(path).await.unwrap();
+        store.events(&lease.thread, 0, 99).await.unwrap().len()
+    };
+    assert_eq!(events(left("whole.db", &log)).await, 13);
+
+    for number in 0..60 {
+        let at = getrandom::u32().unwrap() as usize % (log.len() / 2);
+        println!("byte {at} of {} changed", log.len());
+        let mut log = log.clone();
+        log[at] ^= 0x10;
+        let path = left(&format!("flip-{number}.db"), &log);
+        let refused = SqliteStore::open(&path).await.unwrap_err();
+        assert!(matches!(refused, DatabaseError::Damaged { .. }), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        assert_eq!(std::fs::read(place.path().join(format!("flip-{number}.db-wal"))).unwrap(), log);
+    }
+    // The end of the log is a transaction that was not finished.
+    assert_eq!(events(left("cut.db", &log[..log.len() - 100])).await, 12);
+}

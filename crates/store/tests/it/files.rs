@@ -27,16 +27,6 @@ async fn it_is_for_the_user_alone() {
     assert_eq!(names, ["a.db", "a.db-shm", "a.db-wal", "a.db.lock"]);
 }
 
-#[tokio::test]
-async fn it_flushes_what_it_writes() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("a.db");
-    let _store = SqliteStore::open(&path).await.unwrap();
-    let log: String =
-        Connection::open(&path).unwrap().pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
-    assert_eq!(log, "wal");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_open_it_at_once() {
     let place = tempfile::tempdir().unwrap();
