@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A PostgreSQL for the tests: Debian's, with a cluster of its own in a temporary directory, at a Unix socket.
+# A PostgreSQL for the tests: Debian's, with a cluster of its own in a temporary directory, at a Unix socket, and at a
+# port of this machine with TLS.
 #
-#   scripts/test-postgres.sh start    installs what is missing, starts it, and prints the variable for the tests
+#   scripts/test-postgres.sh start    installs what is missing, starts it, and prints the variables for the tests
 #   scripts/test-postgres.sh stop     stops it, and removes what it stored
 #
 # It runs as the user `postgres` when root starts it, else as who does. What it stores is flushed to the disk, as in
@@ -56,14 +57,28 @@ start() {
     cat "$at/made" >&2
     exit 1
   fi
-  if ! as_owner "$bin/pg_ctl" --pgdata="$at/data" --log="$at/log" --timeout=60 --wait start \
-    -o "-c listen_addresses='' -c unix_socket_directories='$at' -c max_connections=200 -c fsync=on" >&2; then
-    cat "$at/log" >&2
-    stop
+  as_owner timeout 30 openssl req -x509 -newkey rsa:2048 -nodes -days 7 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
+    -keyout "$at/server.key" -out "$at/server.crt" 2>>"$at/made" || {
+    cat "$at/made" >&2
     exit 1
-  fi
-  as_owner timeout 30 "$bin/createdb" --host="$at" --username=prowess "$database" >&2
-  echo "export PROWESS_TEST_POSTGRES='postgres://prowess@/$database?host=$at'"
+  }
+  # Another port where somebody has this one.
+  for try in 1 2 3 4 5; do
+    port=$((20000 + (checkout + try * 7919) % 12000))
+    if as_owner "$bin/pg_ctl" --pgdata="$at/data" --log="$at/log" --timeout=60 --wait start \
+      -o "-c port=$port -c listen_addresses=127.0.0.1 -c unix_socket_directories='$at' -c max_connections=200" \
+      -o "-c fsync=on -c ssl=on -c ssl_cert_file='$at/server.crt' -c ssl_key_file='$at/server.key'" >&2; then
+      as_owner timeout 30 "$bin/createdb" --host="$at" --port="$port" --username=prowess "$database" >&2
+      echo "export PROWESS_TEST_POSTGRES='postgres://prowess@/$database?host=$at&port=$port'"
+      echo "export PROWESS_TEST_POSTGRES_TLS='postgres://prowess@localhost:$port/$database?sslmode=require'"
+      echo "export PROWESS_TEST_POSTGRES_CERTIFICATE='$at/server.crt'"
+      return
+    fi
+  done
+  cat "$at/log" >&2
+  stop
+  exit 1
 }
 
 case ${1:-} in

@@ -97,3 +97,40 @@ async fn what_a_disk_did_not_keep_is_seen() {
     let error = store.events(&lease.thread, 2, 9).await.unwrap_err();
     assert!(error.to_string().contains("event 3") && error.to_string().contains("missing"), "{error}");
 }
+
+#[cfg(feature = "postgres-tls")]
+mod tls {
+    use prowess_store::{DatabaseError, PostgresStore};
+
+    use crate::support::{again, thread_of, variable};
+
+    const TRUSTS: &str = "PROWESS_TEST_TLS_TRUSTS";
+
+    /// In a process of its own, which trusts the server's certificate.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn talks_in_secret() {
+        if std::env::var_os(TRUSTS).is_none() {
+            return;
+        }
+        // To the schema of everybody, where no other test is.
+        let store = PostgresStore::connect(&variable("PROWESS_TEST_POSTGRES_TLS")).await.unwrap();
+        thread_of(&store, 3).await;
+        println!("\nit talked in secret");
+    }
+
+    #[test]
+    fn a_server_that_is_trusted_is_talked_to_in_secret() {
+        let mut command = again(&[], "servers::tls::talks_in_secret");
+        command.env(TRUSTS, "yes").env("SSL_CERT_FILE", variable("PROWESS_TEST_POSTGRES_CERTIFICATE"));
+        let ran = command.output().unwrap();
+        let out = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success() && out.contains("it talked in secret"), "{out}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_server_that_is_not_trusted_is_told_nothing() {
+        let refused = PostgresStore::connect(&variable("PROWESS_TEST_POSTGRES_TLS")).await.unwrap_err();
+        assert!(matches!(refused, DatabaseError::Unreachable { .. }), "{refused:?}");
+        assert!(refused.to_string().contains("certificate"), "{refused}");
+    }
+}

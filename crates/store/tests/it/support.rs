@@ -10,12 +10,17 @@ use prowess_store::PostgresStore;
 /// Longer than any test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
+/// What `scripts/test-postgres.sh start` printed.
+pub(crate) fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!("{name} is not set: run `make unit`, or `eval \"$(scripts/test-postgres.sh start)\"` before the tests")
+    })
+}
+
 /// The address of a schema of its own on the tests' PostgreSQL.
 pub(crate) async fn postgres_url() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let url = std::env::var("PROWESS_TEST_POSTGRES").expect(
-        "PROWESS_TEST_POSTGRES is not set: run `make unit`, or `eval \"$(scripts/test-postgres.sh start)\"` before the tests",
-    );
+    let url = variable("PROWESS_TEST_POSTGRES");
     let schema = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
         .await
