@@ -4,13 +4,13 @@
 
 /// Takes a lease: of a new thread, of one that nobody has, or again. No row: another has it.
 ///
-/// The first epoch is the time, so that no lease of a deleted thread is good for a new one of the same name.
+/// Who takes it again, late or not, has the same one still if nobody had it since. The first epoch is the time, so
+/// that no lease of a deleted thread is good for a new one of the same name.
 pub(crate) const LEASE: &str = "\
 INSERT INTO prowess_threads AS thread (id, created, changed, events, epoch, owner, until)
 VALUES (?1, prowess_now(), prowess_now(), 0, prowess_now(), ?2, prowess_now() + ?3)
 ON CONFLICT (id) DO UPDATE SET
-    epoch = thread.epoch
-        + CASE WHEN thread.owner = excluded.owner AND thread.until > prowess_now() THEN 0 ELSE 1 END,
+    epoch = thread.epoch + CASE WHEN thread.owner = excluded.owner THEN 0 ELSE 1 END,
     owner = excluded.owner,
     until = excluded.until
 WHERE thread.owner IS NULL OR thread.owner = excluded.owner OR thread.until <= prowess_now()

@@ -8,6 +8,7 @@ mod damage;
 mod disk_full;
 mod files;
 mod kill;
+mod processes;
 mod retention;
 mod servers;
 mod support;

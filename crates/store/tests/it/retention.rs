@@ -1,6 +1,6 @@
 //! How long threads stay.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prowess_agent::{ThreadError, ThreadId, ThreadStore};
 use prowess_store::{Database, Retention};
@@ -58,7 +58,9 @@ async fn the_old_go() {
         for lease in [&old, &awake] {
             store.release(lease).await.unwrap();
         }
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let between = Instant::now();
+        tokio::time::sleep(Duration::from_millis(700)).await;
         let again = store.lease(&awake.thread, "one", LONG).await.unwrap();
         store.append(&again, 1, &[crate::support::said("still here")]).await.unwrap();
         store.release(&again).await.unwrap();
@@ -68,7 +70,7 @@ async fn the_old_go() {
         let older = |age| Retention { older_than: Some(age), ..Retention::default() };
         assert_eq!(database.prune(older(LONG)).await.unwrap(), 0);
         assert_eq!(database.prune(older(Duration::MAX)).await.unwrap(), 0);
-        assert_eq!(database.prune(older(Duration::from_millis(300))).await.unwrap(), 1);
+        assert_eq!(database.prune(older(between.elapsed())).await.unwrap(), 1);
         assert_eq!(left(&*store).await, [fork, awake.thread]);
     }
 }

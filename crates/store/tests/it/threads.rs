@@ -145,6 +145,9 @@ async fn a_lease_that_is_over_is_good_until_another_has_it() {
         let lease = one.lease(&ThreadId::new(), "slow", Duration::from_millis(1)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
         one.append(&lease, 0, &[said("late, and in nobody's way")]).await.unwrap();
+        let renewed = one.lease(&lease.thread, "slow", Duration::from_millis(1)).await.unwrap();
+        assert_eq!(renewed, lease);
+        tokio::time::sleep(Duration::from_millis(20)).await;
         other.delete(&lease.thread).await.unwrap();
         // A thread of the same name is another one.
         let new = other.lease(&lease.thread, "slow", LONG).await.unwrap();
