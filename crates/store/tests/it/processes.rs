@@ -39,11 +39,15 @@ async fn writes_in_turn() {
 
 async fn take_turns(place: &str) {
     let running: Vec<_> = (0..PROCESSES)
-        .map(|_| again(&[], "processes::writes_in_turn").env(PLACE, place).spawn().unwrap())
+        .map(|_| {
+            let mut process = again(&[], "processes::writes_in_turn");
+            process.env(PLACE, place);
+            tokio::task::spawn_blocking(move || process.output().unwrap())
+        })
         .collect();
-    for mut process in running {
-        let ended = tokio::task::spawn_blocking(move || process.wait()).await.unwrap();
-        assert!(ended.unwrap().success());
+    for process in running {
+        let ran = process.await.unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     }
     let store = Database::open(place).await.unwrap().threads();
     let said = texts(&*store, &shared()).await;
