@@ -14,7 +14,7 @@ use prowess_agent::{Event, Message, ThreadId, ThreadStore};
 use prowess_store::SqliteStore;
 
 /// How often each is measured.
-const ROUNDS: usize = 400;
+const ROUNDS: usize = 1500;
 /// How many bytes one event has, about.
 const BYTES: usize = 1000;
 /// How many write at the same time, and how often each.
