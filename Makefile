@@ -34,11 +34,12 @@ fmt:
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-models --locked -- -D warnings
+	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-models -p prowess-store --locked -- -D warnings
 
-# A container engine runs while the tests do, and stops whatever became of them.
+# A container engine and a PostgreSQL run while the tests do, and stop whatever became of them.
 unit:
-	@engine=$$(scripts/test-engine.sh start) || exit 1; eval "$$engine"; trap 'scripts/test-engine.sh stop' EXIT; \
+	@engine=$$(scripts/test-engine.sh start) || exit 1; trap 'scripts/test-engine.sh stop; scripts/test-postgres.sh stop' EXIT; \
+	database=$$(scripts/test-postgres.sh start) || exit 1; eval "$$engine"; eval "$$database"; \
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(CARGO) nextest run --workspace --all-features --locked --no-fail-fast; \
 	else \

@@ -1,0 +1,44 @@
+//! Versions of artifacts as rows.
+
+use prowess_workspace::{ArtifactError, ArtifactRecord};
+
+use crate::error::DatabaseError;
+use crate::event::{checksum, signed};
+
+/// A version as it lies in the database: the name, the version, the checksum and the record.
+pub(crate) type ArtifactRow = (String, i64, i64, Vec<u8>);
+
+/// What is stored of a record, and its checksum.
+pub(crate) fn body(record: &ArtifactRecord) -> Result<(i64, Vec<u8>), ArtifactError> {
+    let body = serde_json::to_vec(record)
+        .map_err(|error| ArtifactError::store("a record could not be written as JSON", error))?;
+    Ok((checksum(&[signed(record.version)], &body), body))
+}
+
+pub(crate) fn record((name, version, kept, body): ArtifactRow) -> Result<ArtifactRecord, ArtifactError> {
+    let damaged = |problem: String| ArtifactError::Damaged {
+        name: name.clone(),
+        version: u64::try_from(version).unwrap_or_default(),
+        problem,
+    };
+    if checksum(&[version], &body) != kept {
+        return Err(damaged("its record is not what was stored".to_owned()));
+    }
+    let record: ArtifactRecord = serde_json::from_slice(&body)
+        .map_err(|error| damaged(format!("its record cannot be read: {error}")))?;
+    if record.name == name && signed(record.version) == version {
+        Ok(record)
+    } else {
+        Err(damaged("its record is another's".to_owned()))
+    }
+}
+
+pub(crate) fn records(rows: Vec<ArtifactRow>) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+    let mut records = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
+    records.sort_by(|one, other| (&one.name, one.version).cmp(&(&other.name, other.version)));
+    Ok(records)
+}
+
+pub(crate) fn failed(error: DatabaseError) -> ArtifactError {
+    ArtifactError::store("the index of artifacts failed", error)
+}

@@ -1,0 +1,168 @@
+//! Events as rows: what is stored of each, and how damage shows.
+
+use std::time::{Duration, SystemTime};
+
+use prowess_agent::{EVENT_VERSION, Event, StoredEvent, ThreadError, ThreadId};
+
+use crate::error::DatabaseError;
+
+/// An event as it lies in the database.
+#[derive(Clone, Debug)]
+pub(crate) struct EventRow {
+    pub(crate) number: i64,
+    /// When, in microseconds since 1970.
+    pub(crate) stored: i64,
+    pub(crate) version: i64,
+    pub(crate) checksum: i64,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A row of [`crate::sql::EVENTS`]: how many events the thread has, and one of them.
+pub(crate) type LogRow = (i64, Option<EventRow>);
+
+/// The bodies of events.
+pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {
+    let body = |event| {
+        serde_json::to_vec(event).map_err(|error| ThreadError::Store {
+            action: "an event could not be written as JSON".to_owned(),
+            source: error.into(),
+        })
+    };
+    events.iter().map(body).collect()
+}
+
+/// The row of an event of today's version, without its body.
+pub(crate) fn sealed(number: i64, stored: i64, body: &[u8]) -> (i64, i64) {
+    let version = i64::from(EVENT_VERSION);
+    (version, checksum(&[number, stored, version], body))
+}
+
+/// The CRC-32 of a row: enough to see that a disk did not keep it.
+pub(crate) fn checksum(numbers: &[i64], body: &[u8]) -> i64 {
+    let mut hasher = crc32fast::Hasher::new();
+    for number in numbers {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.update(body);
+    i64::from(hasher.finalize())
+}
+
+impl EventRow {
+    /// Whether it is what was written.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.checksum == checksum(&[self.number, self.stored, self.version], &self.body)
+    }
+
+    fn event(&self) -> Result<Event, String> {
+        if !self.is_whole() {
+            return Err("it is not what was stored".to_owned());
+        }
+        if self.version > i64::from(EVENT_VERSION) {
+            return Err(format!(
+                "it is of version {}, and this program reads those up to {EVENT_VERSION}: use a newer prowess",
+                self.version
+            ));
+        }
+        serde_json::from_slice(&self.body).map_err(|error| error.to_string())
+    }
+}
+
+/// The events after `after`, which have no gaps.
+pub(crate) fn read(
+    thread: &ThreadId,
+    after: u64,
+    most: usize,
+    rows: Vec<LogRow>,
+) -> Result<Vec<StoredEvent>, ThreadError> {
+    let Some(&(has, _)) = rows.first() else { return Err(ThreadError::NotFound(thread.clone())) };
+    let damaged = |number, problem| ThreadError::Damaged { thread: thread.clone(), number, problem };
+    let mut events = Vec::with_capacity(rows.len());
+    let mut number = after;
+    for row in rows.into_iter().filter_map(|(_, row)| row).take(most) {
+        number += 1;
+        if row.number != signed(number) {
+            return Err(damaged(number, "it is missing".to_owned()));
+        }
+        let event = row.event().map_err(|problem| damaged(number, problem))?;
+        events.push(StoredEvent { number, at: time(row.stored), event });
+    }
+    if events.len() < most && signed(number) < has {
+        return Err(damaged(number + 1, "it is missing".to_owned()));
+    }
+    Ok(events)
+}
+
+/// A number as databases have them.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number that is never below 0, unless it is damaged.
+pub(crate) fn unsigned(place: &str, number: i64) -> Result<u64, DatabaseError> {
+    u64::try_from(number).map_err(|_| DatabaseError::damaged(place, format!("{number} is no count")))
+}
+
+/// How many rows are asked for: one at least, to see whether there is a thread.
+pub(crate) fn limit(most: usize) -> i64 {
+    i64::try_from(most.max(1)).unwrap_or(i64::MAX)
+}
+
+/// The time of so many microseconds.
+pub(crate) fn time(micros: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_agent::{Message, Outcome};
+
+    use super::*;
+
+    fn row(number: i64) -> LogRow {
+        let event = Event::TurnStarted { messages: vec![Message::user(number.to_string())] };
+        let body = serde_json::to_vec(&event).unwrap();
+        let (version, checksum) = sealed(number, 7, &body);
+        (3, Some(EventRow { number, stored: 7, version, checksum, body }))
+    }
+
+    fn problem(rows: Vec<LogRow>) -> String {
+        read(&"t".parse().unwrap(), 0, 9, rows).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_missing_is_seen() {
+        assert_eq!(read(&"t".parse().unwrap(), 0, 2, vec![row(1), row(2)]).unwrap().len(), 2);
+        assert_eq!(read(&"t".parse().unwrap(), 3, 2, vec![(3, None)]).unwrap(), []);
+        assert!(problem(vec![]).contains("no thread `t`"));
+        assert!(
+            problem(vec![row(1), row(3)]).contains("event 2 of the thread `t` cannot be read: it is missing")
+        );
+        assert!(problem(vec![row(1), row(2)]).contains("event 3"));
+        assert!(problem(vec![(3, None)]).contains("event 1"));
+    }
+
+    #[test]
+    fn what_was_changed_is_seen() {
+        for change in [
+            (|row: &mut EventRow| row.body[30] ^= 1) as fn(&mut EventRow),
+            |row| row.stored += 1,
+            |row| row.checksum ^= 1,
+            |row| row.version = 0,
+        ] {
+            let mut rows = vec![row(1), row(2), row(3)];
+            change(rows[1].1.as_mut().unwrap());
+            assert!(
+                problem(rows).contains("event 2 of the thread `t` cannot be read: it is not what was stored")
+            );
+        }
+    }
+
+    #[test]
+    fn an_event_of_a_later_version_is_refused() {
+        let body = serde_json::to_vec(&Event::TurnEnded { outcome: Outcome::Answered }).unwrap();
+        let later = i64::from(EVENT_VERSION) + 1;
+        let checksum = checksum(&[1, 7, later], &body);
+        let row = EventRow { number: 1, stored: 7, version: later, checksum, body };
+        assert!(problem(vec![(1, Some(row))]).contains("use a newer prowess"));
+    }
+}

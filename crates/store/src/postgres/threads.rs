@@ -1,0 +1,232 @@
+//! Threads in PostgreSQL.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use prowess_agent::{Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore};
+use tokio_postgres::{Error, Row};
+
+use super::error::explained;
+use super::{PostgresStore, Value, prepared};
+use crate::error::DatabaseError;
+use crate::event::{EventRow, LogRow, bodies, limit, read, sealed, signed, unsigned};
+use crate::lease::{State, held, micros, refusal};
+use crate::list::{info, no_fork, whole_fork};
+use crate::retention::{Bound, PRUNED_AT_ONCE, Retention, bound_of_age, bound_of_all};
+use crate::sql;
+
+/// How often a lease is tried that is free when it is looked at, and taken when it is wanted.
+const MAX_TRIES: usize = 10;
+
+impl PostgresStore {
+    /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
+    ///
+    /// # Errors
+    ///
+    /// The database failed. Those that were deleted before are gone.
+    pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
+        let done = async {
+            let mut gone = 0;
+            let client = self.client().await?;
+            let failed = |error| explained(&self.0.place, error);
+            for (changed, id) in bounds(&client, retention).await.map_err(failed)? {
+                let prune = prepared!(client, sql::PRUNE).map_err(failed)?;
+                loop {
+                    match client.execute(&prune, &[&changed, &id, &PRUNED_AT_ONCE]).await.map_err(failed)? {
+                        0 => break,
+                        some => gone += some,
+                    }
+                }
+            }
+            Ok(gone)
+        };
+        done.await.map_err(|error: DatabaseError| error.while_doing("old threads could not be deleted"))
+    }
+
+    async fn state(&self, thread: &ThreadId) -> Result<Option<State>, DatabaseError> {
+        let rows = self.rows(sql::STATE, &[&thread.as_str()]).await?;
+        rows.first().map(state).transpose().map_err(|error| explained(&self.0.place, error))
+    }
+
+    async fn try_append(
+        &self,
+        lease: &Lease,
+        after: u64,
+        bodies: &[Vec<u8>],
+    ) -> Result<Result<(), ThreadError>, DatabaseError> {
+        let failed = |error| explained(&self.0.place, error);
+        let (thread, owner, epoch) = (lease.thread.as_str(), lease.owner.as_bytes(), signed(lease.epoch));
+        if bodies.is_empty() {
+            let state = self.state(&lease.thread).await?;
+            return Ok(refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
+        }
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await.map_err(failed)?;
+        let extend = prepared!(transaction, sql::EXTEND).map_err(failed)?;
+        let count = signed(bodies.len() as u64);
+        let extended =
+            transaction.query_opt(&extend, &[&thread, &epoch, &owner, &signed(after), &count]).await;
+        let Some(extended) = extended.map_err(failed)? else {
+            drop(transaction);
+            drop(client);
+            let state = self.state(&lease.thread).await?;
+            // Nothing takes events away, nor brings a lease back, so what refused it refuses it still.
+            return Ok(Err(refusal(lease, after, state.as_ref())
+                .unwrap_or_else(|| ThreadError::LeaseLost(lease.thread.clone()))));
+        };
+        let stored: i64 = extended.try_get(0).map_err(failed)?;
+        let store = prepared!(transaction, sql::STORE_EVENT).map_err(failed)?;
+        // All are sent before the first is answered.
+        let (transaction_ref, store_ref) = (&transaction, &store);
+        let storing = bodies.iter().zip(signed(after) + 1..).map(|(body, number)| async move {
+            let (version, checksum) = sealed(number, stored, body);
+            let values: [Value<'_>; 6] = [&thread, &number, &stored, &version, &checksum, body];
+            transaction_ref.execute(store_ref, &values).await
+        });
+        try_join_all(storing).await.map_err(failed)?;
+        transaction.commit().await.map_err(failed)?;
+        Ok(Ok(()))
+    }
+
+    async fn try_fork(
+        &self,
+        from: &ThreadId,
+        through: u64,
+        to: &ThreadId,
+    ) -> Result<Result<(), ThreadError>, DatabaseError> {
+        let failed = |error| explained(&self.0.place, error);
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await.map_err(failed)?;
+        let values: [Value<'_>; 3] = [&from.as_str(), &to.as_str(), &signed(through)];
+        let fork = prepared!(transaction, sql::FORK).map_err(failed)?;
+        if transaction.execute(&fork, &values).await.map_err(failed)? == 0 {
+            drop(transaction);
+            drop(client);
+            let has = self.state(from).await?.map(|state| state.events);
+            return Ok(Err(no_fork(from, through, to, has)));
+        }
+        let copy = prepared!(transaction, sql::COPY_EVENTS).map_err(failed)?;
+        let copied = transaction.execute(&copy, &values).await.map_err(failed)?;
+        let whole = whole_fork(from, through, copied);
+        if whole.is_ok() {
+            transaction.commit().await.map_err(failed)?;
+        }
+        Ok(whole)
+    }
+}
+
+async fn bounds(client: &deadpool_postgres::Object, retention: Retention) -> Result<Vec<Bound>, Error> {
+    let mut bounds = Vec::new();
+    if let Some(age) = retention.older_than {
+        let now = client.query_one(sql::NOW, &[]).await?.try_get(0)?;
+        bounds.push(bound_of_age(now, age));
+    }
+    match retention.keep_last {
+        Some(0) => bounds.push(bound_of_all()),
+        Some(most) => {
+            let last = prepared!(client, sql::LAST_KEPT)?;
+            if let Some(row) = client.query_opt(&last, &[&signed(most - 1)]).await? {
+                bounds.push((row.try_get(0)?, row.try_get(1)?));
+            }
+        }
+        None => {}
+    }
+    Ok(bounds)
+}
+
+fn state(row: &Row) -> Result<State, Error> {
+    Ok(State {
+        events: row.try_get(0)?,
+        epoch: row.try_get(1)?,
+        owner: row.try_get(2)?,
+        lasts: row.try_get(3)?,
+    })
+}
+
+fn log_row(row: &Row) -> Result<LogRow, Error> {
+    let event = match row.try_get::<_, Option<i64>>(1)? {
+        None => None,
+        Some(number) => Some(EventRow {
+            number,
+            stored: row.try_get(2)?,
+            version: row.try_get(3)?,
+            checksum: row.try_get(4)?,
+            body: row.try_get(5)?,
+        }),
+    };
+    Ok((row.try_get(0)?, event))
+}
+
+#[async_trait]
+impl ThreadStore for PostgresStore {
+    async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
+        let failed =
+            |error: DatabaseError| error.while_doing(format!("the thread `{thread}` could not be taken"));
+        for _ in 0..MAX_TRIES {
+            let rows = self.rows(sql::LEASE, &[&thread.as_str(), &owner.as_bytes(), &micros(lasts)]).await;
+            if let Some(row) = rows.map_err(failed)?.first() {
+                let epoch = row.try_get(0).map_err(|error| failed(explained(&self.0.place, error)))?;
+                let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
+                return Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch });
+            }
+            // It may have been given back between the two looks.
+            if let Some(refused) = held(thread, self.state(thread).await.map_err(failed)?.as_ref()) {
+                return Err(refused);
+            }
+        }
+        Err(ThreadError::Leased { thread: thread.clone(), owner: "many in turn".to_owned() })
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
+        let thread = &lease.thread;
+        let values: [Value<'_>; 3] = [&thread.as_str(), &signed(lease.epoch), &lease.owner.as_bytes()];
+        let done = self.rows(sql::RELEASE, &values).await;
+        done.map_err(|error| error.while_doing(format!("the thread `{thread}` could not be given back")))?;
+        Ok(())
+    }
+
+    async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
+        let bodies = bodies(events)?;
+        self.try_append(lease, after, &bodies).await.map_err(|error| {
+            error.while_doing(format!("events of the thread `{}` could not be stored", lease.thread))
+        })?
+    }
+
+    async fn events(
+        &self,
+        thread: &ThreadId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<StoredEvent>, ThreadError> {
+        let failed =
+            |error: DatabaseError| error.while_doing(format!("the thread `{thread}` could not be read"));
+        let rows = self.rows(sql::EVENTS, &[&thread.as_str(), &signed(after), &limit(most)]).await;
+        let rows: Result<Vec<LogRow>, Error> = rows.map_err(failed)?.iter().map(log_row).collect();
+        read(thread, after, most, rows.map_err(|error| failed(explained(&self.0.place, error)))?)
+    }
+
+    async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
+        let failed = |error: DatabaseError| error.while_doing("threads could not be listed");
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self.rows(sql::LIST, &[&most]).await.map_err(failed)?;
+        let listed = |row: &Row| {
+            let row = (|| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))();
+            info(&self.0.place, row.map_err(|error| explained(&self.0.place, error))?)
+        };
+        rows.iter().map(listed).collect::<Result<_, _>>().map_err(failed)
+    }
+
+    async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError> {
+        let done = self.try_fork(from, through, to).await;
+        done.map_err(|error| error.while_doing(format!("the thread `{from}` could not be forked")))?
+    }
+
+    async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
+        let failed =
+            |error: DatabaseError| error.while_doing(format!("the thread `{thread}` could not be deleted"));
+        self.rows(sql::DELETE, &[&thread.as_str()]).await.map_err(failed)?;
+        // What is there still is there because somebody has it, or because it was made since.
+        held(thread, self.state(thread).await.map_err(failed)?.as_ref()).map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,137 @@
+//! What is said to both databases, in the same words. `?1` is the first parameter.
+//!
+//! A statement that may be refused has its conditions in itself, so that looking and changing are one act.
+
+/// Takes a lease: of a new thread, of one that nobody has, or again. No row: another has it.
+///
+/// Who takes it again, late or not, has the same one still if nobody had it since. The first epoch is the time, so
+/// that no lease of a deleted thread is good for a new one of the same name.
+pub(crate) const LEASE: &str = "\
+INSERT INTO prowess_threads AS thread (id, created, changed, events, epoch, owner, until)
+VALUES (?1, prowess_now(), prowess_now(), 0, prowess_now(), ?2, prowess_now() + ?3)
+ON CONFLICT (id) DO UPDATE SET
+    epoch = thread.epoch + CASE WHEN thread.owner = excluded.owner THEN 0 ELSE 1 END,
+    owner = excluded.owner,
+    until = excluded.until
+WHERE thread.owner IS NULL OR thread.owner = excluded.owner OR thread.until <= prowess_now()
+RETURNING epoch";
+
+/// Gives a lease back.
+pub(crate) const RELEASE: &str = "\
+UPDATE prowess_threads SET owner = NULL, until = 0 WHERE id = ?1 AND epoch = ?2 AND owner = ?3";
+
+/// Makes room for events, and says when they are stored. No row: [`STATE`] tells why.
+///
+/// A lease that is over but that nobody took is as good as ever: its epoch is the last one. So no clock decides
+/// whether a writer may write.
+pub(crate) const EXTEND: &str = "\
+UPDATE prowess_threads SET
+    events = events + ?5,
+    changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END
+WHERE id = ?1 AND epoch = ?2 AND owner = ?3 AND events = ?4
+RETURNING changed";
+
+/// Stores an event.
+pub(crate) const STORE_EVENT: &str = "\
+INSERT INTO prowess_events (thread, number, stored, version, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// How a thread stands: the events it has, the last epoch, who has it, and whether for longer than now.
+pub(crate) const STATE: &str = "\
+SELECT events, epoch, owner, until > prowess_now() FROM prowess_threads WHERE id = ?1";
+
+/// Events after `?2`, at most `?3`, each with the number of all. One row without an event: there are none.
+pub(crate) const EVENTS: &str = "\
+SELECT thread.events, event.number, event.stored, event.version, event.checksum, event.body
+FROM prowess_threads AS thread
+LEFT JOIN prowess_events AS event ON event.thread = thread.id AND event.number > ?2
+WHERE thread.id = ?1
+ORDER BY event.number LIMIT ?3";
+
+/// The threads that changed last.
+pub(crate) const LIST: &str = "\
+SELECT id, events, created, changed FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT ?1";
+
+/// Makes the thread `?2` with room for `?3` events of `?1`. No row: the one is not there, or the other is.
+pub(crate) const FORK: &str = "\
+INSERT INTO prowess_threads (id, created, changed, events, epoch, until)
+SELECT ?2, prowess_now(), prowess_now(), ?3, prowess_now(), 0
+FROM prowess_threads WHERE id = ?1 AND events >= ?3
+ON CONFLICT (id) DO NOTHING";
+
+/// Copies events.
+pub(crate) const COPY_EVENTS: &str = "\
+INSERT INTO prowess_events (thread, number, stored, version, checksum, body)
+SELECT ?2, number, stored, version, checksum, body FROM prowess_events WHERE thread = ?1 AND number <= ?3";
+
+/// Deletes a thread that nobody has, with its events.
+pub(crate) const DELETE: &str = "\
+DELETE FROM prowess_threads WHERE id = ?1 AND (owner IS NULL OR until <= prowess_now())";
+
+/// The time now.
+pub(crate) const NOW: &str = "SELECT prowess_now()";
+
+/// The last thread of those that stay when `?1` stay after it.
+pub(crate) const LAST_KEPT: &str = "\
+SELECT changed, id FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 1 OFFSET ?1";
+
+/// Deletes some threads that nobody has, at most `?3`, of those that changed before one of `?1` and `?2`.
+///
+/// The conditions are there twice for PostgreSQL, which looks again only at those of the outer statement when
+/// somebody takes the thread meanwhile.
+pub(crate) const PRUNE: &str = "\
+DELETE FROM prowess_threads
+WHERE id IN (
+    SELECT id FROM prowess_threads
+    WHERE (changed, id) < (?1, ?2) AND (owner IS NULL OR until <= prowess_now())
+    ORDER BY changed, id LIMIT ?3
+) AND (changed, id) < (?1, ?2) AND (owner IS NULL OR until <= prowess_now())";
+
+/// Approvals of a project.
+#[cfg(feature = "approvals")]
+pub(crate) const APPROVALS: &str = "\
+SELECT digest, body FROM prowess_approvals WHERE project = ?1 ORDER BY place";
+
+/// Adds an approval that is not there.
+#[cfg(feature = "approvals")]
+pub(crate) const ADD_APPROVAL: &str = "\
+INSERT INTO prowess_approvals (project, digest, body) VALUES (?1, ?2, ?3) ON CONFLICT (project, digest) DO NOTHING";
+
+/// Removes an approval.
+#[cfg(feature = "approvals")]
+pub(crate) const REMOVE_APPROVAL: &str = "DELETE FROM prowess_approvals WHERE project = ?1 AND digest = ?2";
+
+/// The next version of an artifact.
+#[cfg(feature = "artifacts")]
+pub(crate) const NEXT_VERSION: &str = "\
+SELECT COALESCE(MAX(version) + 1, 0) FROM prowess_artifacts WHERE name = ?1";
+
+/// Adds a version.
+#[cfg(feature = "artifacts")]
+pub(crate) const ADD_VERSION: &str = "\
+INSERT INTO prowess_artifacts (name, version, checksum, body) VALUES (?1, ?2, ?3, ?4)";
+
+/// One version.
+#[cfg(feature = "artifacts")]
+pub(crate) const VERSION: &str = "\
+SELECT name, version, checksum, body FROM prowess_artifacts WHERE name = ?1 AND version = ?2";
+
+/// The latest version.
+#[cfg(feature = "artifacts")]
+pub(crate) const LATEST: &str = "\
+SELECT name, version, checksum, body FROM prowess_artifacts WHERE name = ?1 ORDER BY version DESC LIMIT 1";
+
+/// Every version.
+#[cfg(feature = "artifacts")]
+pub(crate) const VERSIONS: &str = "\
+SELECT name, version, checksum, body FROM prowess_artifacts WHERE name = ?1 ORDER BY version";
+
+/// The latest version of every artifact.
+#[cfg(feature = "artifacts")]
+pub(crate) const ARTIFACTS: &str = "\
+SELECT name, version, checksum, body FROM prowess_artifacts AS one
+WHERE version = (SELECT MAX(version) FROM prowess_artifacts AS other WHERE other.name = one.name)";
+
+/// Forgets an artifact.
+#[cfg(feature = "artifacts")]
+pub(crate) const REMOVE_ARTIFACT: &str = "\
+DELETE FROM prowess_artifacts WHERE name = ?1 RETURNING name, version, checksum, body";

@@ -1,0 +1,74 @@
+//! Whether all that was written is there.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::SqliteStore;
+use crate::error::DatabaseError;
+use crate::event::EventRow;
+
+/// How much is told of what is wrong.
+const MAX_FINDINGS: usize = 5;
+
+impl SqliteStore {
+    /// Reads all of the database, and finds damage that nobody has met yet. It takes as long as reading the file.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Damaged`], or the database failed otherwise.
+    pub async fn check(&self) -> Result<(), DatabaseError> {
+        match self.read(findings).await?.as_slice() {
+            [] => Ok(()),
+            findings => Err(DatabaseError::damaged(&self.0.place, findings.join("; "))),
+        }
+    }
+}
+
+fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    // All of it as it is at one moment, whoever writes meanwhile.
+    let connection = connection.unchecked_transaction()?;
+    let mut findings = Vec::new();
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_FINDINGS})"))?;
+    for line in statement.query_map([], |row| row.get::<_, String>(0))? {
+        findings.push(line?);
+    }
+    findings.retain(|line| line != "ok");
+    if !findings.is_empty() {
+        return Ok(findings);
+    }
+    let orphan = connection.query_row(
+        "SELECT thread FROM prowess_events WHERE thread NOT IN (SELECT id FROM prowess_threads) LIMIT 1",
+        [],
+        |row| row.get::<_, String>(0),
+    );
+    findings.extend(orphan.optional()?.map(|thread| format!("events of `{thread}` are there without it")));
+    let wrong = connection.query_row(
+        "SELECT id FROM prowess_threads AS known WHERE events <> (
+             SELECT COUNT(*) FROM prowess_events
+             WHERE thread = known.id AND number BETWEEN 1 AND known.events
+         ) LIMIT 1",
+        [],
+        |row| row.get::<_, String>(0),
+    );
+    findings.extend(wrong.optional()?.map(|thread| format!("events of `{thread}` are missing")));
+    let mut statement = connection.prepare(
+        "SELECT thread, number, stored, version, checksum, body FROM prowess_events ORDER BY rowid",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let event = EventRow {
+            number: row.get(1)?,
+            stored: row.get(2)?,
+            version: row.get(3)?,
+            checksum: row.get(4)?,
+            body: row.get(5)?,
+        };
+        if !event.is_whole() {
+            let thread: String = row.get(0)?;
+            findings.push(format!("event {} of `{thread}` is not what was stored", event.number));
+        }
+        if findings.len() >= MAX_FINDINGS {
+            break;
+        }
+    }
+    Ok(findings)
+}

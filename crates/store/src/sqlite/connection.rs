@@ -1,0 +1,156 @@
+//! Connections, set up so that they keep the store's promises.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+
+use crate::error::DatabaseError;
+use crate::schema::{self, Dialect};
+
+/// How long one process waits for others.
+const BUSY: Duration = Duration::from_secs(20);
+/// The largest log that stays beside the database, in bytes, once all in it is in the database.
+const MAX_IDLE_LOG: i64 = 16 << 20;
+/// What the file says that it is: `prws`.
+pub(super) const APPLICATION: u32 = 0x7072_7773;
+
+/// A connection to a database that is there.
+pub(super) fn open(path: &Path, place: &str) -> Result<Connection, DatabaseError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let failed = |error| explained(place, error);
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY).map_err(failed)?;
+    // Nothing is changed before this is known, not even the kind of its log.
+    drop(schema::missing(place, Dialect::Sqlite, number(&connection, "user_version").map_err(failed)?)?);
+    set_up(&connection).map_err(failed)?;
+    Ok(connection)
+}
+
+/// A connection for reading alone.
+pub(super) fn open_to_read(path: &Path, place: &str) -> Result<Connection, DatabaseError> {
+    let connection = open(path, place)?;
+    connection.pragma_update(None, "query_only", true).map_err(|error| explained(place, error))?;
+    Ok(connection)
+}
+
+/// Makes a database of an empty file, and closes it.
+pub(super) fn begin(path: &Path, place: &str) -> Result<(), DatabaseError> {
+    let failed = |error| explained(place, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+    set_up(&connection).map_err(failed)?;
+    migrate(&mut connection, place)?;
+    connection.close().map_err(|(_, error)| failed(error))
+}
+
+pub(super) fn in_memory(place: &str) -> Result<Connection, DatabaseError> {
+    let failed = |error| explained(place, error);
+    let mut connection = Connection::open_in_memory().map_err(failed)?;
+    set_up(&connection).map_err(failed)?;
+    migrate(&mut connection, place)?;
+    Ok(connection)
+}
+
+/// Brings the tables to today's version, one step and one transaction after the other.
+pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), DatabaseError> {
+    let failed = |error| explained(place, error);
+    let found = number(connection, "user_version").map_err(failed)?;
+    for (version, _) in schema::missing(place, Dialect::Sqlite, found)? {
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        // Another process may have been here since.
+        let found = number(&transaction, "user_version").map_err(failed)?;
+        let mut steps = schema::missing(place, Dialect::Sqlite, found)?;
+        if let Some((_, text)) = steps.find(|(step, _)| *step == version) {
+            transaction.execute_batch(&text).map_err(failed)?;
+            transaction.pragma_update(None, "user_version", version).map_err(failed)?;
+            transaction.commit().map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    // A memory has no log, and says so.
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    connection.pragma_update_and_check(None, "journal_size_limit", MAX_IDLE_LOG, |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // What is deleted is overwritten; what is damaged shows early; what the file says runs nothing.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
+    connection.create_scalar_function("prowess_now", 0, flags, |_| Ok(now()))
+}
+
+/// Microseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, pragma, |row| row.get(0))
+}
+
+/// An error of SQLite, in the words of this crate.
+pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
+    let owned = || place.to_owned();
+    let (code, extended) = match &error {
+        Error::SqliteFailure(failure, _) => (failure.code, failure.extended_code),
+        // The words that are said are right, so the tables are not; and so are the types.
+        Error::SqlInputError { msg, .. } => return DatabaseError::damaged(place, msg),
+        Error::InvalidColumnType(..)
+        | Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::InvalidColumnIndex(..)
+        | Error::Utf8Error(..) => return DatabaseError::damaged(place, error.to_string()),
+        _ => return DatabaseError::failed(place, "do what it was told", error),
+    };
+    match (code, extended) {
+        (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation, _)
+        | (_, ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS | ffi::SQLITE_IOERR_DATA) => {
+            DatabaseError::damaged(place, error.to_string())
+        }
+        (ErrorCode::DiskFull, _) => DatabaseError::Full { place: owned(), source: Arc::new(error) },
+        (
+            _,
+            ffi::SQLITE_IOERR_WRITE
+            | ffi::SQLITE_IOERR_FSYNC
+            | ffi::SQLITE_IOERR_TRUNCATE
+            | ffi::SQLITE_IOERR_SHMSIZE,
+        )
+        | (ErrorCode::ReadOnly, _) => DatabaseError::Unwritable { place: owned(), source: Arc::new(error) },
+        (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => {
+            DatabaseError::Busy { place: owned(), seconds: BUSY.as_secs() }
+        }
+        _ => DatabaseError::failed(place, "do what it was told", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_flushes_what_it_writes() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        std::fs::write(&path, "").unwrap();
+        begin(&path, "x").unwrap();
+        for connection in [open(&path, "x").unwrap(), open_to_read(&path, "x").unwrap()] {
+            let log: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+            let numbers = ["synchronous", "foreign_keys", "secure_delete"];
+            let numbers = numbers.map(|name| number(&connection, name).unwrap());
+            assert_eq!((log.as_str(), numbers), ("wal", [2, 1, 1]));
+        }
+        assert!(open_to_read(&path, "x").unwrap().execute("DELETE FROM prowess_threads", []).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! The file: how it comes to be, and how a damaged one goes.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
+use std::io::{self, Read as _};
+#[cfg(unix)]
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+
+use super::{connection, log};
+use crate::error::DatabaseError;
+
+/// What SQLite keeps beside a database: the log, and an index of it.
+const BESIDE: [&str; 2] = ["-wal", "-shm"];
+
+/// The head of a file of SQLite: how it begins, where the program stands that it belongs to, and how long it is. No
+/// page is shorter than [`MIN_PAGE`].
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const APPLICATION_AT: usize = 68;
+const HEAD: usize = 100;
+const MIN_PAGE: u64 = 512;
+
+/// The file of a database.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    /// How messages name it.
+    pub(super) place: Arc<str>,
+    /// Shared by all who have the database open, so that nobody sets it aside meanwhile.
+    lock: Option<fs::File>,
+}
+
+/// A damaged database that was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetAside {
+    /// Where it was.
+    pub from: PathBuf,
+    /// Where it is.
+    pub to: PathBuf,
+}
+
+impl fmt::Display for SetAside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.from.display(), self.to.display());
+        write!(f, "the damaged database {from} is now {to}, as it was; a new one begins in its place")
+    }
+}
+
+impl File {
+    pub(super) fn at(path: &Path) -> Self {
+        let place = Arc::from(format!("the database {}", path.display()));
+        Self { path: path.to_owned(), place, lock: None }
+    }
+
+    /// Opens the database, or makes it.
+    pub(super) fn open(mut self) -> Result<(Self, Connection), DatabaseError> {
+        self.make_directory()?;
+        let lock = self.lock_file()?;
+        match lock.try_lock() {
+            // The first to open it reads what the last one left.
+            Ok(()) => self.check_log()?,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(self.io("be locked", error)),
+        }
+        lock.lock_shared().map_err(|error| self.io("be locked", error))?;
+        self.lock = Some(lock);
+        if !self.is_there()? {
+            self.begin()?;
+        }
+        let mut connection = connection::open(&self.path, &self.place)?;
+        connection::migrate(&mut connection, &self.place)?;
+        Ok((self, connection))
+    }
+
+    /// Whether there is a file that could be a database. Databases are never made in their place, so one without
+    /// bytes was emptied; and a log without a database is what is left of one.
+    fn is_there(&self) -> Result<bool, DatabaseError> {
+        match fs::metadata(&self.path) {
+            Ok(found) if !found.is_file() => Err(self.damaged("it is not a regular file")),
+            Ok(found) => self.check_head(found.len()).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match fs::metadata(self.beside("-wal")) {
+                    Ok(log) if log.len() > 0 => {
+                        Err(self.damaged("its file is missing, and its log is there"))
+                    }
+                    _ => Ok(false),
+                }
+            }
+            Err(error) => Err(self.io("be looked at", error)),
+        }
+    }
+
+    fn check_log(&self) -> Result<(), DatabaseError> {
+        match log::is_damaged(&self.beside("-wal")) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(self.damaged("a part of its log is not what was written, and more follows it")),
+            Err(error) => Err(self.io("be read", error)),
+        }
+    }
+
+    /// Looks at the first bytes before SQLite does, which would remove the log of a file that it takes for empty.
+    fn check_head(&self, length: u64) -> Result<(), DatabaseError> {
+        let mut head = [0; HEAD];
+        if length < MIN_PAGE {
+            return Err(self.damaged(if length == 0 { "it is empty" } else { "it was cut short" }));
+        }
+        let opened = fs::File::open(&self.path).and_then(|mut file| file.read_exact(&mut head));
+        opened.map_err(|error| self.io("be read", error))?;
+        if !head.starts_with(MAGIC) {
+            return Err(self.damaged("it is not a database"));
+        }
+        let application = head.get(APPLICATION_AT..).and_then(|rest| rest.first_chunk().copied());
+        if application.map(u32::from_be_bytes) != Some(connection::APPLICATION) {
+            return Err(DatabaseError::Foreign { place: self.place.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Makes a new database under another name and gives it its own when it is whole, unless another process was
+    /// faster.
+    fn begin(&self) -> Result<(), DatabaseError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let fresh = self.beside(&format!(".new-{}-{number}", std::process::id()));
+        let made = self.make(&fresh).and_then(|()| match fs::hard_link(&fresh, &self.path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // Some file systems have no links.
+            Err(_) if !self.path.exists() => {
+                fs::rename(&fresh, &self.path).map_err(|error| self.io("be made", error))
+            }
+            Err(error) => Err(self.io("be made", error)),
+            Ok(()) => Ok(()),
+        });
+        // What cannot be removed is in nobody's way.
+        for name in [fresh.clone(), appended(&fresh, "-wal"), appended(&fresh, "-shm")] {
+            let _ = fs::remove_file(name);
+        }
+        made?;
+        self.flush_directory()
+    }
+
+    fn make(&self, fresh: &Path) -> Result<(), DatabaseError> {
+        // SQLite gives the files beside it the same permissions.
+        private()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(fresh)
+            .map_err(|error| self.io("be made", error))?;
+        connection::begin(fresh, &self.place)
+    }
+
+    /// Moves the database and what is beside it to a name that nothing has.
+    pub(super) fn set_aside(&self) -> Result<SetAside, DatabaseError> {
+        let failed = |error| self.io("be set aside", error);
+        let lock = self.lock_file()?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(DatabaseError::InUse { place: self.place.to_string() });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let is_free =
+            |path: &Path| !path.exists() && BESIDE.iter().all(|suffix| !appended(path, suffix).exists());
+        let mut names = (1..u32::MAX).map(|number| self.beside(&format!(".damaged-{number}")));
+        let to =
+            names.find(|name| is_free(name)).ok_or_else(|| failed(io::ErrorKind::AlreadyExists.into()))?;
+        // The database first: if it ends here, the log that is left tells of it.
+        for suffix in ["", BESIDE[0], BESIDE[1]] {
+            match fs::rename(self.beside(suffix), appended(&to, suffix)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => moved.map_err(failed)?,
+            }
+        }
+        self.flush_directory()?;
+        Ok(SetAside { from: self.path.clone(), to })
+    }
+
+    fn lock_file(&self) -> Result<fs::File, DatabaseError> {
+        let opened = private().write(true).create(true).truncate(false).open(self.beside(".lock"));
+        opened.map_err(|error| self.io("be locked", error))
+    }
+
+    fn make_directory(&self) -> Result<(), DatabaseError> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        builder.mode(0o700);
+        builder.create(self.directory()).map_err(|error| self.io("get a directory", error))
+    }
+
+    /// A new name is on the disk only once the directory is.
+    fn flush_directory(&self) -> Result<(), DatabaseError> {
+        #[cfg(unix)]
+        fs::File::open(self.directory())
+            .and_then(|directory| directory.sync_all())
+            .map_err(|error| self.io("be made", error))?;
+        Ok(())
+    }
+
+    fn directory(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        appended(&self.path, suffix)
+    }
+
+    fn damaged(&self, problem: &str) -> DatabaseError {
+        DatabaseError::damaged(&self.place, problem)
+    }
+
+    fn io(&self, action: &'static str, error: io::Error) -> DatabaseError {
+        DatabaseError::failed(&self.place, action, error)
+    }
+}
+
+fn appended(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// Readable by nobody else.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    options.mode(0o600);
+    options
+}

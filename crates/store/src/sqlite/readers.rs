@@ -1,0 +1,69 @@
+//! Those who read, beside the writer and each other.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use super::blocking;
+use super::connection::{explained, open_to_read};
+use crate::error::DatabaseError;
+
+/// How many read at the same time.
+const READERS: usize = 4;
+
+#[derive(Clone)]
+pub(super) struct Readers(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    place: Arc<str>,
+    turns: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf, place: Arc<str>) -> Self {
+        let turns = Arc::new(Semaphore::new(READERS));
+        Self(Arc::new(Inner { path, place, turns, idle: Mutex::default() }))
+    }
+
+    /// Reads, on a connection that nobody else has meanwhile.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        let inner = Arc::clone(&self.0);
+        let closed = |error| DatabaseError::failed(&self.0.place, "be read", error);
+        let turn = Arc::clone(&inner.turns).acquire_owned().await.map_err(closed)?;
+        blocking(Arc::clone(&inner.place), move || {
+            let idle = inner.idle().pop();
+            let connection = match idle {
+                Some(connection) => connection,
+                None => open_to_read(&inner.path, &inner.place)?,
+            };
+            let done = work(&connection).map_err(|error| explained(&inner.place, error));
+            // One that failed is not used again.
+            if done.is_ok() {
+                inner.idle().push(connection);
+            }
+            drop(turn);
+            done
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

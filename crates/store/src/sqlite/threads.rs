@@ -1,0 +1,218 @@
+//! Threads in SQLite.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use prowess_agent::{Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use crate::event::{EventRow, LogRow, bodies, limit, read, sealed, signed, unsigned};
+use crate::lease::{State, held, micros, refusal};
+use crate::retention::{Bound, PRUNED_AT_ONCE, Retention, bound_of_age, bound_of_all};
+use crate::sql;
+
+impl SqliteStore {
+    /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
+    ///
+    /// The room that they had is used again; the file does not get smaller.
+    ///
+    /// # Errors
+    ///
+    /// The database failed. Those that were deleted before are gone.
+    pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
+        let failed = |error: crate::DatabaseError| error.while_doing("old threads could not be deleted");
+        let bounds = self.read(move |connection| bounds(connection, retention)).await.map_err(failed)?;
+        let mut gone = 0;
+        for (changed, id) in bounds {
+            loop {
+                let id = id.clone();
+                let done = self.write(move |connection| {
+                    let mut statement = connection.prepare_cached(sql::PRUNE)?;
+                    statement.execute(params![changed, id, PRUNED_AT_ONCE]).map(Ok::<usize, ThreadError>)
+                });
+                match done.await.map_err(failed)?? {
+                    0 => break,
+                    some => gone += some as u64,
+                }
+            }
+        }
+        Ok(gone)
+    }
+}
+
+fn bounds(connection: &Connection, retention: Retention) -> rusqlite::Result<Vec<Bound>> {
+    let mut bounds = Vec::new();
+    if let Some(age) = retention.older_than {
+        let now = connection.query_row(sql::NOW, [], |row| row.get(0))?;
+        bounds.push(bound_of_age(now, age));
+    }
+    match retention.keep_last {
+        Some(0) => bounds.push(bound_of_all()),
+        Some(most) => {
+            let mut statement = connection.prepare_cached(sql::LAST_KEPT)?;
+            let bound = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            bounds.extend(statement.query_row([signed(most - 1)], bound).optional()?);
+        }
+        None => {}
+    }
+    Ok(bounds)
+}
+
+fn state(connection: &Connection, thread: &ThreadId) -> rusqlite::Result<Option<State>> {
+    let mut statement = connection.prepare_cached(sql::STATE)?;
+    let state = |row: &Row<'_>| {
+        Ok(State { events: row.get(0)?, epoch: row.get(1)?, owner: row.get(2)?, lasts: row.get(3)? })
+    };
+    statement.query_row([thread.as_str()], state).optional()
+}
+
+fn append(
+    connection: &Connection,
+    lease: &Lease,
+    after: u64,
+    bodies: &[Vec<u8>],
+) -> rusqlite::Result<Result<(), ThreadError>> {
+    let (thread, owner) = (lease.thread.as_str(), lease.owner.as_bytes());
+    let extended = if bodies.is_empty() {
+        None
+    } else {
+        let mut statement = connection.prepare_cached(sql::EXTEND)?;
+        let count = signed(bodies.len() as u64);
+        let values = params![thread, signed(lease.epoch), owner, signed(after), count];
+        statement.query_row(values, |row| row.get::<_, i64>(0)).optional()?
+    };
+    let Some(stored) = extended else {
+        let state = state(connection, &lease.thread)?;
+        return Ok(refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
+    };
+    let mut statement = connection.prepare_cached(sql::STORE_EVENT)?;
+    for (body, number) in bodies.iter().zip(signed(after) + 1..) {
+        let (version, checksum) = sealed(number, stored, body);
+        statement.execute(params![thread, number, stored, version, checksum, body])?;
+    }
+    Ok(Ok(()))
+}
+
+fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
+    let event = match row.get::<_, Option<i64>>(1)? {
+        None => None,
+        Some(number) => Some(EventRow {
+            number,
+            stored: row.get(2)?,
+            version: row.get(3)?,
+            checksum: row.get(4)?,
+            body: row.get(5)?,
+        }),
+    };
+    Ok((row.get(0)?, event))
+}
+
+#[async_trait]
+impl ThreadStore for SqliteStore {
+    async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
+        let (id, name) = (thread.clone(), owner.to_owned());
+        let done = self.write(move |connection| {
+            let mut statement = connection.prepare_cached(sql::LEASE)?;
+            let values = params![id.as_str(), name.as_bytes(), micros(lasts)];
+            match statement.query_row(values, |row| row.get::<_, i64>(0)).optional()? {
+                Some(epoch) => Ok(Ok(epoch)),
+                None => Ok(Err(state(connection, &id)?)),
+            }
+        });
+        let failed = |error: crate::DatabaseError| {
+            error.while_doing(format!("the thread `{thread}` could not be taken"))
+        };
+        match done.await.map_err(failed)? {
+            Ok(epoch) => {
+                let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
+                Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch })
+            }
+            // Its time may have ended between the two looks; the next try will have it.
+            Err(state) => Err(held(thread, state.as_ref()).unwrap_or_else(|| ThreadError::Leased {
+                thread: thread.clone(),
+                owner: "somebody until just now".to_owned(),
+            })),
+        }
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
+        let given = lease.clone();
+        let done = self.write(move |connection| {
+            let mut statement = connection.prepare_cached(sql::RELEASE)?;
+            statement.execute(params![given.thread.as_str(), signed(given.epoch), given.owner.as_bytes()])?;
+            Ok(Ok(()))
+        });
+        done.await.map_err(|error| {
+            error.while_doing(format!("the thread `{}` could not be given back", lease.thread))
+        })?
+    }
+
+    async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
+        let bodies = bodies(events)?;
+        let by = lease.clone();
+        let done = self.write(move |connection| append(connection, &by, after, &bodies)).await;
+        done.map_err(|error| {
+            error.while_doing(format!("events of the thread `{}` could not be stored", lease.thread))
+        })?
+    }
+
+    async fn events(
+        &self,
+        thread: &ThreadId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<StoredEvent>, ThreadError> {
+        let id = thread.clone();
+        let rows = self.read(move |connection| {
+            let mut statement = connection.prepare_cached(sql::EVENTS)?;
+            let rows = statement.query_map(params![id.as_str(), signed(after), limit(most)], log_row)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let rows = rows
+            .await
+            .map_err(|error| error.while_doing(format!("the thread `{thread}` could not be read")))?;
+        read(thread, after, most, rows)
+    }
+
+    async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self.read(move |connection| {
+            let mut statement = connection.prepare_cached(sql::LIST)?;
+            let rows = statement.query_map([most], |row| {
+                Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let failed = |error: crate::DatabaseError| error.while_doing("threads could not be listed");
+        let rows = rows.await.map_err(failed)?;
+        let infos = rows.into_iter().map(|row| crate::list::info(&self.0.place, row));
+        infos.collect::<Result<_, _>>().map_err(failed)
+    }
+
+    async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError> {
+        let (source, target) = (from.clone(), to.clone());
+        let done = self.write(move |connection| {
+            let values = params![source.as_str(), target.as_str(), signed(through)];
+            if connection.prepare_cached(sql::FORK)?.execute(values)? == 0 {
+                let has = state(connection, &source)?.map(|state| state.events);
+                return Ok(Err(crate::list::no_fork(&source, through, &target, has)));
+            }
+            let copied = connection.prepare_cached(sql::COPY_EVENTS)?.execute(values)?;
+            Ok(crate::list::whole_fork(&source, through, copied as u64))
+        });
+        done.await.map_err(|error| error.while_doing(format!("the thread `{from}` could not be forked")))?
+    }
+
+    async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
+        let id = thread.clone();
+        let done = self.write(move |connection| {
+            if connection.prepare_cached(sql::DELETE)?.execute([id.as_str()])? > 0 {
+                return Ok(Ok(()));
+            }
+            Ok(held(&id, state(connection, &id)?.as_ref()).map_or(Ok(()), Err))
+        });
+        done.await
+            .map_err(|error| error.while_doing(format!("the thread `{thread}` could not be deleted")))?
+    }
+}

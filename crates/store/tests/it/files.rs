@@ -1,0 +1,120 @@
+//! The file of SQLite.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use prowess_agent::ThreadStore;
+use prowess_store::{Database, DatabaseError, SqliteStore};
+use rusqlite::Connection;
+
+use crate::support::thread_of;
+
+#[tokio::test]
+async fn it_is_for_the_user_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("deep/er/a.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    thread_of(&store, 1).await;
+    for (name, mode) in [("", 0o700), ("a.db", 0o600), ("a.db-wal", 0o600), ("a.db-shm", 0o600)] {
+        let found = std::fs::metadata(path.with_file_name(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{name}");
+    }
+    let mut names: Vec<_> = std::fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["a.db", "a.db-shm", "a.db-wal", "a.db.lock"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_open_it_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    let opening: Vec<_> = (0..16)
+        .map(|_| {
+            let path = path.clone();
+            tokio::spawn(async move {
+                let store = SqliteStore::open(&path).await.unwrap();
+                thread_of(&store, 2).await;
+            })
+        })
+        .collect();
+    for opened in opening {
+        opened.await.unwrap();
+    }
+    let store = SqliteStore::open(&path).await.unwrap();
+    assert_eq!(store.list(99).await.unwrap().len(), 16);
+    store.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_one_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    drop(SqliteStore::open(&path).await.unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let refused = SqliteStore::open(&path).await.unwrap_err();
+    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 1, .. }), "{refused:?}");
+    let words = refused.to_string().replace(place.path().to_str().unwrap(), "…");
+    insta::assert_snapshot!(words, @"the database …/a.db is of version 99, and this program knows those up to 1: use a newer prowess; nothing was changed");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn another_programs_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE browser_history (url TEXT)").unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let refused = SqliteStore::open(&path).await.unwrap_err();
+    assert!(matches!(refused, DatabaseError::Foreign { .. }), "{refused:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let refused = SqliteStore::open(place.path()).await.unwrap_err().to_string();
+    assert!(refused.contains("it is not a regular file"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_list_of_many_threads_is_read_from_its_index() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let connection = Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 100000)
+             INSERT INTO prowess_threads SELECT 'thread-' || n, n, n * 7919 % 100003, 0, 1, NULL, 0 FROM number",
+        )
+        .unwrap();
+    let plan: Vec<String> = connection
+        .prepare("EXPLAIN QUERY PLAN SELECT id, events FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 50")
+        .unwrap()
+        .query_map([], |row| row.get(3))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(plan, ["SCAN prowess_threads USING INDEX prowess_threads_changed"]);
+    let mut least = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let list = store.list(50).await.unwrap();
+        least = least.min(start.elapsed());
+        assert_eq!(list.len(), 50);
+        assert!(list.is_sorted_by(|one, other| one.changed >= other.changed));
+    }
+    println!("50 of 100000 threads are listed in {least:?}");
+    assert!(least < Duration::from_millis(100), "{least:?}");
+}
+
+#[tokio::test]
+async fn a_name_tells_which_database_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    let database = Database::open(path.to_str().unwrap()).await.unwrap();
+    assert!(matches!(database, Database::Sqlite(_)));
+    thread_of(&*database.threads(), 1).await;
+    let nowhere = Database::open("postgres://me:secret@127.0.0.1:1/x").await.unwrap_err();
+    assert!(matches!(nowhere, DatabaseError::Unreachable { .. }), "{nowhere:?}");
+    assert!(!format!("{nowhere} {nowhere:?}").contains("secret"), "{nowhere}");
+}

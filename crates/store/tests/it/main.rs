@@ -1,0 +1,15 @@
+//! The store as its users meet it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod approvals;
+mod artifacts;
+mod damage;
+mod disk_full;
+mod files;
+mod kill;
+mod processes;
+mod retention;
+mod servers;
+mod support;
+mod threads;
