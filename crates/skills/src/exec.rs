@@ -39,7 +39,7 @@ pub struct WriteRequest {
     /// What to write.
     #[serde(default)]
     pub chars: String,
-    /// Whether a newline follows, as the Enter key would give; true by default.
+    /// Whether a newline follows, as the Enter key would give, unless there is one; true by default.
     #[serde(default)]
     pub submit: Option<bool>,
     /// Whether no more input comes after this.
@@ -81,6 +81,8 @@ impl SkillSession {
         run.timeout.get_or_insert(MAX_TIMEOUT.as_secs());
         let terminal = tty == Some(true);
         let talk = if terminal { Talk::Terminal } else { Talk::Pipe };
+        // Nobody is asked about what cannot be.
+        self.0.live.check_room().map_err(SkillError::Live)?;
         let passed = self.pass_gates(&run, Some(talk)).await?;
         let find = passed.skills();
         let host = AskedHost { permissions: self.permissions(), request: &run };
@@ -100,7 +102,7 @@ impl SkillSession {
         let WriteRequest { session_id, mut chars, submit, close, yield_ms } = request;
         let close = close == Some(true);
         // Closing alone is no empty line.
-        if submit.unwrap_or(!(close && chars.is_empty())) {
+        if submit.unwrap_or(!(close && chars.is_empty())) && !chars.ends_with('\n') {
             chars.push('\n');
         }
         self.0.live.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;

@@ -137,6 +137,15 @@ impl SkillSession {
             }
         }
         let network = request.network_within(&runs.network).map_err(failed)?;
+        // Nobody is asked about what cannot be.
+        let abilities =
+            runs.runner.executor.as_ref().map(|executor| executor.abilities()).unwrap_or_default();
+        if talk == Some(Talk::Terminal) && !abilities.terminals {
+            return Err(refused("what runs commands here gives no terminals: leave out tty"));
+        }
+        if network != Network::None && !abilities.hosts {
+            return Err(refused("what runs commands here reaches no hosts: leave out network"));
+        }
         let asked = Asked { request, talk, source: &sources[&name], runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
@@ -338,8 +347,9 @@ impl HostGate for AskedHost<'_> {
         // What is denied does not come in with the directory that it lies in.
         let is_denied =
             |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision == Decision::Deny;
-        let below = entries_below(path);
-        let Some(entries) = below else { return false };
+        let at = path.to_owned();
+        let below = tokio::task::spawn_blocking(move || entries_below(&at)).await;
+        let Ok(Some(entries)) = below else { return false };
         if entries.iter().any(|entry| is_denied(entry)) {
             return false;
         }

@@ -40,7 +40,7 @@ pub use error::WorkspaceError;
 #[cfg(feature = "container")]
 pub use executor::container::{ContainerExecutor, ContainerOptions, Engine};
 pub use executor::local::{LocalExecutor, LocalOptions};
-pub use executor::{ExecuteError, Executor, NoSink, OutputSink, Stream};
+pub use executor::{Abilities, ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use host_rule::{HostRule, HostRuleError};
 pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};

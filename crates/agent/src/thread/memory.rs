@@ -59,6 +59,8 @@ impl ThreadStore for MemoryThreads {
                 return Err(ThreadError::Leased { thread: id.clone(), owner: holder.to_owned() });
             }
             Some(_) => {}
+            // Who had it last has lost nothing, if nobody took it.
+            None if thread.held.as_ref().is_some_and(|(last, _)| last == owner) => {}
             None => thread.epoch += 1,
         }
         thread.held = Some((owner.to_owned(), Instant::now() + lasts));
@@ -77,7 +79,9 @@ impl ThreadStore for MemoryThreads {
         let mut threads = self.lock();
         let id = &lease.thread;
         let thread = threads.get_mut(id).ok_or_else(|| ThreadError::NotFound(id.clone()))?;
-        if thread.epoch != lease.epoch || thread.holder() != Some(&lease.owner) {
+        // A lease whose time is over, and that nobody took, still writes: the epoch decides, and no clock.
+        let is_holder = thread.held.as_ref().is_some_and(|(owner, _)| *owner == lease.owner);
+        if thread.epoch != lease.epoch || !is_holder {
             return Err(ThreadError::LeaseLost(id.clone()));
         }
         let has = thread.count();

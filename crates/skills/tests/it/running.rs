@@ -238,7 +238,9 @@ async fn a_host_that_is_allowed_is_reached() {
     let rules = [Rule::new("network", "127.0.0.1:*", Decision::Allow)];
     let session = session(&library, running(rules), may_reach(runs, &[&host])).await;
     let tool = tool(&session, "skill_run");
-    assert!(tool.description.ends_with(&format!("Hosts that can be asked for with network: {host}.")));
+    assert!(
+        tool.description.contains(&format!("reaching no host but those that network names, of {host}. "))
+    );
     assert_eq!(tool.parameters["properties"]["network"]["items"]["type"], "string");
     let reply = run(&session, json!({"skill": "kit", "command": line, "network": [host]})).await;
     assert!(reply.text.contains("hello from outside"), "{}", reply.text);

@@ -45,10 +45,25 @@ pub trait Executor: Send + Sync + Debug {
     /// Nothing can run here, and why.
     async fn probe(&self) -> Result<Sandbox, ExecuteError>;
 
+    /// What commands can be given here beside what every executor gives. Who asks people first looks here first.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
     /// Values that are taken out of all that a command says; the files that it made are searched for them too.
     fn secrets(&self) -> &[SecretString] {
         &[]
     }
+}
+
+/// What commands can be given by some executors. What one does not give it refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Abilities {
+    /// A terminal: [`Command::terminal`].
+    pub terminals: bool,
+    /// Hosts to reach: [`Command::network`].
+    pub hosts: bool,
 }
 
 /// Which stream a piece of output belongs to.

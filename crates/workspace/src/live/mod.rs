@@ -29,6 +29,8 @@ use crate::runner::{Prepared, RunContext, RunError, Runner};
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
 /// How long a command has to take what is written to it.
 const TAKEN_BY: Duration = Duration::from_secs(5);
+/// The longest line that a terminal takes. The system would cut what is longer, and say nothing.
+const MAX_LINE: usize = 4095;
 /// A command that wrote nothing for so long may be waiting.
 const SETTLED: Duration = Duration::from_millis(150);
 
@@ -75,6 +77,11 @@ pub enum LiveError {
         /// How many there were.
         all: usize,
     },
+    /// A line is longer than a terminal takes.
+    #[error(
+        "session `{0}` has a terminal, which takes lines of {MAX_LINE} bytes at most: nothing was written"
+    )]
+    LineTooLong(String),
     /// There are as many as there may be.
     #[error("{most} sessions run already, the most there may be: end one first")]
     TooMany {
@@ -152,9 +159,9 @@ struct Entry {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The future of a run ends its processes when it goes.
+        // Each sees to its own end: nobody waits here for processes to die.
         for entry in self.lock().values() {
-            entry.task.abort();
+            entry.live.stop.stop();
         }
     }
 }
@@ -175,12 +182,23 @@ struct Live {
     id: String,
     transcript: Mutex<Written>,
     changed: Notify,
-    /// The other end of its input; none once that is closed.
-    to: tokio::sync::Mutex<Option<pipe::Sender>>,
+    /// The other end of its input.
+    to: tokio::sync::Mutex<To>,
+    /// Whether its streams are a terminal.
+    terminal: bool,
     /// Its own end, to see whether it has read what it was given.
     from: Arc<OwnedFd>,
     stop: Stop,
     ended: OnceLock<Result<RunReport, Arc<RunError>>>,
+}
+
+/// The way to a command.
+#[derive(Debug)]
+struct To {
+    /// None once it is closed.
+    sender: Option<pipe::Sender>,
+    /// How long the line is that has not ended yet, in bytes.
+    open_line: usize,
 }
 
 #[derive(Debug)]
@@ -194,13 +212,6 @@ struct Written {
     answered: u64,
     /// When somebody asked for it last.
     asked: Instant,
-}
-
-impl Written {
-    fn answer(&mut self) {
-        self.last = Instant::now();
-        self.answered = self.transcript.end();
-    }
 }
 
 impl LiveRuns {
@@ -244,14 +255,22 @@ impl LiveRuns {
             id: id.clone(),
             transcript: Mutex::new(Written { transcript, seen: 0, last: now, answered: 0, asked: now }),
             changed: Notify::new(),
-            to: tokio::sync::Mutex::new(Some(to)),
+            to: tokio::sync::Mutex::new(To { sender: Some(to), open_line: 0 }),
+            terminal,
             from,
             stop: command.stop.clone(),
             ended: OnceLock::new(),
         });
         self.add(&live, runner.clone(), command, prepared)?;
         if let Some(text) = first {
-            self.write(&id, text.as_bytes(), false).await?;
+            match self.write(&id, text.as_bytes(), false).await {
+                // What has ended already has a report.
+                Ok(()) | Err(LiveError::Ended(_)) => {}
+                Err(error) => {
+                    self.0.forget(&id);
+                    return Err(error);
+                }
+            }
         }
         Ok(id)
     }
@@ -267,14 +286,30 @@ impl LiveRuns {
         if live.ended.get().is_some() {
             return Err(LiveError::Ended(id.to_owned()));
         }
-        let Some(sender) = to.as_ref() else { return Err(LiveError::Closed(id.to_owned())) };
+        let To { sender: Some(sender), open_line } = &*to else {
+            return Err(LiveError::Closed(id.to_owned()));
+        };
+        let open_line = line_after(*open_line, bytes, live.terminal);
+        let open_line = open_line.ok_or_else(|| LiveError::LineTooLong(id.to_owned()))?;
+        // What it asks while it reads this is another question.
+        let answered = live.written().transcript.end();
         let taken = live.send(sender, bytes).await;
-        live.written().answer();
-        if taken < bytes.len() {
-            return Err(LiveError::NotReading { id: id.to_owned(), taken, all: bytes.len() });
+        {
+            let mut written = live.written();
+            (written.last, written.answered) = (Instant::now(), answered);
         }
+        if taken < bytes.len() {
+            let (id, all) = (id.to_owned(), bytes.len());
+            let has_ended = live.ended.get().is_some();
+            return Err(if has_ended {
+                LiveError::Ended(id)
+            } else {
+                LiveError::NotReading { id, taken, all }
+            });
+        }
+        to.open_line = open_line;
         if end {
-            *to = None;
+            to.sender = None;
         }
         Ok(())
     }
@@ -325,9 +360,26 @@ impl LiveRuns {
                 changed.await;
             }
         }
-        let look = live.look(None, self.0.options.shown);
+        // The last that it wrote: nobody can look again.
+        let shown = self.0.options.shown as u64;
+        let (seen, end) = {
+            let written = live.written();
+            (written.seen, written.transcript.end())
+        };
+        let from = seen.max(end.saturating_sub(shown));
+        let look = live.look(Some(from), self.0.options.shown);
         self.0.forget(id);
-        look
+        look.map(|look| Look { missed_bytes: look.offset - seen, ..look })
+    }
+
+    /// Refuses when as many run as may.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError::TooMany`].
+    pub fn check_room(&self) -> Result<(), LiveError> {
+        let most = self.0.options.most;
+        if self.running().len() >= most { Err(LiveError::TooMany { most }) } else { Ok(()) }
     }
 
     /// The ids of those that run, in order.
@@ -377,6 +429,18 @@ impl LiveRuns {
     }
 }
 
+/// How long the last line is after these bytes; none when a line is too long for a terminal.
+fn line_after(open: usize, bytes: &[u8], terminal: bool) -> Option<usize> {
+    let mut line = open;
+    for byte in bytes {
+        line = if *byte == b'\n' { 0 } else { line + 1 };
+        if terminal && line > MAX_LINE {
+            return None;
+        }
+    }
+    Some(line)
+}
+
 /// Runs a command to its end, ends it when nobody asks for it any more, and forgets it later.
 async fn keep(
     live: Arc<Live>,
@@ -404,11 +468,11 @@ async fn keep(
     {
         report.warnings.push(format!("nobody asked for it for {} seconds", idle.as_secs()));
     }
-    *live.to.lock().await = None;
     let _ = live.ended.set(ended.map_err(Arc::new));
     live.changed.notify_waiters();
+    live.to.lock().await.sender = None;
     live.written().asked = Instant::now();
-    loop {
+    while all.strong_count() > 0 {
         let forgotten = live.written().asked + idle;
         if forgotten <= Instant::now() {
             break;

@@ -26,14 +26,14 @@ struct Kill {
 pub(super) fn tools(names: &[String], hosts: &[String]) -> [ToolSpec; 5] {
     let mut run = schema::<RunRequest>("skill", names);
     let mut exec = schema::<ExecRequest>("skill", names);
-    let mut network = String::new();
+    let mut network = "without network".to_owned();
     if hosts.is_empty() {
         for parameters in [&mut run, &mut exec] {
             let properties = parameters.get_mut("properties").and_then(Value::as_object_mut);
             properties.and_then(|properties| properties.remove("network"));
         }
     } else {
-        network = format!(" Hosts that can be asked for with network: {}.", hosts.join(", "));
+        network = format!("reaching no host but those that network names, of {}", hosts.join(", "));
     }
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
@@ -44,9 +44,8 @@ pub(super) fn tools(names: &[String], hosts: &[String]) -> [ToolSpec; 5] {
         tool(
             RUN,
             &format!(
-                "Run a command of a skill in its own workspace, isolated and without network. The working directory \
-                 is the skill's, which is read-only: write files to out/ and ask for them with output_files or \
-                 outputs.{network}"
+                "Run a command of a skill in its own workspace, isolated and {network}. The working directory is \
+                 the skill's, which is read-only: write files to out/ and ask for them with output_files or outputs."
             ),
             run,
         ),

@@ -58,7 +58,7 @@ pub(crate) use self::redact::Redactor;
 pub use self::seccomp::filter as system_call_filter;
 use super::over::Over;
 pub use super::privileges::sandbox_owner;
-use super::{ExecuteError, Executor, OutputSink};
+use super::{Abilities, ExecuteError, Executor, OutputSink};
 use super::{environment, output, place, privileges, processes, redact, watch};
 use crate::command::{Command, Finished, NO_MEMORY_GROUP, Network, Sandbox};
 
@@ -181,6 +181,10 @@ impl Executor for LocalExecutor {
             })
             .map_err(failed)?;
         answered.await.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { terminals: true, hosts: true }
     }
 
     fn secrets(&self) -> &[SecretString] {

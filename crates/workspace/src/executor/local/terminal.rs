@@ -14,7 +14,7 @@ use rustix::termios::{
 use super::launch::{Streams, hand_over, output_pipe};
 use crate::command::Input;
 
-/// What ends the input of a terminal, at the beginning of a line.
+/// What ends the input of a terminal, at the beginning of a line. Within a line it ends the line without an end.
 const END: &[u8] = b"\x04";
 /// Wide enough that few lines are broken.
 const SIZE: Winsize = Winsize { ws_row: 50, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
@@ -46,21 +46,24 @@ pub(super) fn open(input: &Input) -> io::Result<Streams> {
 /// Types an input into a terminal, from a thread that ends with the last process that has the terminal.
 fn type_in(near: OwnedFd, input: Input) -> io::Result<()> {
     let job = move || {
-        let done = match input {
-            Input::Closed => Ok(()),
-            Input::Bytes(bytes) => write_all(&near, &bytes),
+        let last = match input {
+            Input::Closed => Ok(None),
+            Input::Bytes(bytes) => write_all(&near, &bytes).map(|()| bytes.last().copied()),
             Input::Pipe(from) => copy(&from, &near),
         };
-        if done.is_ok() {
+        let Ok(last) = last else { return };
+        if last.is_some_and(|last| last != b'\n') {
             let _ = write_all(&near, END);
         }
+        let _ = write_all(&near, END);
     };
     std::thread::Builder::new().name("prowess-typist".to_owned()).spawn(job).map(drop)
 }
 
-/// Copies until the pipe is at its end. An error says that nobody has the terminal any more.
-fn copy(from: &OwnedFd, near: &OwnedFd) -> Result<(), Errno> {
+/// Copies until the pipe is at its end, and gives the last byte. An error says that nobody has the terminal any more.
+fn copy(from: &OwnedFd, near: &OwnedFd) -> Result<Option<u8>, Errno> {
     let mut buffer = [0; 4096];
+    let mut last = None;
     loop {
         let mut list = [
             PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN),
@@ -75,8 +78,11 @@ fn copy(from: &OwnedFd, near: &OwnedFd) -> Result<(), Errno> {
         }
         if !list[0].revents().is_empty() {
             match rustix::io::read(from, &mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(length) => write_all(near, &buffer[..length])?,
+                Ok(0) => return Ok(last),
+                Ok(length) => {
+                    write_all(near, &buffer[..length])?;
+                    last = buffer[..length].last().copied();
+                }
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(error) => return Err(error),
             }

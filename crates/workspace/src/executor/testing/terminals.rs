@@ -20,6 +20,7 @@ behaviours!(
     a_terminal_can_be_opened_by_name,
     an_interrupt_can_be_typed,
     the_end_of_input_ends_the_input_of_a_terminal,
+    the_end_of_input_ends_an_open_line,
     a_daemon_does_not_outlive_its_terminal,
 );
 
@@ -110,6 +111,13 @@ async fn the_end_of_input_ends_the_input_of_a_terminal(trial: Trial) {
     let finished = talk(&trial, "echo ready; cat; echo end", &[("ready\n", b"line\n")]).await;
     assert_eq!(out(&finished), "ready\nline\nend\n");
     assert_eq!(out(&trial.finish(terminal(&trial, "cat; echo end")).await), "end\n");
+}
+
+async fn the_end_of_input_ends_an_open_line(trial: Trial) {
+    let mut command = terminal(&trial, "cat; echo end");
+    command.stdin = Input::Bytes(Bytes::from_static(b"open"));
+    command.limits.timeout = Duration::from_secs(20);
+    assert_eq!(out(&trial.finish(command).await), "openend\n");
 }
 
 async fn a_daemon_does_not_outlive_its_terminal(trial: Trial) {
