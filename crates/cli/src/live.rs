@@ -1,5 +1,6 @@
 //! Output of a command while it is written.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +14,10 @@ pub(crate) struct Live {
     out: Mutex<Side>,
     err: Mutex<Side>,
     closed: Notify,
+    /// Whether nothing is shown.
+    is_quiet: bool,
+    /// Files that were collected whole.
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 #[derive(Default)]
@@ -22,7 +27,7 @@ struct Side {
 }
 
 impl Live {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(is_quiet: bool) -> Self {
         let side = |is_screen: bool| {
             Mutex::new(Side { screen: is_screen.then(Harmless::default), is_within_line: false })
         };
@@ -30,7 +35,14 @@ impl Live {
             out: side(io::stdout().is_terminal()),
             err: side(io::stderr().is_terminal()),
             closed: Notify::new(),
+            is_quiet,
+            files: Mutex::default(),
         }
+    }
+
+    /// The files that were collected whole, by name.
+    pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until nobody reads the output any more.
@@ -42,7 +54,7 @@ impl Live {
     pub(crate) fn finish(&self) -> bool {
         let out = self.out.lock().unwrap_or_else(PoisonError::into_inner).finish(&mut io::stdout());
         let err = self.err.lock().unwrap_or_else(PoisonError::into_inner).finish(&mut io::stderr());
-        err || (out && io::stdout().is_terminal())
+        err || (out && (io::stdout().is_terminal() || is_one_place()))
     }
 }
 
@@ -67,7 +79,17 @@ impl Side {
 }
 
 impl OutputSink for Live {
+    fn file(&self, name: &str, bytes: &[u8], is_whole: bool) {
+        if is_whole {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.insert(name.to_owned(), bytes.to_vec());
+        }
+    }
+
     fn piece(&self, stream: Stream, bytes: &[u8]) {
+        if self.is_quiet {
+            return;
+        }
         let (side, to): (_, &mut dyn Write) = match stream {
             Stream::Stdout => (&self.out, &mut io::stdout()),
             Stream::Stderr => (&self.err, &mut io::stderr()),
@@ -76,6 +98,15 @@ impl OutputSink for Live {
         if written.is_err() {
             self.closed.notify_one();
         }
+    }
+}
+
+/// Whether both streams go to the same file or pipe.
+fn is_one_place() -> bool {
+    let place = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    match (rustix::fs::fstat(io::stdout()), rustix::fs::fstat(io::stderr())) {
+        (Ok(out), Ok(err)) => place(out) == place(err),
+        _ => false,
     }
 }
 

@@ -68,8 +68,9 @@ impl SkillSession {
     /// answer like any other.
     ///
     /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
-    /// kind `run`; the subject is the skill's name and the command. An approval is bound to all files of the
-    /// skill and to everything else that was asked for. Files of the host are asked about with kind `read`; a
+    /// kind `run`; the subjects are the skill's name and the command, and what gives the command another meaning:
+    /// `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound to all files of these
+    /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`; a
     /// directory comes in only if nothing in it is denied. Hosts to reach have to be in [`Runs::network`], and each
     /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
     /// bound like that of the run.
@@ -146,7 +147,7 @@ impl SkillSession {
         if network != Network::None && !abilities.hosts {
             return Err(refused("what runs commands here reaches no hosts: leave out network"));
         }
-        let asked = Asked { request, talk, source: &sources[&name], runs };
+        let asked = Asked { request, talk, sources: &sources, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
         Ok(Passed { runs, sources, network, shell, expected })
@@ -162,32 +163,36 @@ impl SkillSession {
         self.pass_gate(entry, None).await.map(drop)
     }
 
-    /// Asks for a run. Gives the digest of the files that were approved, where somebody had to be asked.
-    async fn pass_run_gate(&self, asked: &Asked<'_>) -> Result<Option<String>, SkillError> {
+    /// Asks for a run. Gives the digests of the skills that were approved, where somebody had to be asked.
+    async fn pass_run_gate(&self, asked: &Asked<'_>) -> Result<Digests, SkillError> {
         let Asked { request, talk, .. } = asked;
         let name = &request.skill;
         let how = if talk.is_some() { ", and let the model type into it" } else { "" };
         let title = format!("run in skill '{}'{how}: {}", one_line(name), one_line(&request.command));
-        let subject = format!("{name} {}", request.command);
-        let plain = Request::new(Kind::RUN, subject).titled(title).with_details(asked.all());
+        let mut plain = Request::new(Kind::RUN, format!("{name} {}", request.command)).titled(title);
+        // A rule for one command is none for the same words with another meaning.
+        for surroundings in asked.surroundings() {
+            plain = plain.and(format!("{name} {surroundings}"));
+        }
+        let plain = plain.with_details(asked.all());
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
             self.permissions().request(plain.always([])).await.map_err(refused)?;
-            return Ok(None);
+            return Ok(Digests::new());
         }
         let (files, binding) = asked.bound().await?;
         self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
-        Ok(Some(files))
+        Ok(files)
     }
 
-    /// Asks for every host that a run is to reach. Gives the digest of the files that were approved, here or before.
+    /// Asks for every host that a run is to reach. Gives the digests of the skills that were approved, here or before.
     async fn pass_network_gate(
         &self,
         asked: &Asked<'_>,
         network: &Network,
-        mut expected: Option<String>,
-    ) -> Result<Option<String>, SkillError> {
+        mut expected: Digests,
+    ) -> Result<Digests, SkillError> {
         let request = asked.request;
         let name = &request.skill;
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
@@ -202,14 +207,14 @@ impl SkillSession {
                 continue;
             }
             let (files, binding) = asked.bound().await?;
-            if expected.as_ref().is_some_and(|expected| *expected != files) {
+            if !expected.is_empty() && expected != files {
                 let error = RunError::Changed { skill: name.clone() };
                 return Err(SkillError::Run { name: name.clone(), error });
             }
             // For ever is for one host only, never for all below a domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
             self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
-            expected = Some(files);
+            expected = files;
         }
         Ok(expected)
     }
@@ -219,9 +224,12 @@ impl SkillSession {
 struct Asked<'a> {
     request: &'a RunRequest,
     talk: Option<Talk>,
-    source: &'a StageSource,
+    sources: &'a BTreeMap<String, StageSource>,
     runs: &'a Runs,
 }
+
+/// Skills with the digests of their files.
+type Digests = BTreeMap<String, String>;
 
 impl Asked<'_> {
     /// Everything that was asked for.
@@ -233,12 +241,24 @@ impl Asked<'_> {
         all
     }
 
-    /// What an approval is bound to: the digest of the skill's files, and the same with everything that was asked for.
-    async fn bound(&self) -> Result<(String, String), SkillError> {
-        let name = &self.request.skill;
-        let staged = self.runs.runner.stage(&self.runs.workspace, name, self.source).await;
-        let files = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?.digest.clone();
-        let binding = format!("{files} {} {:?}", Digest::of(self.all().to_string().as_bytes()), self.source);
+    /// What gives a command another meaning: its variables, its directory, and that it is typed into.
+    fn surroundings(&self) -> impl Iterator<Item = String> {
+        let variables = self.request.env.iter().map(|(name, value)| format!("env {name}={value}"));
+        let directory = self.request.cwd.iter().map(|cwd| format!("cwd {cwd}"));
+        let typed = self.talk.iter().map(|_| format!("type into {}", self.request.command));
+        variables.chain(directory).chain(typed)
+    }
+
+    /// What an approval is bound to: the digests of all skills' files, and the same with everything that was asked for.
+    async fn bound(&self) -> Result<(Digests, String), SkillError> {
+        let mut files = Digests::new();
+        for (name, source) in self.sources {
+            let staged = self.runs.runner.stage(&self.runs.workspace, name, source).await;
+            let staged = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?;
+            files.insert(name.clone(), staged.digest.clone());
+        }
+        let all = Digest::of(self.all().to_string().as_bytes());
+        let binding = format!("{files:?} {all} {:?}", self.sources);
         Ok((files, binding))
     }
 }
@@ -258,8 +278,8 @@ pub(crate) struct Passed<'a> {
     /// The hosts that were asked for and approved.
     network: Network,
     shell: Option<String>,
-    /// The digest of the files that were approved, where somebody had to be asked.
-    expected: Option<String>,
+    /// The digests of the skills that were approved, where somebody had to be asked.
+    expected: Digests,
 }
 
 impl Passed<'_> {

@@ -196,6 +196,15 @@ impl Dir {
         Ok(directory)
     }
 
+    /// Lets the user into a directory of theirs again.
+    pub(crate) fn open_up(&self, name: &str) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = fs::openat(&self.0, name, flags, Mode::empty())?;
+        // By its descriptor: nothing else can be in its place by now.
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
+        Ok(fs::chmod(path, Mode::RWXU)?)
+    }
+
     /// Makes every directory of the path `relative` that is missing.
     pub(crate) fn make_dirs(&self, relative: &str, mode: u32, owner: Owner) -> io::Result<Self> {
         let mut directory = self.dir("")?;

@@ -1,6 +1,6 @@
 //! A run from the request to the report: stage, run, collect, keep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,8 +103,8 @@ pub struct RunContext<'a> {
     pub shell: Option<String>,
     /// What the command reads from standard input, in the place of the request's: any bytes.
     pub stdin: Option<Bytes>,
-    /// The digest that the skill has to have, if somebody approved it: [`StagedSkill::digest`].
-    pub expected: Option<String>,
+    /// The digests that skills have to have, if somebody approved them: [`StagedSkill::digest`], by name.
+    pub expected: BTreeMap<String, String>,
 }
 
 impl<'a> RunContext<'a> {
@@ -119,7 +119,7 @@ impl<'a> RunContext<'a> {
             network: Network::default(),
             shell: None,
             stdin: None,
-            expected: None,
+            expected: BTreeMap::new(),
         }
     }
 }
@@ -210,10 +210,12 @@ impl Runner {
 
         let workspace = self.workspace(session).await?;
         let skill = workspace.stage(&request.skill, &source).await?;
-        if context.expected.as_ref().is_some_and(|expected| *expected != skill.digest) {
-            return Err(RunError::Changed { skill: skill.name });
-        }
         let others = self.stage_others(&workspace, &request, context).await?;
+        for staged in std::iter::once(&skill).chain(&others) {
+            if context.expected.get(&staged.name).is_some_and(|expected| *expected != staged.digest) {
+                return Err(RunError::Changed { skill: staged.name.clone() });
+            }
+        }
         let inputs = of_versions(&request.inputs, std::iter::once(&skill).chain(&others));
         let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.host).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
@@ -240,7 +242,7 @@ impl Runner {
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
         let wanted = wanted.of_run(&request, run.as_deref(), &mut report.warnings);
-        self.collect(&workspace, &request, wanted, &mut report).await;
+        self.collect(&workspace, &request, wanted, output, &mut report).await;
         Ok(report)
     }
 
@@ -289,6 +291,7 @@ impl Runner {
         workspace: &Workspace,
         request: &RunRequest,
         wanted: Wanted,
+        output: &dyn OutputSink,
         report: &mut RunReport,
     ) {
         let place = workspace.clone();
@@ -303,6 +306,9 @@ impl Runner {
                 return;
             }
         };
+        for file in plain.files.iter().chain(&declared.files) {
+            output.file(&file.name, &file.bytes, !file.truncated && !file.moving);
+        }
         let omitted = request.save_as_artifacts && request.omit_inline_content;
         let inline = request.outputs.as_ref().is_some_and(|outputs| outputs.inline);
         let mut saved = BTreeSet::new();

@@ -121,6 +121,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             shown(entry.skill.location.directory())
         );
     }
+    if let Some(directory) =
+        options.to.as_deref().filter(|directory| directory.exists() && !directory.is_dir())
+    {
+        bail!("--to {} is a file: name a directory", directory.display());
+    }
     let request = options.request()?;
     let given = options.stdin.as_deref().map(stdin).transpose()?;
     let place = options.kept.workspaces()?;
@@ -147,12 +152,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     // The person who runs this named the files.
     let host = |_: &Path| true;
     let sources = |name: &str| source(&skills.catalog, name);
-    let live = Live::new();
+    let live = Live::new(options.json);
     let mut context = RunContext::new(&sources);
     context.host = &host;
-    if !options.json {
-        context.output = &live;
-    }
+    context.output = &live;
     if !options.allow_host.is_empty() {
         context.network = Network::Hosts(options.allow_host.clone());
     }
@@ -175,12 +178,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         report.warnings.retain(|warning| *warning != format!("`{DEFAULT_OUT}` matched no file"));
     }
     let copied = match &options.to {
-        Some(directory) => copy_out(&mut report, directory),
+        Some(directory) => copy_out(&mut report, &live.files(), directory, workspace.path()),
         None => Vec::new(),
     };
     if options.json {
         terminal.json(&report)?;
     } else {
+        // Who saw it live has seen all of it.
+        report.warnings.retain(|warning| !warning.ends_with("bytes in its middle were left out"));
         let is_within_line = live.finish();
         let mut err = terminal.errors();
         if is_within_line {
@@ -327,13 +332,17 @@ pub(crate) fn level_name(level: Level) -> &'static str {
 }
 
 /// Copies results that are text and whole; says of the others why not.
-fn copy_out(report: &mut RunReport, directory: &Path) -> Vec<PathBuf> {
+fn copy_out(
+    report: &mut RunReport,
+    files: &BTreeMap<String, Vec<u8>>,
+    directory: &Path,
+    workspace: &Path,
+) -> Vec<PathBuf> {
     let mut copied = Vec::new();
     for file in &report.output_files {
-        let outcome = match &file.content {
-            None => Err("it is no text; --save it, and `prowess artifacts get` it".to_owned()),
-            Some(_) if file.truncated => Err("it is too long".to_owned()),
-            Some(content) => copy_one(directory, &file.name, content).map_err(|error| error.to_string()),
+        let outcome = match files.get(&file.name) {
+            None => Err(format!("it is too large; it is whole at {}", workspace.join(&file.name).display())),
+            Some(bytes) => copy_one(directory, &file.name, bytes).map_err(|error| error.to_string()),
         };
         match outcome {
             Ok(path) => copied.push(path),
@@ -343,7 +352,7 @@ fn copy_out(report: &mut RunReport, directory: &Path) -> Vec<PathBuf> {
     copied
 }
 
-fn copy_one(directory: &Path, name: &str, content: &str) -> std::io::Result<PathBuf> {
+fn copy_one(directory: &Path, name: &str, content: &[u8]) -> std::io::Result<PathBuf> {
     let name = Path::new(name);
     if name.components().any(|part| !matches!(part, Component::Normal(_))) {
         return Err(std::io::Error::other("its name leads elsewhere"));
@@ -405,9 +414,9 @@ mod tests {
     #[test]
     fn results_stay_below_their_directory() {
         let place = tempfile::tempdir().unwrap();
-        assert!(copy_one(place.path(), "out/a.txt", "a").unwrap().starts_with(place.path()));
+        assert!(copy_one(place.path(), "out/a.txt", b"a").unwrap().starts_with(place.path()));
         for name in ["../a", "/tmp/a", "out/../../a", "."] {
-            copy_one(place.path(), name, "a").unwrap_err();
+            copy_one(place.path(), name, b"a").unwrap_err();
         }
     }
 

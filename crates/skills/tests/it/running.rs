@@ -359,3 +359,62 @@ async fn without_an_executor_nothing_can_be_run() {
     let reply = run(&session, json!({"skill": "kit", "command": "true"})).await;
     assert!(reply.text.contains("executor is not configured"), "{}", reply.text);
 }
+
+/// A rule for one command does not cover the same words in other surroundings; one for all of a skill does.
+#[tokio::test]
+async fn a_rule_for_a_command_is_none_for_what_changes_its_meaning() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let narrow = allowing([Rule::new("run", "kit bash scripts/say.sh", Decision::Allow)]);
+    let session = session(&library, narrow, runs.clone()).await;
+    let command = json!({"skill": "kit", "command": "bash scripts/say.sh"});
+    assert!(!run(&session, command.clone()).await.is_error);
+    let more = [json!({"env": {"PATH": "/ws/work/inputs:/usr/bin"}}), json!({"cwd": "$WORK_DIR/inputs"})];
+    for more in &more {
+        let mut arguments = command.clone();
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let reply = run(&session, arguments).await;
+        assert!(reply.is_error && reply.text.contains("is needed"), "{}", reply.text);
+    }
+    assert!(session.call("skill_exec", command.clone()).await.is_error, "nor typing into it");
+    let broad = allowing([Rule::new("run", "kit *", Decision::Allow)]);
+    let broad = crate::running::session(&library, broad, runs).await;
+    let mut arguments = command.clone();
+    arguments["env"] = json!({"A": "b"});
+    assert!(!run(&broad, arguments).await.is_error);
+    assert!(!broad.call("skill_exec", command).await.is_error);
+}
+
+/// What was approved is what runs, also where it comes from another skill.
+#[tokio::test]
+async fn an_approval_is_bound_to_the_files_of_every_skill_it_uses() {
+    let library = Library::of(&["kit", "other"]).file("other/x.sh", "echo first\n");
+    std::fs::set_permissions(library.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (runs, _scratch) = runs();
+    let broker = Broker::in_memory();
+    let session = session(&library, Permissions::new(Arc::clone(&broker), "one", Policy::new()), runs).await;
+    let arguments = json!({"skill": "kit", "command": "bash work/inputs/x.sh",
+        "inputs": [{"from": "skill://other/x.sh"}]});
+    let answered = async |change: bool, reply: Reply| {
+        let mut front_end = broker.subscribe();
+        let answering = async {
+            while let Some(event) = front_end.next().await {
+                if let PermissionEvent::Asked(asked) = event {
+                    if change {
+                        library.write("other/x.sh", "echo swapped\n");
+                    }
+                    broker.reply(asked.id, reply).await.unwrap();
+                    return;
+                }
+            }
+        };
+        tokio::join!(run(&session, arguments.clone()), answering).0
+    };
+    let swapped = answered(true, Reply::Once).await;
+    assert!(swapped.is_error && swapped.text.contains("changed after it was approved"), "{}", swapped.text);
+    library.write("other/x.sh", "echo first\n");
+    assert!(!answered(false, Reply::Always).await.is_error);
+    assert!(!run(&session, arguments.clone()).await.is_error, "it is remembered");
+    library.write("other/x.sh", "echo second\n");
+    assert!(run(&session, arguments.clone()).await.is_error, "another file of the other skill");
+}

@@ -86,10 +86,12 @@ async fn input_can_be_closed_without_an_empty_line() {
 async fn nothing_starts_without_permission() {
     let library = library();
     let (runs, _scratch) = runs();
-    let rules = [Rule::new("skill", "hushed", Decision::Deny), Rule::new("run", "kit true", Decision::Allow)];
+    let allow = |subject: &str| Rule::new("run", subject, Decision::Allow);
+    let rules =
+        [Rule::new("skill", "hushed", Decision::Deny), allow("kit true"), allow("kit type into true")];
     let session = session(&library, allowing(rules), runs).await;
     let refused = error(&session, "skill_exec", json!({"skill": "kit", "command": "bash"})).await;
-    assert!(refused.contains("Permission for run 'kit bash' is needed"), "{refused}");
+    assert!(refused.contains("Permission for run 'kit bash', 'kit type into bash' is needed"), "{refused}");
     let unknown = error(&session, "skill_exec", json!({"skill": "hushed", "command": "true"})).await;
     assert!(unknown.contains("unknown skill 'hushed'"), "{unknown}");
     say(&session, "skill_exec", json!({"skill": "kit", "command": "true"})).await;

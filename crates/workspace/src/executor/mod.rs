@@ -79,6 +79,9 @@ pub enum Stream {
 pub trait OutputSink: Send + Sync {
     /// A piece of output. It must not block.
     fn piece(&self, stream: Stream, bytes: &[u8]);
+
+    /// A file that was collected after the command had ended, as it is; `is_whole` says whether that is all of it.
+    fn file(&self, _name: &str, _bytes: &[u8], _is_whole: bool) {}
 }
 
 /// Sees nothing.

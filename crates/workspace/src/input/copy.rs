@@ -163,8 +163,12 @@ fn take(left: &mut Left, bytes: u64) -> Result<(), Failure> {
     left.files = files
         .ok_or_else(|| Failure::Refused(format!("the inputs have more than {MAX_INPUT_FILES} files")))?;
     let bytes = left.bytes.checked_sub(bytes);
-    left.bytes = bytes
-        .ok_or_else(|| Failure::Refused(format!("the inputs have more than {MAX_INPUT_BYTES} bytes")))?;
+    left.bytes = bytes.ok_or_else(|| {
+        Failure::Refused(format!(
+            "the inputs have more than {} MiB, the most that is copied; link what is larger",
+            MAX_INPUT_BYTES >> 20
+        ))
+    })?;
     Ok(())
 }
 

@@ -68,6 +68,8 @@ impl Input {
         let to = given.map_or("work/inputs/".into(), expand);
         // As `cp` has it: a place that ends in a slash is a directory to put it into.
         let to = if to.ends_with('/') { format!("{to}{}", source.base()) } else { to.into_owned() };
+        // A skill finds its inputs in its `inputs/`, which leads there.
+        let to = if to.starts_with("inputs/") { format!("work/{to}") } else { to };
         let to = InnerPath::parse(&to)
             .map_err(|problem| refused(format!("`to` cannot be `{}`: {problem}", shown(to.as_ref()))))?;
         if to.top() == "skills" {

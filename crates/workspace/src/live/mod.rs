@@ -325,6 +325,8 @@ impl LiveRuns {
         let live = self.get(id)?;
         let shown = self.0.options.shown;
         let until = Instant::now() + wait.min(MAX_WAIT);
+        // Who waits asks for all that time.
+        live.written().asked = until;
         loop {
             let changed = live.changed.notified();
             tokio::pin!(changed);
@@ -341,6 +343,7 @@ impl LiveRuns {
             let look_again = if settled > now { settled.min(until) } else { until };
             let _ = timeout_at(look_again, changed).await;
         }
+        live.written().asked = Instant::now();
         live.look(from, shown)
     }
 

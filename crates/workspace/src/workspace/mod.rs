@@ -80,7 +80,7 @@ impl Workspaces {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
         let root = Dir::open(&path).map_err(failed)?;
         if !existed {
-            enclose(&root, owner).map_err(failed)?;
+            enclose(&root, owner, 0o710).map_err(failed)?;
         }
         Ok(Self { root: Arc::new(root), path, owner })
     }
@@ -152,9 +152,10 @@ impl Workspaces {
         let staging = lock_file(&home, STAGING).map_err(failed)?;
         staging.lock().map_err(failed)?;
         let metadata = Metadata::read(&home, path)?;
-        enclose(&home, self.owner).map_err(failed)?;
+        enclose(&home, self.owner, 0o710).map_err(failed)?;
         let inside = real_dir(&home, INSIDE).map_err(failed)?;
-        enclose(&inside, self.owner).map_err(failed)?;
+        // Commands see it as `/ws`, and may look what is there.
+        enclose(&inside, self.owner, 0o750).map_err(failed)?;
         home.make_dir(MANIFESTS, 0o700, None).map_err(failed)?;
         let notes = home.make_dir(NOTES, 0o700, None).map_err(failed)?;
         let skills = real_dir(&inside, "skills").map_err(failed)?;
@@ -255,10 +256,10 @@ pub(crate) struct RunGuard {
     _workspace: Workspace,
 }
 
-/// Keeps everybody out but the user, and the user that commands run as, who may only pass through.
-fn enclose(directory: &Dir, owner: Owner) -> io::Result<()> {
+/// Keeps everybody out but the user, and the user that commands run as, who may do what `mode` says.
+fn enclose(directory: &Dir, owner: Owner, mode: u32) -> io::Result<()> {
     match owner {
-        Some((_, group)) => directory.hand_over(0o710, Some((rustix::process::geteuid(), group))),
+        Some((_, group)) => directory.hand_over(mode, Some((rustix::process::geteuid(), group))),
         None => directory.hand_over(0o700, None),
     }
 }
@@ -270,6 +271,10 @@ fn real_dir(parent: &Dir, name: &str) -> io::Result<Dir> {
     if found.as_ref().is_some_and(|stat| !is_directory(stat)) {
         tracing::warn!(name, "something else stands in the place of the workspace's directory; removed");
         parent.discard(name);
+    }
+    // A command of the same user may have closed it to us.
+    if found.is_some_and(|stat| is_directory(&stat) && stat.st_mode & 0o700 != 0o700) {
+        parent.open_up(name)?;
     }
     parent.make_dir(name, 0o700, None)
 }

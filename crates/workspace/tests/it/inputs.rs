@@ -253,7 +253,7 @@ async fn inputs_are_bounded() {
     std::fs::File::options().write(true).open(&huge).unwrap().set_len(1 << 40).unwrap();
     let refused =
         stage(&workspace, &[RunInput::copy(format!("host://{}", huge.display()))]).await.unwrap_err();
-    assert!(refused.to_string().contains("more than 268435456 bytes"), "{refused}");
+    assert!(refused.to_string().contains("more than 256 MiB"), "{refused}");
     let many = vec![RunInput::copy("workspace://out/a"); 101];
     let refused = stage(&workspace, &many).await.unwrap_err();
     assert!(refused.to_string().contains("more than 100 inputs"), "{refused}");

@@ -350,7 +350,7 @@ async fn what_runs_is_what_was_approved() {
     drop(staged);
     let run = async || {
         let mut context = RunContext::new(&skills);
-        context.expected = Some(approved.clone());
+        context.expected.insert("demo".to_owned(), approved.clone());
         runner.run("test", request("echo ran > out/a"), context).await
     };
     assert_eq!(run().await.unwrap().exit_code, 0);

@@ -223,3 +223,19 @@ fn opening_and_cleaning_at_the_same_time_harm_nobody() {
     place.workspaces.cleanup(Duration::ZERO).unwrap();
     assert_eq!(tree(&place.path("workspaces")), Vec::<String>::new());
 }
+
+/// A command can close its directories to its own user. The next run opens them.
+#[test]
+fn directories_that_a_command_closed_are_opened() {
+    let test = "workspaces::directories_that_a_command_closed_are_opened";
+    crate::modes::run(test, crate::modes::Mode::User, async {
+        let place = Place::new();
+        let workspace = place.workspace();
+        put(&workspace, "out/kept", "text");
+        for name in ["out", "work", "runs"] {
+            set_mode(&workspace.path().join(name), 0o000);
+        }
+        drop(place.workspace());
+        assert_eq!(std::fs::read_to_string(workspace.path().join("out/kept")).unwrap(), "text");
+    });
+}

@@ -220,11 +220,11 @@ fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Ref
             .to_owned()
     };
     remedy.push_str(match level {
-        Level::BwrapNoproc => ", or allow the level `bwrap-noproc` in the configuration.",
+        Level::BwrapNoproc => ", or allow the level `bwrap-noproc` (`--sandbox bwrap-noproc`).",
         Level::Landlock => {
-            ", or use the container executor, or allow the level `landlock` in the configuration."
+            ", or use containers (`--executor container`), or allow the level `landlock` (`--sandbox landlock`)."
         }
-        _ => ", or use the container executor, or allow the level `none` in the configuration.",
+        _ => ", or use containers (`--executor container`), or allow the level `none` (`--sandbox none`).",
     });
     Err(Refusal { what: why.to_owned(), remedy })
 }
