@@ -9,7 +9,7 @@ use prowess_catalog::{Digest, SkillEntry, one_line};
 use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_workspace::{
     ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError,
-    RunReport, RunRequest, Runner, SkillSources, StageSource,
+    RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -114,8 +114,16 @@ impl SkillSession {
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
         let runs = self.runs().ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
         let refused = |why: &str| failed(ExecuteError::Refused(why.to_owned()).into());
-        if request.inputs.iter().any(|input| reads_staged_skills(&input.from)) {
-            return Err(refused("inputs from other skills are written skill://name/path"));
+        let mut named = vec![name.clone()];
+        for input in &request.inputs {
+            match input.skill() {
+                Some(SkillInput::Named(skill)) if !named.contains(&skill) => named.push(skill),
+                // Past the gate of the skill that lies there.
+                Some(SkillInput::Staged) => {
+                    return Err(refused("inputs from other skills are written skill://name/path"));
+                }
+                Some(SkillInput::Named(_)) | None => {}
+            }
         }
         let shell = match self.visible_to_model(&name)?.skill.extensions.shell.as_deref() {
             None => None,
@@ -125,17 +133,12 @@ impl SkillSession {
         };
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
         let mut sources = BTreeMap::new();
-        for skill in std::iter::once(name.as_str())
-            .chain(request.inputs.iter().filter_map(|input| skill_of(&input.from)))
-        {
-            if !sources.contains_key(skill) {
-                let entry = self.visible_to_model(skill)?;
-                self.pass_skill_gate(&entry).await?;
-                let source = self.files().stage_source(&entry);
-                let source =
-                    source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
-                sources.insert(skill.to_owned(), source);
-            }
+        for skill in named {
+            let entry = self.visible_to_model(&skill)?;
+            self.pass_skill_gate(&entry).await?;
+            let source = self.files().stage_source(&entry);
+            let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
+            sources.insert(skill, source);
         }
         let network = request.network_within(&runs.network).map_err(failed)?;
         // Nobody is asked about what cannot be.
@@ -298,18 +301,6 @@ impl Passed<'_> {
     }
 }
 
-/// The skill that an input comes from, if it does.
-fn skill_of(from: &str) -> Option<&str> {
-    let (name, _) = from.strip_prefix("skill://")?.split_once('/')?;
-    Some(name)
-}
-
-/// Whether an input would take files of skills by the workspace's paths, past their gate.
-fn reads_staged_skills(from: &str) -> bool {
-    let Some(path) = from.strip_prefix("workspace://") else { return false };
-    path.split('/').find(|part| !matches!(*part, "" | ".")) == Some("skills")
-}
-
 /// A report as a model reads it: the beginning and the end of what is long.
 pub(crate) fn shown(mut report: Value) -> Value {
     for stream in ["stdout", "stderr"] {
@@ -425,15 +416,5 @@ mod tests {
         let text = shown(report).to_string();
         assert!(text.len() < MAX_SHOWN_FILES + 2_000, "{}", text.len());
         assert!(text.contains("and 80 more warnings"));
-    }
-
-    #[test]
-    fn skills_are_read_by_their_names_alone() {
-        assert_eq!(skill_of("skill://kit/a/b"), Some("kit"));
-        assert_eq!(skill_of("host://kit/a"), None);
-        for from in ["workspace://skills/kit/SKILL.md", "workspace://./skills/x", "workspace:///skills"] {
-            assert!(reads_staged_skills(from), "{from}");
-        }
-        assert!(!reads_staged_skills("workspace://work/skills/x"));
     }
 }

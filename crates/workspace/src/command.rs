@@ -39,6 +39,9 @@ pub struct Command {
     /// Host directories or files that are there read-only, with their places inside the workspace:
     /// linked inputs.
     pub read_only: Vec<(PathBuf, String)>,
+    /// The skills that it sees: names of directories in the workspace's `skills/`. Others that were staged there are
+    /// not there for it, so none is unless it is named.
+    pub skills: Vec<String>,
     /// How much it may use.
     pub limits: Limits,
     /// What it may reach.
@@ -46,7 +49,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A `bash -lc` of `line` in `directory` of a workspace, with default limits and no network.
+    /// A `bash -lc` of `line` in `directory` of a workspace, with default limits, no skill and no network.
     pub fn new(workspace: impl Into<PathBuf>, directory: impl Into<String>, line: impl Into<String>) -> Self {
         Self {
             workspace: workspace.into(),
@@ -58,6 +61,7 @@ impl Command {
             terminal: false,
             stop: Stop::default(),
             read_only: Vec::new(),
+            skills: Vec::new(),
             limits: Limits::default(),
             network: Network::default(),
         }

@@ -17,7 +17,8 @@ use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
 /// replaced, and output may go to a file by `>` or `>>`. There are `echo`, `cat`, `cp`, `rm`, `mkdir -p`,
 /// `ln -s`, `touch`, `pwd`, `true`, `false`, `exit` and `sleep`, which takes no time but counts as if it did.
 /// Each run has a directory of its own in `runs/`, which stays if something was put into it.
-/// `skills/` and linked inputs cannot be written to, as in a real sandbox.
+/// `skills/` and linked inputs cannot be written to, and other skills than the command's are not there, as in a real
+/// sandbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FakeExecutor;
 
@@ -162,7 +163,7 @@ impl Shell {
     fn read(&self, paths: &[&str]) -> (Vec<u8>, io::Result<()>) {
         let mut all = Vec::new();
         for path in paths {
-            match std::fs::read(self.inside(path)) {
+            match self.readable(path).and_then(std::fs::read) {
                 Ok(bytes) => all.extend(bytes),
                 Err(error) => return (all, Err(error)),
             }
@@ -183,7 +184,7 @@ impl Shell {
             ("touch", [path]) => self.write(path, b"", true),
             ("rm", [path]) => std::fs::remove_file(self.writable(path)?),
             ("ln", ["-s", target, path]) => std::os::unix::fs::symlink(target, self.writable(path)?),
-            ("cp", [from, to]) => std::fs::copy(self.inside(from), self.writable(to)?).map(drop),
+            ("cp", [from, to]) => std::fs::copy(self.readable(from)?, self.writable(to)?).map(drop),
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -225,6 +226,17 @@ impl Shell {
             }
         }
         at
+    }
+
+    fn readable(&self, path: &str) -> io::Result<PathBuf> {
+        let at = self.inside(path);
+        let staged = at.strip_prefix(self.command.workspace.join("skills"));
+        match staged.ok().and_then(|below| below.components().next()) {
+            Some(skill) if !self.command.skills.iter().any(|name| skill.as_os_str() == name.as_str()) => {
+                Err(io::ErrorKind::NotFound.into())
+            }
+            _ => Ok(at),
+        }
     }
 
     fn writable(&self, path: &str) -> io::Result<PathBuf> {

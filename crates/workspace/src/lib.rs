@@ -48,7 +48,7 @@ pub use live::{LiveError, LiveOptions, LivePrompt, LiveRuns, LiveStatus, Look, M
 pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
-pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest};
+pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
 pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,

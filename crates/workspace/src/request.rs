@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::collect::CollectLimits;
 use crate::command::Network;
 use crate::host_rule::HostRule;
+use crate::input::InputSource;
 use crate::runner::RunError;
 
 /// The most hosts that a request can ask for.
@@ -116,6 +117,25 @@ impl RunInput {
     pub fn copy(from: impl Into<String>) -> Self {
         Self { from: from.into(), ..Self::default() }
     }
+
+    /// How it takes files of skills, if it does: decided on what `from` means, not on how it is written. What is
+    /// no source at all takes nothing, and is refused before anything runs.
+    pub fn skill(&self) -> Option<SkillInput> {
+        match InputSource::parse(&self.from).ok()? {
+            InputSource::Skill { name, .. } => Some(SkillInput::Named(name)),
+            InputSource::Workspace(path) if path.top() == "skills" => Some(SkillInput::Staged),
+            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Host(_) => None,
+        }
+    }
+}
+
+/// How an input takes files of skills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SkillInput {
+    /// By the name of this skill: `skill://name/path`.
+    Named(String),
+    /// By a path of the workspace, where skills lie that were staged before.
+    Staged,
 }
 
 /// How an input gets into the workspace.
@@ -223,5 +243,36 @@ mod tests {
         );
         assert!(within(&["http://a.org"], &most).unwrap_err().contains("is no rule for hosts"));
         assert!(within(&["a.example.com"; MAX_HOSTS + 1], &most).is_err());
+    }
+
+    #[test]
+    fn an_input_takes_of_skills_what_it_means_however_it_is_written() {
+        let skill = |from: &str| RunInput::copy(from).skill();
+        assert_eq!(skill("skill://kit/a/b"), Some(SkillInput::Named("kit".to_owned())));
+        for from in [
+            "workspace://skills/kit/SKILL.md",
+            "workspace://./skills/x",
+            "workspace://skills",
+            "workspace://$SKILLS_DIR/kit/SKILL.md",
+            "workspace://${SKILLS_DIR}/kit/SKILL.md",
+            "workspace://$SKILLS_DIR",
+            "workspace://$WORKSPACE_DIR/skills/kit",
+            "workspace://${WORKSPACE_DIR}//./skills/kit",
+        ] {
+            assert_eq!(skill(from), Some(SkillInput::Staged), "{from}");
+        }
+        for from in [
+            "workspace://work/skills/x",
+            "workspace://$WORK_DIR/x",
+            "host:///skills/x",
+            "artifact://skills/x",
+        ] {
+            assert_eq!(skill(from), None, "{from}");
+        }
+        // No source at all.
+        for from in ["workspace:///skills", "workspace://work/../skills/x", "skill://kit", "skills/kit"] {
+            assert_eq!(skill(from), None, "{from}");
+            assert!(InputSource::parse(from).is_err(), "{from}");
+        }
     }
 }

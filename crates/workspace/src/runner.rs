@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
-use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, collect};
+use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, Seen, collect};
 use crate::command::{Command, Input, Network};
 use crate::error::WorkspaceError;
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
@@ -19,7 +19,7 @@ use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
-use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest};
+use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::workspace::{Workspace, Workspaces};
 
@@ -211,17 +211,22 @@ impl Runner {
         let workspace = self.workspace(session).await?;
         let skill = workspace.stage(&request.skill, &source).await?;
         let others = self.stage_others(&workspace, &request, context).await?;
-        for staged in std::iter::once(&skill).chain(&others) {
+        let skills = || std::iter::once(&skill).chain(&others);
+        for staged in skills() {
             if context.expected.get(&staged.name).is_some_and(|expected| *expected != staged.digest) {
                 return Err(RunError::Changed { skill: staged.name.clone() });
             }
         }
-        let inputs = of_versions(&request.inputs, std::iter::once(&skill).chain(&others));
+        let seen: Vec<String> = skills().map(|skill| skill.place().to_owned()).collect();
+        let inputs = of_versions(&request.inputs, skills());
+        check_seen(&inputs, &seen)?;
         let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.host).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
-        let mut command = command(&workspace, &skill, &inputs, &request, context, &mut warnings)?;
+        let directory = directory(&workspace, &skill, &seen, request.cwd.as_deref())?;
+        let mut command = command(&workspace, directory, &inputs, &request, context, &mut warnings);
         command.network = network;
+        command.skills = seen;
         let prepared =
             Prepared { executor, request, workspace, _skills: (skill, others), inputs, wanted, warnings };
         Ok((command, prepared))
@@ -235,6 +240,7 @@ impl Runner {
         output: &dyn OutputSink,
     ) -> Result<RunReport, RunError> {
         let Prepared { executor, request, workspace, _skills, inputs, wanted, warnings } = prepared;
+        let seen = command.skills.clone();
         let ran = executor.run(command, output).await;
         // The tree is gone: what stood for the host's files can go, and files can be looked at.
         drop(inputs);
@@ -242,7 +248,7 @@ impl Runner {
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
         let wanted = wanted.of_run(&request, run.as_deref(), &mut report.warnings);
-        self.collect(&workspace, &request, wanted, output, &mut report).await;
+        self.collect(&workspace, seen, &request, wanted, output, &mut report).await;
         Ok(report)
     }
 
@@ -275,13 +281,16 @@ impl Runner {
         request: &RunRequest,
         context: &RunContext<'_>,
     ) -> Result<Vec<StagedSkill>, RunError> {
-        let named = request.inputs.iter().filter_map(|input| InputSource::skill(&input.from));
-        let others: BTreeSet<&str> = named.filter(|name| *name != request.skill).collect();
+        let named = request.inputs.iter().filter_map(|input| match input.skill()? {
+            SkillInput::Named(name) => Some(name),
+            SkillInput::Staged => None,
+        });
+        let others: BTreeSet<String> = named.filter(|name| *name != request.skill).collect();
         let mut staged = Vec::new();
         for name in others {
             let unknown = || RunError::UnknownSkill(shown(name.as_ref()));
-            let source = context.skills.source(name).await.ok_or_else(unknown)?;
-            staged.push(workspace.stage(name, &source).await?);
+            let source = context.skills.source(&name).await.ok_or_else(unknown)?;
+            staged.push(workspace.stage(&name, &source).await?);
         }
         Ok(staged)
     }
@@ -289,6 +298,7 @@ impl Runner {
     async fn collect(
         &self,
         workspace: &Workspace,
+        seen: Vec<String>,
         request: &RunRequest,
         wanted: Wanted,
         output: &dyn OutputSink,
@@ -296,8 +306,9 @@ impl Runner {
     ) {
         let place = workspace.clone();
         let collected = blocking(move || {
-            let plain = collect(place.dir(), &wanted.output_files, CollectLimits::default());
-            (plain, collect(place.dir(), &wanted.outputs, wanted.limits))
+            let seen = Seen::Only(&seen);
+            let plain = collect(place.dir(), &wanted.output_files, CollectLimits::default(), seen);
+            (plain, collect(place.dir(), &wanted.outputs, wanted.limits, seen))
         });
         let (mut plain, mut declared) = match collected.await {
             Ok(collected) => collected,
@@ -415,28 +426,50 @@ impl Wanted {
 fn of_versions<'a>(inputs: &[RunInput], staged: impl Iterator<Item = &'a StagedSkill>) -> Vec<RunInput> {
     let mut inputs = inputs.to_vec();
     for skill in staged.filter(|skill| skill.directory != format!("skills/{}", skill.name)) {
-        for input in inputs.iter_mut().filter(|input| InputSource::skill(&input.from) == Some(&skill.name)) {
-            if let Some(path) = input.from.strip_prefix(&format!("skill://{}", skill.name)) {
-                input.from = format!("workspace://{}{path}", skill.directory);
+        for input in &mut inputs {
+            if let Ok(InputSource::Skill { name, path }) = InputSource::parse(&input.from)
+                && name == skill.name
+                && let Some(path) = path.as_str().strip_prefix(&format!("skills/{name}/"))
+            {
+                input.from = format!("workspace://{}/{path}", skill.directory);
             }
         }
     }
     inputs
 }
 
+/// Refuses inputs from skills that lie in the workspace and are not those of this run.
+fn check_seen(inputs: &[RunInput], seen: &[String]) -> Result<(), WorkspaceError> {
+    for input in inputs {
+        if let Ok(InputSource::Workspace(path)) = InputSource::parse(&input.from)
+            && path.top() == "skills"
+            && !lies_in_seen(&path, seen)
+        {
+            let reason = "inputs from other skills are written skill://name/path".to_owned();
+            return Err(WorkspaceError::Input { from: shown(input.from.as_ref()), reason });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a path of the workspace lies in one of these skills.
+fn lies_in_seen(path: &InnerPath, seen: &[String]) -> bool {
+    let place = path.as_str().strip_prefix("skills/").and_then(|below| below.split('/').next());
+    place.is_some_and(|place| seen.iter().any(|seen| seen == place))
+}
+
 /// The command as the executor gets it.
 fn command(
     workspace: &Workspace,
-    skill: &StagedSkill,
+    directory: String,
     inputs: &StagedInputs,
     request: &RunRequest,
     context: &RunContext<'_>,
     warnings: &mut Vec<String>,
-) -> Result<Command, WorkspaceError> {
-    let directory = directory(workspace, skill, request.cwd.as_deref())?;
+) -> Command {
     let mut command = Command::new(workspace.path(), directory, &request.command);
     command.environment = request.env.clone();
-    command.environment.insert("SKILL_NAME".to_owned(), skill.name.clone());
+    command.environment.insert("SKILL_NAME".to_owned(), request.skill.clone());
     let stdin = context.stdin.clone().or_else(|| request.stdin.clone().map(Bytes::from));
     command.stdin = stdin.map_or(Input::Closed, Input::Bytes);
     command.read_only = inputs.read_only.clone();
@@ -454,13 +487,14 @@ fn command(
         }
         command.limits.timeout = asked.min(MAX_TIMEOUT);
     }
-    Ok(command)
+    command
 }
 
 /// The directory to run in, relative to the workspace.
 fn directory(
     workspace: &Workspace,
     skill: &StagedSkill,
+    seen: &[String],
     cwd: Option<&str>,
 ) -> Result<String, WorkspaceError> {
     let Some(cwd) = cwd.filter(|cwd| !matches!(*cwd, "" | "." | "./")) else {
@@ -477,6 +511,9 @@ fn directory(
         InnerPath::parse(cwd).and_then(|cwd| InnerPath::parse(&format!("{}/{cwd}", skill.directory)))
     };
     let inner = inner.map_err(|problem| refused(problem.to_string()))?;
+    if inner.top() == "skills" && inner.as_str() != "skills" && !lies_in_seen(&inner, seen) {
+        return Err(refused("it is in a skill that this run does not use".to_owned()));
+    }
     // Through links: `out` in a skill is one.
     match workspace.dir().dir_through_links(inner.as_str()) {
         Ok(_) => Ok(inner.to_string()),

@@ -59,7 +59,8 @@ impl CommandLine {
              --cap-drop ALL --ro-bind /usr /usr{etc}{} --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev \
              --size 16777216 --tmpfs /dev/shm --size 67108864 --perms 1777 --tmpfs /tmp --perms 0700 --dir /tmp/home \
              --ro-bind {workspace} /ws --bind {workspace}/work /ws/work --bind {workspace}/out /ws/out \
-             --bind {workspace}/runs /ws/runs --remount-ro /dev --remount-ro / --clearenv{variables} \
+             --bind {workspace}/runs /ws/runs --tmpfs /ws/skills --ro-bind {workspace}/skills/{SKILL} /ws/skills/{SKILL} \
+             --remount-ro /ws/skills --remount-ro /dev --remount-ro / --clearenv{variables} \
              --chdir /ws/skills/{SKILL} --seccomp 0 -- /bin/bash -lc true",
             links.concat()
         );

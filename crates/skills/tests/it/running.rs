@@ -198,6 +198,54 @@ async fn other_skills_pass_their_own_gate() {
     assert!(reply.is_error, "{}", reply.text);
 }
 
+/// A skill that was staged when it was allowed, and is denied since, is read in no way.
+#[tokio::test]
+async fn a_denied_skill_that_lies_in_the_workspace_cannot_be_read() {
+    let library = library();
+    let (runs, _scratch) = runs();
+    let before = session(&library, allowing([Rule::new("run", "*", Decision::Allow)]), runs.clone()).await;
+    let reply = run(&before, json!({"skill": "hushed", "command": "cat SKILL.md"})).await;
+    assert!(reply.text.contains("Do it."), "{}", reply.text);
+    let both = json!({"skill": "kit", "command": "cat $SKILLS_DIR/hushed/SKILL.md; cat work/inputs/SKILL.md",
+        "inputs": [{"from": "skill://hushed/SKILL.md", "mode": "link"}]});
+    let reply = run(&before, both).await;
+    assert_eq!(reply.text.matches("Do it.").count(), 2, "what an input names is there: {}", reply.text);
+
+    let rules = [Rule::new("run", "kit *", Decision::Allow), Rule::new("skill", "hushed", Decision::Deny)];
+    let after = session(&library, allowing(rules), runs.clone()).await;
+    let workspace = runs.runner.workspaces.for_session("one").unwrap();
+    assert!(workspace.path().join("skills/hushed/SKILL.md").exists(), "it still lies there");
+    for from in [
+        "skill://hushed/SKILL.md",
+        "workspace://skills/hushed/SKILL.md",
+        "workspace://$SKILLS_DIR/hushed/SKILL.md",
+        "workspace://${SKILLS_DIR}/hushed/SKILL.md",
+        "workspace://$WORKSPACE_DIR/skills/hushed/SKILL.md",
+        "workspace://$SKILLS_DIR",
+    ] {
+        let arguments = json!({"skill": "kit", "command": "cat work/inputs/other",
+            "inputs": [{"from": from, "to": "work/inputs/other"}]});
+        let reply = run(&after, arguments).await;
+        assert!(reply.is_error && !reply.text.contains("Do it."), "{from}: {}", reply.text);
+    }
+    for cwd in ["$SKILLS_DIR/hushed", "${SKILLS_DIR}/hushed", "$WORKSPACE_DIR/skills/hushed"] {
+        let reply = run(&after, json!({"skill": "kit", "command": "cat SKILL.md", "cwd": cwd})).await;
+        assert!(reply.is_error && reply.text.contains("does not use"), "{cwd}: {}", reply.text);
+    }
+    let reply = run(
+        &after,
+        json!({"skill": "kit", "command": "cat $SKILLS_DIR/hushed/SKILL.md ../hushed/SKILL.md work/inputs/SKILL.md; ls ..",
+            "output_files": ["skills/**", "$SKILLS_DIR/hushed/*", "work/inputs/*"],
+            "outputs": {"globs": ["**/SKILL.md"], "inline": true}}),
+    )
+    .await;
+    let report: Value = serde_json::from_str(&reply.text).unwrap();
+    assert_eq!(report["stdout"], "kit\n", "{report}");
+    let files = report["output_files"].as_array().unwrap();
+    assert!(files.iter().any(|file| file["name"] == "skills/kit/SKILL.md"), "its own can be: {report}");
+    assert!(files.iter().all(|file| file["name"].as_str().unwrap().starts_with("skills/kit/")), "{report}");
+}
+
 /// A server on this machine that answers one line, and what a command asks it with.
 fn outside() -> (String, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -147,19 +147,39 @@ impl Workspace {
     ) -> Result<(Vec<CollectedFile>, Vec<String>), GlobError> {
         let mut warnings = Vec::new();
         let limits = limits.bounded(&mut warnings);
-        let collection = collect(self.dir(), &Globs::parse(globs)?, limits);
+        let collection = collect(self.dir(), &Globs::parse(globs)?, limits, Seen::All);
         warnings.extend(collection.warnings);
         Ok((collection.files.into_iter().map(|file| file.describe(true)).collect(), warnings))
     }
 }
 
+/// Which of the skills that lie in a workspace can be collected from, by the names of their directories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seen<'a> {
+    All,
+    /// Those that the command saw.
+    Only(&'a [String]),
+}
+
+impl Seen<'_> {
+    fn has(self, name: &OsStr) -> bool {
+        // Versions of skills that are on their way in or out are nobody's.
+        !name.to_string_lossy().starts_with(OWN_PREFIX)
+            && match self {
+                Self::All => true,
+                Self::Only(skills) => skills.iter().any(|skill| name == skill.as_str()),
+            }
+    }
+}
+
 /// Collects what matches below `root`.
-pub(crate) fn collect(root: &Dir, globs: &Globs, limits: CollectLimits) -> Collection {
+pub(crate) fn collect(root: &Dir, globs: &Globs, limits: CollectLimits, seen: Seen<'_>) -> Collection {
     let span = tracing::info_span!("workspace.collect", files = tracing::field::Empty).entered();
     let matched = vec![false; globs.texts().count()];
     let mut walk = Walk {
         root,
         globs,
+        seen,
         limits,
         visited: 0,
         bytes_left: limits.max_total_bytes,
@@ -180,6 +200,7 @@ struct Stopped;
 struct Walk<'a> {
     root: &'a Dir,
     globs: &'a Globs,
+    seen: Seen<'a>,
     limits: CollectLimits,
     visited: usize,
     bytes_left: u64,
@@ -232,8 +253,7 @@ impl Walk<'_> {
         self.visited += entries.len();
         let mut below = Vec::new();
         for (name, kind) in entries {
-            // Versions of skills that are on their way in or out.
-            if path == "skills" && name.to_string_lossy().starts_with(OWN_PREFIX) {
+            if path == "skills" && !self.seen.has(&name) {
                 continue;
             }
             let full = join(path, &name);

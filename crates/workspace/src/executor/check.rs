@@ -1,14 +1,33 @@
 //! What no executor runs.
 
+use std::path::{Component, Path};
+
 use super::ExecuteError;
 use super::environment::MAX_STRING;
 use super::place::check_relative;
 use crate::command::Command;
+use crate::path::InnerPath;
 
 /// Refuses paths that lead out of the workspace, and words that no system passes to a program.
 pub(super) fn check_command(command: &Command) -> Result<(), ExecuteError> {
     let refuse = |why: String| Err(ExecuteError::Refused(why));
     check_relative("directory", &command.directory)?;
+    for name in &command.skills {
+        let is_name = InnerPath::parse(name).is_ok_and(|path| path.as_str() == name && path.top() == name);
+        if !is_name {
+            return refuse(format!("skill {name:?} must be the name of a directory in `skills/`"));
+        }
+    }
+    let mut parts = Path::new(&command.directory).components().filter(|part| *part != Component::CurDir);
+    if parts.next() == Some(Component::Normal("skills".as_ref()))
+        && let Some(Component::Normal(skill)) = parts.next()
+        && !command.skills.iter().any(|name| skill == name.as_str())
+    {
+        return refuse(format!(
+            "directory {:?} is in a skill that this command does not see",
+            command.directory
+        ));
+    }
     for (_, to) in &command.read_only {
         check_relative("input", to)?;
     }

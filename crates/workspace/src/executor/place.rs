@@ -71,10 +71,10 @@ fn open_inside(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
 }
 
-/// Checks that the directory is a workspace, and makes the directory of a new run in it.
+/// Checks that the directory is a workspace with these skills, and makes the directory of a new run in it.
 ///
 /// Earlier commands could write here, so nothing follows a link: a `runs` that leads elsewhere is refused.
-pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<Run, ExecuteError> {
+pub(super) fn new_run(workspace: &Path, skills: &[String], with_home: bool) -> Result<Run, ExecuteError> {
     if !workspace.is_absolute() || workspace.to_str().is_none() {
         return Err(ExecuteError::Refused(format!("workspace {workspace:?} must be an absolute UTF-8 path")));
     }
@@ -86,6 +86,9 @@ pub(super) fn new_run(workspace: &Path, with_home: bool) -> Result<Run, ExecuteE
     let root = rustix::fs::openat(CWD, workspace, flags, Mode::empty()).map_err(failed("."))?;
     for part in ["skills", "work", "out"] {
         open_inside(&root, part).map_err(failed(part))?;
+    }
+    for skill in skills.iter().map(|name| format!("skills/{name}")) {
+        open_inside(&root, &skill).map_err(failed(&skill))?;
     }
     let runs = open_inside(&root, "runs").map_err(failed("runs"))?;
     let run = Run { runs, name: run_name() };
@@ -175,12 +178,12 @@ mod tests {
         }
         let left = || std::fs::read_dir(workspace.path().join("runs")).unwrap().count();
         for with_home in [false, true] {
-            let run = new_run(workspace.path(), with_home).unwrap();
+            let run = new_run(workspace.path(), &[], with_home).unwrap();
             assert_eq!(left(), 1);
             drop(run);
             assert_eq!(left(), 0);
         }
-        let run = new_run(workspace.path(), true).unwrap();
+        let run = new_run(workspace.path(), &[], true).unwrap();
         std::fs::write(workspace.path().join("runs").join(run.name()).join("home/x"), "x").unwrap();
         drop(run);
         assert_eq!(left(), 1);
@@ -194,7 +197,7 @@ mod tests {
             std::fs::create_dir(workspace.path().join(part)).unwrap();
         }
         std::os::unix::fs::symlink(elsewhere.path(), workspace.path().join("runs")).unwrap();
-        assert!(new_run(workspace.path(), false).is_err());
+        assert!(new_run(workspace.path(), &[], false).is_err());
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 }

@@ -75,7 +75,7 @@ impl Input {
         if to.top() == "skills" {
             return Err(refused(format!("`to` cannot be `{to}`: skills are read-only; use `work/…`")));
         }
-        if let InputSource::Workspace(path) = &source
+        if let Some(path) = source.inner()
             && (to == *path || to.as_str().starts_with(&format!("{path}/")))
         {
             return Err(refused(format!("`{to}` lies in it")));
@@ -133,7 +133,9 @@ impl Workspace {
                         self.stage_artifact(input, artifacts, &mut staged, &mut left).await
                     }
                     InputSource::Host(_) => self.stage_host(input, gate, &mut staged, &mut left).await,
-                    InputSource::Workspace(_) => self.stage_own(input, &mut staged, &mut left).await,
+                    InputSource::Workspace(_) | InputSource::Skill { .. } => {
+                        self.stage_own(input, &mut staged, &mut left).await
+                    }
                 };
                 outcome?;
             }
@@ -230,7 +232,7 @@ impl Workspace {
         let (workspace, mut own) = (self.clone(), *left);
         let (input, done) = blocking(move || {
             let mut warnings = Vec::new();
-            let InputSource::Workspace(path) = &input.source else { return (input, Ok((own, warnings))) };
+            let Some(path) = input.source.inner() else { return (input, Ok((own, warnings))) };
             let done = open_own(&workspace, path).and_then(|source| match input.mode {
                 InputMode::Copy => copy::copy(&workspace, source, &input.to, &mut own, &mut warnings),
                 InputMode::Link => copy::link(&workspace, path, &input.to),

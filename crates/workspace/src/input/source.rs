@@ -14,8 +14,13 @@ pub(crate) enum InputSource {
         version: Option<u64>,
     },
     Host(PathBuf),
-    /// A path in the workspace; those of skills begin with `skills/`.
+    /// A path in the workspace.
     Workspace(InnerPath),
+    /// A file of a skill by the skill's name, and its path in the workspace.
+    Skill {
+        name: String,
+        path: InnerPath,
+    },
 }
 
 impl InputSource {
@@ -36,15 +41,19 @@ impl InputSource {
                 check_name(name).map_err(|error| error.to_string())?;
                 let path = InnerPath::parse(path).map_err(|problem| problem.to_string())?;
                 let whole = InnerPath::parse(&format!("skills/{name}/{path}"));
-                Ok(Self::Workspace(whole.map_err(|problem| problem.to_string())?))
+                let path = whole.map_err(|problem| problem.to_string())?;
+                Ok(Self::Skill { name: name.to_owned(), path })
             }
             _ => Err(format!("`{scheme}://` is no scheme of inputs; {SCHEMES}")),
         }
     }
 
-    /// The skill that `from` names, if it is a skill's file.
-    pub(crate) fn skill(from: &str) -> Option<&str> {
-        from.strip_prefix("skill://")?.split_once('/').map(|(name, _)| name)
+    /// Its path in the workspace, if it is there.
+    pub(crate) fn inner(&self) -> Option<&InnerPath> {
+        match self {
+            Self::Workspace(path) | Self::Skill { path, .. } => Some(path),
+            Self::Artifact { .. } | Self::Host(_) => None,
+        }
     }
 
     /// The last name of it, for its default place.
@@ -54,7 +63,7 @@ impl InputSource {
             Self::Host(path) => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
-            Self::Workspace(path) => path.split().1.to_owned(),
+            Self::Workspace(path) | Self::Skill { path, .. } => path.split().1.to_owned(),
         }
     }
 }
@@ -108,7 +117,14 @@ mod tests {
             ("host://data/x", InputSource::Host("/data/x".into())),
             ("workspace://out/a", inside("out/a")),
             ("workspace://$OUTPUT_DIR/a", inside("out/a")),
-            ("skill://other/scripts/a.py", inside("skills/other/scripts/a.py")),
+            ("workspace://$SKILLS_DIR/other/a", inside("skills/other/a")),
+            (
+                "skill://other/scripts/a.py",
+                InputSource::Skill {
+                    name: "other".into(),
+                    path: InnerPath::parse("skills/other/scripts/a.py").unwrap(),
+                },
+            ),
         ] {
             assert_eq!(InputSource::parse(from).unwrap(), expected, "{from}");
         }

@@ -59,6 +59,13 @@ pub struct StagedSkill {
     _guard: RunGuard,
 }
 
+impl StagedSkill {
+    /// The name of its directory in `skills/`.
+    pub(crate) fn place(&self) -> &str {
+        self.directory.trim_start_matches("skills/")
+    }
+}
+
 /// Why staging ended early.
 #[derive(Debug)]
 enum StageLimit {

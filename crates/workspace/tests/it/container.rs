@@ -4,4 +4,5 @@ pub(crate) mod engine;
 mod hostile;
 mod refusals;
 mod runtime;
+mod skills;
 mod suite;

@@ -13,7 +13,31 @@ use prowess_workspace::{
 };
 use rustix::fs::{CWD, FileType, RenameFlags, mknodat, renameat_with};
 
+use crate::modes::in_both_modes;
 use crate::place::{Place, collect, collect_within, in_time, mode, names, put, set_mode, tree};
+
+in_both_modes!(
+    case_26_a_place_outside_is_refused_and_nothing_is_deleted,
+    case_27_a_place_behind_a_link_is_denied,
+    case_28_files_of_the_host_come_in_only_when_allowed,
+    case_29_another_skills_path_stays_in_that_skill,
+    case_30_a_linked_host_directory_is_read_only,
+    case_31_globs_that_lead_out_are_refused,
+    case_32_a_link_to_a_secret_is_skipped_and_reported,
+    case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere,
+    case_34_a_sparse_terabyte_is_bounded,
+    case_35_fifos_sockets_and_devices_are_skipped,
+    case_36_hard_links_are_flagged,
+    case_37_a_million_files_stop_at_the_limit,
+    case_38_brace_bombs_are_capped,
+    case_39_odd_names_are_safe_in_json,
+    case_40_colliding_names_make_a_new_version,
+    case_41_a_template_that_leads_upwards_is_refused,
+    case_42_archives_are_never_unpacked,
+    case_43_html_called_png_is_sniffed,
+    case_44_set_uid_bits_are_stripped,
+    case_45_a_file_that_grows_while_it_is_read_stays_capped,
+);
 
 fn input(from: impl Into<String>, to: &str, mode: InputMode) -> RunInput {
     RunInput { from: from.into(), to: Some(to.to_owned()), mode }
@@ -23,7 +47,6 @@ async fn refusal(workspace: &Workspace, input: RunInput) -> String {
     workspace.stage_inputs(&[input], None, &|_: &Path| true).await.unwrap_err().to_string()
 }
 
-#[tokio::test]
 async fn case_26_a_place_outside_is_refused_and_nothing_is_deleted() {
     let place = Place::new();
     let workspace = place.workspace();
@@ -48,7 +71,6 @@ async fn case_26_a_place_outside_is_refused_and_nothing_is_deleted() {
     assert_eq!(std::fs::read_to_string(workspace.path().join("work/kept/file")).unwrap(), "kept");
 }
 
-#[tokio::test]
 async fn case_27_a_place_behind_a_link_is_denied() {
     let place = Place::new();
     let workspace = place.workspace();
@@ -75,7 +97,6 @@ async fn case_27_a_place_behind_a_link_is_denied() {
     assert!(!Path::new("/tmp/prowess-x").exists());
 }
 
-#[tokio::test]
 async fn case_28_files_of_the_host_come_in_only_when_allowed() {
     let place = Place::new();
     let allowed = place.file("allowed/data", "data");
@@ -115,7 +136,6 @@ async fn case_28_files_of_the_host_come_in_only_when_allowed() {
     }
 }
 
-#[tokio::test]
 async fn case_29_another_skills_path_stays_in_that_skill() {
     let place = Place::new();
     place.skill("demo", &[]);
@@ -144,7 +164,6 @@ async fn case_29_another_skills_path_stays_in_that_skill() {
     assert_eq!(unknown.to_string(), "unknown skill: none");
 }
 
-#[tokio::test]
 async fn case_30_a_linked_host_directory_is_read_only() {
     let place = Place::new();
     let file = place.file("host/data.txt", "data");
@@ -165,7 +184,6 @@ async fn case_30_a_linked_host_directory_is_read_only() {
     assert_eq!(tree(&workspace.path().join("work")), ["inputs"]);
 }
 
-#[tokio::test]
 async fn case_31_globs_that_lead_out_are_refused() {
     let place = Place::new();
     place.skill("demo", &[]);
@@ -196,7 +214,6 @@ async fn case_31_globs_that_lead_out_are_refused() {
     assert_eq!(collect(&workspace, &["[.][.]/*", "...", "out/..x"]).0, []);
 }
 
-#[tokio::test]
 async fn case_32_a_link_to_a_secret_is_skipped_and_reported() {
     let place = Place::new();
     place.skill("demo", &[]);
@@ -222,8 +239,7 @@ async fn case_32_a_link_to_a_secret_is_skipped_and_reported() {
     assert_eq!(place.runner().artifacts.unwrap().list().await.unwrap().len(), 1);
 }
 
-#[test]
-fn case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere() {
+async fn case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere() {
     let place = Place::new();
     let workspace = place.workspace();
     place.file("secret/file", "SECRET");
@@ -262,8 +278,7 @@ fn case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere() {
     assert!(reads > 0 && skips > 0, "the race was run: {reads} {skips}");
 }
 
-#[test]
-fn case_34_a_sparse_terabyte_is_bounded() {
+async fn case_34_a_sparse_terabyte_is_bounded() {
     let place = Place::new();
     let workspace = place.workspace();
     for name in ["out/a", "out/b"] {
@@ -277,8 +292,7 @@ fn case_34_a_sparse_terabyte_is_bounded() {
     assert_eq!(warnings[0], "`out/a` is truncated: 4194304 of its 1099511627776 bytes");
 }
 
-#[test]
-fn case_35_fifos_sockets_and_devices_are_skipped() {
+async fn case_35_fifos_sockets_and_devices_are_skipped() {
     let place = Place::new();
     let workspace = place.workspace();
     let at = |name: &str| workspace.path().join("out").join(name);
@@ -301,8 +315,7 @@ fn case_35_fifos_sockets_and_devices_are_skipped() {
     assert!(path.join("out/fifo").exists());
 }
 
-#[test]
-fn case_36_hard_links_are_flagged() {
+async fn case_36_hard_links_are_flagged() {
     let place = Place::new();
     let workspace = place.workspace();
     let file = put(&workspace, "work/file", "text");
@@ -312,8 +325,7 @@ fn case_36_hard_links_are_flagged() {
     assert_eq!(warnings, ["`out/link` has 2 names (hard links) and was collected"]);
 }
 
-#[test]
-fn case_37_a_million_files_stop_at_the_limit() {
+async fn case_37_a_million_files_stop_at_the_limit() {
     let place = Place::new();
     let workspace = place.workspace();
     // Each of a million would be one more name of a file; so many that the walk ends before them will do.
@@ -345,8 +357,7 @@ fn case_37_a_million_files_stop_at_the_limit() {
     );
 }
 
-#[test]
-fn case_38_brace_bombs_are_capped() {
+async fn case_38_brace_bombs_are_capped() {
     let start = Instant::now();
     for bomb in [
         "{a,b}".repeat(60),
@@ -377,8 +388,7 @@ fn case_38_brace_bombs_are_capped() {
     assert!(start.elapsed() < Duration::from_secs(10));
 }
 
-#[test]
-fn case_39_odd_names_are_safe_in_json() {
+async fn case_39_odd_names_are_safe_in_json() {
     let place = Place::new();
     let workspace = place.workspace();
     let odd: [&[u8]; 6] = [
@@ -413,7 +423,6 @@ fn case_39_odd_names_are_safe_in_json() {
     assert_eq!(back[0][3]["name"], "out/new\\nline");
 }
 
-#[tokio::test]
 async fn case_40_colliding_names_make_a_new_version() {
     let place = Place::new();
     place.skill("demo", &[]);
@@ -433,7 +442,6 @@ async fn case_40_colliding_names_make_a_new_version() {
     }
 }
 
-#[tokio::test]
 async fn case_41_a_template_that_leads_upwards_is_refused() {
     let place = Place::new();
     place.skill("demo", &[]);
@@ -466,7 +474,6 @@ async fn case_41_a_template_that_leads_upwards_is_refused() {
     }
 }
 
-#[tokio::test]
 async fn case_42_archives_are_never_unpacked() {
     let place = Place::new();
     // An archive that would write outside of where it is unpacked.
@@ -498,8 +505,7 @@ async fn case_42_archives_are_never_unpacked() {
     assert!(!tree(&place.path("")).iter().any(|path| path.contains("escaped")));
 }
 
-#[test]
-fn case_43_html_called_png_is_sniffed() {
+async fn case_43_html_called_png_is_sniffed() {
     let place = Place::new();
     let workspace = place.workspace();
     put(&workspace, "out/page.png", "\u{feff} <!DOCTYPE html><script>alert(1)</script>");
@@ -518,7 +524,6 @@ fn case_43_html_called_png_is_sniffed() {
     assert_eq!(files[1].content, None);
 }
 
-#[tokio::test]
 async fn case_44_set_uid_bits_are_stripped() {
     let place = Place::new();
     let source = place.skill("demo", &[("tool", "#!/bin/sh"), ("plain", "text")]);
@@ -549,8 +554,7 @@ async fn case_44_set_uid_bits_are_stripped() {
     }
 }
 
-#[test]
-fn case_45_a_file_that_grows_while_it_is_read_stays_capped() {
+async fn case_45_a_file_that_grows_while_it_is_read_stays_capped() {
     let place = Place::new();
     let workspace = place.workspace();
     let path = put(&workspace, "out/log", "x");

@@ -60,8 +60,10 @@ fn told_of(executor: &dyn Executor, mut command: Command) -> String {
 #[test]
 fn a_run_tells_how_it_was_held_and_ended_but_not_what_it_was() {
     let home = Home::new();
-    let containers = ContainerExecutor::new(engine::options());
-    let executors: [(&dyn Executor, &str); 2] = [(&home.executor, "Bwrap"), (&containers, "Container")];
+    let containers = (!engine::waived("span::a_run_tells_how_it_was_held_and_ended_but_not_what_it_was"))
+        .then(|| ContainerExecutor::new(engine::options()));
+    let mut executors: Vec<(&dyn Executor, &str)> = vec![(&home.executor, "Bwrap")];
+    executors.extend(containers.iter().map(|containers| (containers as &dyn Executor, "Container")));
     for (executor, level) in executors {
         let told = told_of(executor, home.command(""));
         for part in ["workspace.run", &format!("level={level}"), "exit=Code(4)", "duration_ms="] {

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 
 use super::owner::Owner;
 use crate::command::Input;
+use crate::dir::Dir;
 use crate::executor::privileges;
 
 /// Where the directory is on the inside.
@@ -24,8 +25,13 @@ const TOLD: &str = "told";
 const STDIN: &str = "stdin";
 /// The filter of system calls, for the engine.
 const FILTER: &str = "filter";
+/// Empty directories where the skills of the command are mounted.
+pub(super) const SKILLS: &str = "skills";
 /// The command's variables, as lines of a shell.
 const ENVIRONMENT: &str = "environment";
+
+/// So many places of skills are looked for to take them away: more than any command has.
+const MAX_PLACES: usize = 100_000;
 
 /// The directory of one container.
 #[derive(Debug)]
@@ -84,6 +90,17 @@ impl Cell {
         Ok(path)
     }
 
+    /// Keeps a place for each of these skills.
+    pub(super) fn keep_places(&self, skills: &[String]) -> io::Result<()> {
+        let all = self.path.join(SKILLS);
+        for place in std::iter::once(all.clone()).chain(skills.iter().map(|skill| all.join(skill))) {
+            rustix::fs::mkdir(&place, Mode::RWXU)?;
+            // Whatever is taken from new files on this machine.
+            rustix::fs::chmod(&place, Mode::from_raw_mode(0o755))?;
+        }
+        Ok(())
+    }
+
     /// Whether something was killed inside because there was no memory. The command can say so of itself, too.
     pub(super) fn out_of_memory(&self) -> bool {
         let mut word = [0; 4];
@@ -128,6 +145,16 @@ fn take_away(cell: &Path) {
     for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
         let _ = rustix::fs::unlinkat(CWD, cell.join(file), AtFlags::empty());
     }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let places = rustix::fs::open(cell, flags, Mode::empty())
+        .and_then(|cell| rustix::fs::openat(&cell, SKILLS, flags, Mode::empty()))
+        .map(Dir::from_descriptor);
+    if let Ok(places) = places {
+        for (place, _) in places.entries(MAX_PLACES).map(|(places, _)| places).unwrap_or_default() {
+            let _ = rustix::fs::unlinkat(&places, place, AtFlags::REMOVEDIR);
+        }
+    }
+    let _ = rustix::fs::unlinkat(CWD, cell.join(SKILLS), AtFlags::REMOVEDIR);
     let _ = rustix::fs::unlinkat(CWD, cell, AtFlags::REMOVEDIR);
 }
 
@@ -174,7 +201,9 @@ mod tests {
         let inputs = [Input::Closed, Input::Bytes("text".into()), Input::Pipe(near.into())];
         for stdin in &inputs {
             let cell = Cell::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
+            cell.keep_places(&["one".into(), "two".into()]).unwrap();
             let path = cell.path().to_owned();
+            assert!(path.join(SKILLS).join("two").is_dir());
             assert_eq!(path.join(STDIN).exists(), !matches!(stdin, Input::Closed));
             sweep(at.path(), &owner);
             assert!(path.join(LIFE).exists(), "its owner lives");
@@ -188,6 +217,7 @@ mod tests {
         let at = tempfile::tempdir().unwrap();
         let dead = Owner::parse("00000000.1.2.3").unwrap();
         let cell = Cell::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
+        cell.keep_places(&["one".into()]).unwrap();
         let path = cell.path().to_owned();
         std::mem::forget(cell);
         sweep(at.path(), &Owner::own());

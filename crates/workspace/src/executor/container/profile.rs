@@ -34,6 +34,8 @@ pub(super) struct Profile<'a> {
     pub(super) owner: String,
     /// The workspace on the host; none when the engine itself is tried.
     pub(super) workspace: Option<&'a Path>,
+    /// The skills of the workspace that are there.
+    pub(super) skills: &'a [String],
     /// Linked inputs with their places on the inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
     pub(super) cell: PathBuf,
@@ -113,6 +115,15 @@ impl Profile<'_> {
             // Only parts are writable: a command that could write the root could swap `skills` for a link.
             list.push(mount(workspace, "/ws", true));
             list.extend(WRITABLE.map(|part| mount(&workspace.join(part), &format!("/ws/{part}"), false)));
+            // Over all skills that were ever staged: what was not asked about for this command is not there. No
+            // memory of the engine's, which some fill with what they find below it.
+            list.push(mount(&self.cell.join(cell::SKILLS), "/ws/skills", true));
+            let staged = workspace.join("skills");
+            list.extend(
+                self.skills
+                    .iter()
+                    .map(|skill| mount(&staged.join(skill), &format!("/ws/skills/{skill}"), true)),
+            );
         }
         list.extend(self.read_only.iter().map(|(from, to)| mount(from, to, true)));
         list
@@ -162,6 +173,7 @@ mod tests {
             user: (65534, 65534),
             owner: "1a2b3c4d.1.2.3".to_owned(),
             workspace: Some("/srv/w1".as_ref()),
+            skills: &["pdf".to_owned()],
             read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
             cell: "/tmp/cell".into(),
             filter: Some("/tmp/cell/filter".into()),

@@ -62,7 +62,7 @@ impl Place<'_> {
     ) -> Result<Finished, ExecuteError> {
         let started = Instant::now();
         let volumes = self.volumes().await?;
-        let run = new_run(&command.workspace, false)?;
+        let run = new_run(&command.workspace, &command.skills, false)?;
         let inside = Inside::sandboxed(run.name());
         let mut read_only = Vec::new();
         for (from, to) in &command.read_only {
@@ -151,6 +151,7 @@ impl Place<'_> {
         directory: String,
     ) -> Result<Profile<'p>, ExecuteError> {
         let filter = if self.facts.needs_filter { filter() } else { None };
+        cell.keep_places(&command.skills).map_err(no_cell)?;
         Ok(Profile {
             facts: self.facts,
             image: &self.options.image,
@@ -158,6 +159,7 @@ impl Place<'_> {
             user: sandbox_owner().unwrap_or_else(|| (geteuid().as_raw(), getegid().as_raw())),
             owner: self.owner.to_string(),
             workspace: None,
+            skills: &command.skills,
             read_only: Vec::new(),
             cell: cell.path().to_owned(),
             filter: filter.map(|filter| cell.keep_filter(&filter)).transpose().map_err(no_cell)?,

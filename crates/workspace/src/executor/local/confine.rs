@@ -32,23 +32,29 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 /// What a command may reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Confinement {
+    /// Directories in which names can be listed, but no file can be read.
+    list: Vec<PathBuf>,
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
 }
 
 impl Confinement {
-    /// The system and these prefixes to read; of a workspace everything to read, and some parts to write.
-    pub(super) fn new(system: &System, prefixes: &[PathBuf], workspace: Option<(&Path, &str)>) -> Self {
+    /// The system and these prefixes to read.
+    pub(super) fn new(system: &System, prefixes: &[PathBuf]) -> Self {
         let mut read: Vec<PathBuf> = system.bound.iter().chain(prefixes).cloned().collect();
         read.extend(SHELL.map(PathBuf::from));
-        let mut write: Vec<PathBuf> = DEVICES.map(PathBuf::from).to_vec();
-        if let Some((workspace, run)) = workspace {
-            read.push(workspace.to_owned());
-            // Not the whole of it: a writable grant on the workspace would cover its skills.
-            write.extend(["work", "out"].map(|part| workspace.join(part)));
-            write.push(workspace.join("runs").join(run));
-        }
-        Self { read, write }
+        Self { list: Vec::new(), read, write: DEVICES.map(PathBuf::from).to_vec() }
+    }
+
+    /// The same with a workspace: these skills to read, and some parts to write. Names can be listed in all of it.
+    pub(super) fn with_workspace(mut self, workspace: &Path, skills: &[String], run: &str) -> Self {
+        // Not the whole of it: a grant on the workspace would cover all of its skills.
+        self.list.push(workspace.to_owned());
+        self.read.extend(["work", "out", "runs"].map(|part| workspace.join(part)));
+        self.read.extend(skills.iter().map(|skill| workspace.join("skills").join(skill)));
+        self.write.extend(["work", "out"].map(|part| workspace.join(part)));
+        self.write.push(workspace.join("runs").join(run));
+        self
     }
 
     /// Confines the current thread and all that it starts, for good.
@@ -68,6 +74,7 @@ impl Confinement {
                 .handle_access(AccessNet::from_all(abi))?
                 .scope(Scope::from_all(abi))?
                 .create()?
+                .add_rules(path_beneath_rules(&self.list, AccessFs::ReadDir))?
                 .add_rules(path_beneath_rules(&self.read, AccessFs::from_read(abi)))?
                 .add_rules(path_beneath_rules(&self.write, AccessFs::from_all(abi)))?
                 .restrict_self()

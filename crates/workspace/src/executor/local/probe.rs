@@ -152,6 +152,7 @@ impl Host {
             reach: &reach,
             prefixes: &options.read_only,
             workspace: None,
+            skills: &[],
             read_only: Vec::new(),
             variables: &BTreeMap::new(),
             directory: "/".to_owned(),
@@ -171,7 +172,7 @@ impl Host {
         let limits = Limits { timeout: TRY_FOR, processes: 1 << 16, ..Limits::default() };
         let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
         line.extend(gated(&limits, None, &["/bin/true".as_ref()]));
-        let confinement = Some(Confinement::new(&self.system, &options.read_only, None));
+        let confinement = Some(Confinement::new(&self.system, &options.read_only));
         let start = Start::Bare { line, variables: Vec::new(), confinement };
         self.run_nothing(start, &limits, |_, tree| tree.reap().and_then(WaitStatus::exit_status) == Some(0))
     }

@@ -49,6 +49,8 @@ pub(super) struct Profile<'a> {
     pub(super) prefixes: &'a [PathBuf],
     /// The workspace on the host; none when the sandbox itself is tried.
     pub(super) workspace: Option<&'a Path>,
+    /// The skills of the workspace that are there.
+    pub(super) skills: &'a [String],
     /// Linked inputs with their places on the inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
     pub(super) variables: &'a BTreeMap<String, String>,
@@ -104,9 +106,18 @@ impl Profile<'_> {
             for part in WRITABLE {
                 list.mount("--bind", workspace.join(part), format!("/ws/{part}"));
             }
+            // Over all skills that were ever staged: what was not asked about for this command is not there.
+            list.add(["--tmpfs", "/ws/skills"]);
+            for skill in self.skills {
+                let staged = workspace.join("skills").join(skill);
+                list.mount("--ro-bind", staged, format!("/ws/skills/{skill}"));
+            }
         }
         for (from, to) in &self.read_only {
             list.mount("--ro-bind", self.reach.at(from), to);
+        }
+        if self.workspace.is_some() {
+            list.add(["--remount-ro", "/ws/skills"]);
         }
         // Without this `/dev` and `/` are memory that no limit counts.
         list.add(["--remount-ro", "/dev", "--remount-ro", "/", "--clearenv"]);
@@ -211,6 +222,7 @@ mod tests {
             reach: &Reach::default(),
             prefixes: &["/opt/python".into()],
             workspace: Some(Path::new("/srv/w1")),
+            skills: &["pdf".into()],
             read_only: vec![(Path::new("/data/in.csv"), "/ws/work/inputs/in.csv".into())],
             variables: &variables,
             directory: "/ws/skills/pdf".into(),

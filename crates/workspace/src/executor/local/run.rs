@@ -49,7 +49,7 @@ pub(super) fn run(
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
     let bridge = way.map(|way| bridge(options, way, bare)).transpose()?;
-    let run = new_run(&command.workspace, bare)?;
+    let run = new_run(&command.workspace, &command.skills, bare)?;
     let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
     let address_space = killed_before.is_none().then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE));
     let start = if bare {
@@ -149,6 +149,7 @@ fn sandboxed_start<'a>(
         reach: &reach,
         prefixes: &options.read_only,
         workspace: Some(&command.workspace),
+        skills: &command.skills,
         read_only,
         variables: &variables,
         directory: inside.path(&command.directory),
@@ -181,8 +182,13 @@ fn bare_start<'a>(
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
     line.extend(gated(&limits, address_space, &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
-    let confinement =
-        confined.then(|| Confinement::new(&host.system, &options.read_only, Some((&command.workspace, run))));
+    let confinement = confined.then(|| {
+        Confinement::new(&host.system, &options.read_only).with_workspace(
+            &command.workspace,
+            &command.skills,
+            run,
+        )
+    });
     Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 

@@ -1,6 +1,7 @@
 //! Where commands run, and what they find there.
 
 use super::{Trial, behaviours, out, read};
+use crate::command::Command;
 
 behaviours!(
     it_runs_in_its_directory,
@@ -13,6 +14,7 @@ behaviours!(
     each_run_has_its_own_directory,
     skills_are_read_only,
     skills_can_be_read_and_run,
+    other_skills_are_not_there,
     the_system_is_read_only,
     temporary_files_are_private_and_fresh,
     home_is_fresh,
@@ -41,19 +43,21 @@ async fn it_can_run_in_the_workspace(trial: Trial) {
     }
 }
 
-/// Puts a skill into the workspace.
-fn skill(trial: &Trial) {
+/// Puts a skill into the workspace, and gives a command that sees it.
+fn skill(trial: &Trial, line: &str) -> Command {
     use std::os::unix::fs::PermissionsExt as _;
     let script = trial.path("skills/greet/scripts/greet.sh");
     let made = std::fs::create_dir_all(trial.path("skills/greet/scripts"))
         .and_then(|()| std::fs::write(&script, "#!/bin/bash\necho hello $1\n"))
         .and_then(|()| std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)));
     assert!(made.is_ok(), "{made:?}");
+    let mut command = trial.command(line);
+    command.skills = vec!["greet".to_owned()];
+    command
 }
 
 async fn it_can_run_in_a_skill(trial: Trial) {
-    skill(&trial);
-    let mut command = trial.command("scripts/greet.sh you; [ $PWD = $SKILLS_DIR/greet ] && echo here");
+    let mut command = skill(&trial, "scripts/greet.sh you; [ $PWD = $SKILLS_DIR/greet ] && echo here");
     command.directory = "skills/greet".to_owned();
     assert_eq!(out(&trial.finish(command).await), "hello you\nhere\n");
 }
@@ -85,21 +89,33 @@ async fn each_run_has_its_own_directory(trial: Trial) {
 }
 
 async fn skills_are_read_only(trial: Trial) {
-    skill(&trial);
     let line = "cd $SKILLS_DIR/greet; (echo x > new) 2>/dev/null || echo 1; (echo x >> scripts/greet.sh) 2>/dev/null || echo 2; \
                 rm -rf $SKILLS_DIR/greet 2>/dev/null || echo 3; mv $SKILLS_DIR/greet $WORK_DIR 2>/dev/null || echo 4";
-    assert_eq!(trial.says(line).await, "1\n2\n3\n4\n");
+    assert_eq!(out(&trial.finish(skill(&trial, line)).await), "1\n2\n3\n4\n");
     assert_eq!(read(&trial.path("skills/greet/scripts/greet.sh")), "#!/bin/bash\necho hello $1\n");
 }
 
 async fn skills_can_be_read_and_run(trial: Trial) {
-    skill(&trial);
-    assert_eq!(
-        trial
-            .says("$SKILLS_DIR/greet/scripts/greet.sh us; head -n 1 $SKILLS_DIR/greet/scripts/greet.sh")
-            .await,
-        "hello us\n#!/bin/bash\n"
-    );
+    let line = "$SKILLS_DIR/greet/scripts/greet.sh us; head -n 1 $SKILLS_DIR/greet/scripts/greet.sh";
+    assert_eq!(out(&trial.finish(skill(&trial, line)).await), "hello us\n#!/bin/bash\n");
+}
+
+async fn other_skills_are_not_there(trial: Trial) {
+    let made = std::fs::create_dir_all(trial.path("skills/hushed"))
+        .and_then(|()| std::fs::write(trial.path("skills/hushed/SKILL.md"), "hushed\n"));
+    assert!(made.is_ok(), "{made:?}");
+    let line = "ln -s ../skills/hushed link; cat $SKILLS_DIR/hushed/SKILL.md link/SKILL.md 2>/dev/null; \
+                ls $SKILLS_DIR; (echo x > $SKILLS_DIR/new) 2>/dev/null || echo closed";
+    assert_eq!(out(&trial.finish(skill(&trial, line)).await), "greet\nclosed\n");
+    // None is there unless it is named.
+    assert_eq!(trial.says("ls $SKILLS_DIR; echo done").await, "done\n");
+    let mut command = trial.command("cat SKILL.md");
+    command.directory = "skills/hushed".to_owned();
+    let why = trial.refusal(command).await;
+    assert!(why.contains("skills/hushed"), "{why}");
+    let mut command = trial.command("true");
+    command.skills = vec!["../work".to_owned()];
+    trial.refusal(command).await;
 }
 
 async fn the_system_is_read_only(trial: Trial) {

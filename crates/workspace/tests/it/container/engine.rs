@@ -11,6 +11,16 @@ use crate::home::{lay_out, text};
 /// What to do when there is no engine.
 const HOW: &str = "use `make test`, or `eval \"$(scripts/test-engine.sh start)\"` before and `scripts/test-engine.sh stop` after";
 
+/// Whether this machine may go without containers. Says so, if it does.
+#[allow(clippy::print_stderr, reason = "what was not tried is told")]
+pub(crate) fn waived(test: &str) -> bool {
+    let waived = std::env::var_os("PROWESS_WAIVE_CONTAINERS").is_some_and(|value| value == "1");
+    if waived {
+        eprintln!("{test}: without containers, by PROWESS_WAIVE_CONTAINERS=1");
+    }
+    waived
+}
+
 /// Options for the engine and the image of the tests.
 pub(crate) fn options() -> ContainerOptions {
     let given = |name: &str| match std::env::var(name) {

@@ -25,15 +25,14 @@ async fn case_62_the_system_and_the_skills_are_read_only() {
     let home = Home::new();
     std::fs::create_dir(home.path().join("skills/pdf")).unwrap();
     std::fs::write(home.path().join("skills/pdf/SKILL.md"), "text").unwrap();
-    let said = home
-        .says(
+    let mut command = home.command(
             "for at in /usr/x /usr/bin/x /etc/x /etc/passwd /bin/x /lib/x / /ws/skills/pdf/SKILL.md /ws/skills/x /ws/x; do \
              (echo x >> $at) 2>/dev/null && echo wrote $at; done; \
              rm -rf /ws/skills/pdf 2>/dev/null; mv /ws/skills /ws/other 2>/dev/null; chmod 777 /ws/skills/pdf/SKILL.md 2>/dev/null && echo changed; \
              mount -o remount,rw /usr 2>/dev/null && echo remounted; cat /ws/skills/pdf/SKILL.md",
-        )
-        .await;
-    assert_eq!(said, "text");
+        );
+    command.skills = vec!["pdf".to_owned()];
+    assert_eq!(crate::home::text(&home.finish(command).await), "text");
     assert_eq!(std::fs::read(home.path().join("skills/pdf/SKILL.md")).unwrap(), b"text");
 }
 

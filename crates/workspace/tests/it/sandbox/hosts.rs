@@ -24,7 +24,6 @@ in_both_modes!(
     there_is_no_other_way_out,
     case_58_no_unix_socket_with_a_network_either,
     the_bridge_is_out_of_sight,
-    a_name_that_leads_home_is_forbidden,
     a_second_request_on_the_connection_is_not_heard,
     what_could_be_two_requests_is_refused,
     a_head_that_is_too_long_is_refused,
@@ -292,30 +291,6 @@ async fn none_left(mark: &str) {
         assert!(Instant::now() < until, "{:?}", processes_with(mark));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-}
-
-async fn a_name_that_leads_home_is_forbidden() {
-    // The one name besides `localhost` that leads here on every machine is that of the machine, if it has an address.
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
-    let server = Server::answering("no\n");
-    let host = format!("{name}:{}", server.port);
-    if host.parse::<HostRule>().is_err() {
-        return;
-    }
-    let home = Home::new();
-    let finished = run(&home, &[&host], &get(&host)).await;
-    let said = text(&finished);
-    assert!(
-        said.starts_with("HTTP/1.1 403 Forbidden\n") || said.starts_with("HTTP/1.1 502 Bad Gateway\n"),
-        "{said}"
-    );
-    if said.contains("403") {
-        assert_eq!(
-            finished.warnings,
-            [format!("network: {} leads to no public address", host.to_lowercase())]
-        );
-    }
-    assert!(server.heard().is_empty());
 }
 
 async fn a_second_request_on_the_connection_is_not_heard() {

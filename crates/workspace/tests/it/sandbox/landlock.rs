@@ -44,17 +44,22 @@ async fn landlock_holds_files() {
     let file = outside.path().join("file");
     std::fs::write(&file, "outside").unwrap();
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-    std::fs::write(home.path().join("skills/skill"), "skill\n").unwrap();
+    for name in ["seen", "other"] {
+        std::fs::create_dir(home.path().join("skills").join(name)).unwrap();
+        std::fs::write(home.path().join("skills").join(name).join("file"), format!("{name}\n")).unwrap();
+    }
     let outside = outside.path().display();
     let line = format!(
         "cat {outside}/file; (echo x > {outside}/file) && echo wrote; (echo x > {outside}/new) && echo made; ls {outside} / /root /home; \
          cat /etc/passwd /etc/hostname /proc/1/environ /proc/$PPID/environ; (echo x > /tmp/x) && echo temporary; \
-         (echo x >> $SKILLS_DIR/skill) && echo skill; (echo x > $WORKSPACE_DIR/x) && echo root; \
-         exec 2>&1; cat $SKILLS_DIR/skill; echo made > $OUTPUT_DIR/x; echo x > $TMPDIR/x; echo x > $HOME/x; echo $PWD > $RUN_DIR/x; ls | wc -l"
+         (echo x >> $SKILLS_DIR/seen/file) && echo skill; cat $SKILLS_DIR/other/file; (echo x > $WORKSPACE_DIR/x) && echo root; \
+         exec 2>&1; cat $SKILLS_DIR/seen/file; ls $WORKSPACE_DIR | wc -l; echo made > $OUTPUT_DIR/x; echo x > $TMPDIR/x; echo x > $HOME/x; echo $PWD > $RUN_DIR/x; ls | wc -l"
     );
-    let finished = home.run(&line).await;
+    let mut command = home.command(&line);
+    command.skills = vec!["seen".to_owned()];
+    let finished = home.finish(command).await;
     assert_eq!(finished.sandbox.level, Level::Landlock);
-    assert_eq!(String::from_utf8_lossy(&finished.stdout.head), "skill\n0\n", "{}", text(&finished));
+    assert_eq!(String::from_utf8_lossy(&finished.stdout.head), "seen\n4\n0\n", "{}", text(&finished));
     assert_eq!(std::fs::read(home.path().join("out/x")).unwrap(), b"made\n");
     assert_eq!(std::fs::read(file).unwrap(), b"outside");
     assert!(!text(&finished).contains(SECRET.1));

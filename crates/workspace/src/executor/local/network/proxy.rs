@@ -60,7 +60,27 @@ pub(in super::super) struct Proxy {
 struct List {
     rules: Vec<HostRule>,
     denied: Denied,
+    names: Names,
     patience: Patience,
+}
+
+/// Who knows the addresses of names.
+#[derive(Clone, Debug)]
+enum Names {
+    System,
+    /// Every name leads here.
+    #[cfg(test)]
+    Leading(Vec<std::net::IpAddr>),
+}
+
+impl Names {
+    async fn look_up(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match self {
+            Self::System => Ok(tokio::net::lookup_host((name, port)).await?.collect()),
+            #[cfg(test)]
+            Self::Leading(to) => Ok(to.iter().map(|address| SocketAddr::new(*address, port)).collect()),
+        }
+    }
 }
 
 /// An answer that is no.
@@ -73,12 +93,12 @@ struct No {
 impl Proxy {
     /// A proxy for these rules, and the way to it.
     pub(in super::super) fn open(rules: Vec<HostRule>) -> io::Result<(Self, OwnedFd)> {
-        Self::with(rules, PATIENCE)
+        Self::with(rules, Names::System, PATIENCE)
     }
 
-    fn with(rules: Vec<HostRule>, patience: Patience) -> io::Result<(Self, OwnedFd)> {
+    fn with(rules: Vec<HostRule>, names: Names, patience: Patience) -> io::Result<(Self, OwnedFd)> {
         let (listener, way) = way::open()?;
-        let list = Arc::new(List { rules, denied: Denied::default(), patience });
+        let list = Arc::new(List { rules, denied: Denied::default(), names, patience });
         Ok((Self { listener: UnixListener::from_std(listener)?, list }, way))
     }
 
@@ -152,10 +172,9 @@ impl List {
             |why: &str| No { status: "502 Bad Gateway", sentence: format!("{} {why}", shown(host, *port)) };
         let found = match host {
             Host::Name(name) if !host.is_localhost() => {
-                let looked_up =
-                    timeout(self.patience.connect, tokio::net::lookup_host((name.as_str(), *port)));
+                let looked_up = timeout(self.patience.connect, self.names.look_up(name, *port));
                 let found = looked_up.await.ok().and_then(Result::ok);
-                found.map(Iterator::collect).ok_or_else(|| unreachable("has no address"))?
+                found.ok_or_else(|| unreachable("has no address"))?
             }
             Host::Name(_) => [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 .map(|address| SocketAddr::new(address, *port))
@@ -255,7 +274,11 @@ mod tests {
     };
 
     fn proxy(rules: &[&str]) -> (Proxy, OwnedFd) {
-        Proxy::with(rules.iter().map(|rule| rule.parse().unwrap()).collect(), HASTE).unwrap()
+        knowing(Names::System, rules)
+    }
+
+    fn knowing(names: Names, rules: &[&str]) -> (Proxy, OwnedFd) {
+        Proxy::with(rules.iter().map(|rule| rule.parse().unwrap()).collect(), names, HASTE).unwrap()
     }
 
     async fn client(way: &OwnedFd) -> UnixStream {
@@ -297,6 +320,39 @@ mod tests {
         assert_eq!(checked("example.com", &["127.0.0.1", "1.1.1.1"]), Ok(addresses(&["1.1.1.1"])));
         assert_eq!(checked("10.0.0.1", &["10.0.0.1"]), Ok(addresses(&["10.0.0.1"])));
         assert_eq!(proxy.warnings(), ["network: example.com:443 leads to no public address"]);
+    }
+
+    /// A name on the list whose owner lets it lead to this machine.
+    #[tokio::test]
+    async fn a_name_that_leads_home_is_forbidden() {
+        let home = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = home.local_addr().unwrap().port();
+        let names = Names::Leading(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        let (host, local) = (format!("example.com:{port}"), format!("127.0.0.1:{port}"));
+        let (proxy, way) = knowing(names, &[&host, &local]);
+        let says = async |request: String| {
+            let mut there = client(&way).await;
+            there.write_all(request.as_bytes()).await.unwrap();
+            answer(&mut there).await
+        };
+        served(&proxy, async {
+            for request in [
+                format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"),
+                format!("CONNECT {host} HTTP/1.1\r\n\r\n"),
+            ] {
+                let said = says(request).await;
+                assert!(said.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{said}");
+                assert!(said.ends_with(&format!("\r\n\r\n{host} leads to no public address\n")), "{said}");
+            }
+            // Somebody is at home: by its address, which the list has, it is reached.
+            let (said, reached) =
+                tokio::join!(says(format!("CONNECT {local} HTTP/1.1\r\n\r\n")), home.accept());
+            assert!(said.starts_with("HTTP/1.1 200 ") && reached.is_ok(), "{said}");
+        })
+        .await;
+        let more = timeout(Duration::from_millis(50), home.accept()).await;
+        assert!(more.is_err(), "nobody else came: {more:?}");
+        assert_eq!(proxy.warnings(), [format!("network: {host} leads to no public address")]);
     }
 
     #[tokio::test]
