@@ -94,7 +94,8 @@ start() {
   build_image
   if ! answers >/dev/null 2>&1; then
     rm -f "$socket"
-    # As a daemon: with a session and output of its own.
+    # As a daemon: with a session and output of its own, and elsewhere, because its helpers write where they are.
+    cd "$at"
     setsid "${engine[@]}" system service --time=0 "unix://$socket" >"$service.log" 2>&1 </dev/null &
     echo $! >"$service.pid"
     wait_for 30 answers || { echo "the engine does not answer; see $service.log" >&2; exit 1; }
