@@ -8,13 +8,13 @@ use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Piece;
+use super::cell::Cell;
 use super::engine::said;
 use super::instance::{self, Instance};
 use super::owner::namespace;
 use super::script::HERE;
-use super::stream::Output;
 use crate::command::{Captured, Exit};
+use crate::executor::stream::{Output, Piece};
 use crate::executor::watch::Watch;
 use crate::executor::{ExecuteError, Stream};
 use crate::limits::{Limits, MAX_TIMEOUT};
@@ -53,6 +53,8 @@ pub(super) struct Ears<'a> {
     pub(super) watcher: &'a mpsc::Sender<Piece>,
     /// Is told when the command begins.
     pub(super) began: &'a watch::Sender<bool>,
+    /// Its secrets are hidden then.
+    pub(super) cell: &'a Cell,
 }
 
 /// Keeps a container until the command has ended, or is to end. Then it is killed.
@@ -214,6 +216,7 @@ impl Keeper<'_> {
             self.deadline = now + limits.timeout.min(MAX_TIMEOUT);
             self.watch_at = Some(now + WATCH_EVERY);
             let _ = ears.began.send(true);
+            ears.cell.hide_secrets();
             let early = std::mem::take(&mut self.early);
             self.waiting.extend(self.stderr.push(&early));
         }
