@@ -32,17 +32,23 @@ enum Kind {
 }
 
 impl Choice {
-    /// The executor, with the weakest isolation that is enough, and directories of this machine that commands see.
-    pub(crate) fn build(&self, least: Level, prefixes: Vec<PathBuf>) -> Result<Arc<dyn Executor>> {
+    /// The executor, with the weakest isolation that is enough, if somebody named it, and directories of this machine
+    /// that commands see.
+    pub(crate) fn build(&self, least: Option<Level>, prefixes: Vec<PathBuf>) -> Result<Arc<dyn Executor>> {
         match self.executor {
             Kind::Local if self.containers.image.is_some() => {
                 bail!("--image is for containers: add --executor container")
             }
             Kind::Local => {
                 let mut local = LocalOptions::default();
-                local.least = least;
+                if let Some(least) = least {
+                    local.least = least;
+                }
                 local.read_only = prefixes;
                 Ok(Arc::new(LocalExecutor::new(local)))
+            }
+            Kind::Container if least.is_some() => {
+                bail!("--sandbox is for the local executor: a container is a level of its own")
             }
             Kind::Container if !prefixes.is_empty() => {
                 bail!("--prefix is for the local executor: a container has the programs of its image")

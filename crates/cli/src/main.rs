@@ -9,6 +9,7 @@ mod live;
 mod options;
 mod progress;
 mod session;
+mod signals;
 mod skills;
 mod state;
 mod terminal;

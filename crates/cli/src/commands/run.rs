@@ -21,6 +21,7 @@ use crate::commands::Outcome;
 use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
+use crate::signals::Signals;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
 
@@ -47,7 +48,8 @@ programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ 
 container the programs are those of its image; the engine is found by DOCKER_HOST, or where engines listen. Without \
 --stdin there is nothing to read. Workspaces that were not used for a week are removed.
 
-Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran
+Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran; 129, 130 or 143 a signal ended \
+this (SIGHUP, SIGINT, SIGTERM), and with it the command
 
 Examples:
   prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
@@ -94,9 +96,9 @@ pub(crate) struct Options {
     /// How long it may run, from 1 to 600 [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: Option<u64>,
-    /// The weakest isolation that is enough; the strongest that works here is taken
-    #[arg(long, value_name = "LEVEL", default_value = "bwrap", value_parser = level())]
-    sandbox: Level,
+    /// The weakest isolation that is enough; the strongest that works here is taken [default: bwrap]
+    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    sandbox: Option<Level>,
     #[command(flatten)]
     choice: Choice,
     /// Work in the workspace of this name, with what earlier runs left there; else in a new one
@@ -162,16 +164,25 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     context.shell = shell(&entry, options.choice.is_local())?;
     context.stdin = given;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let report = runtime.context("the run cannot be started")?.block_on(async {
+    let runtime = runtime.context("the run cannot be started")?;
+    let report = runtime.block_on(async {
+        let mut signals = Signals::catch().context("signals cannot be caught")?;
         if let Some(artifacts) = to_sweep {
             let _ = artifacts.sweep(SWEPT_AFTER).await;
         }
-        tokio::select! {
-            report = runner.run(&session, request, context) => Some(report),
-            () = live.closed() => None,
-        }
+        // Who is dropped here ends all that it started.
+        Ok::<_, anyhow::Error>(tokio::select! {
+            report = runner.run(&session, request, context) => Ok(report),
+            () = live.closed() => Err(BROKEN_PIPE),
+            code = signals.code() => Err(code),
+        })
     });
-    let Some(report) = report else { return Ok(Outcome::Code(BROKEN_PIPE)) };
+    // A lookup of a name that nobody answers is not waited for.
+    runtime.shutdown_background();
+    let report = match report? {
+        Ok(report) => report,
+        Err(code) => return Ok(Outcome::Code(code)),
+    };
     let mut report = report.map_err(|error| anyhow!("nothing ran: {error}"))?;
     if options.out.is_empty() {
         // Nobody said that there would be one.

@@ -15,7 +15,7 @@ use prowess_skills::{
     AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, Placement, Runs,
     SessionOptions, SkillSession, UnloadedText,
 };
-use prowess_workspace::{HostRule, Level, Network, Runner};
+use prowess_workspace::{HostRule, Network, Runner};
 
 use crate::commands::Outcome;
 use crate::commands::run::unnamed;
@@ -175,7 +175,7 @@ impl Running {
         let runner = Runner {
             workspaces: place.workspaces,
             artifacts: Some(Arc::new(self.kept.artifacts()?)),
-            executor: Some(self.choice.build(Level::Bwrap, Vec::new())?),
+            executor: Some(self.choice.build(None, Vec::new())?),
         };
         let name = match &options.files.state {
             Some(file) => {

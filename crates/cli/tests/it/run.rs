@@ -269,6 +269,74 @@ fn who_stops_reading_stops_the_command() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(141), String::new()));
 }
 
+/// Starts a run that would take long, sends it a signal once its command is up, and gives what became of it.
+fn interrupted(mut prowess: Command, mark: &str, signal: &str) -> Output {
+    let mut child =
+        prowess.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    assert!(!processes_with(mark).is_empty());
+    let number = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", signal, &number]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+/// The processes of this machine with a word in their command lines.
+fn processes_with(word: &str) -> Vec<std::path::PathBuf> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let has = |process: &std::path::PathBuf| {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+    };
+    all.filter(has).collect()
+}
+
+#[test]
+fn a_signal_ends_the_command_with_all_it_started() {
+    let (world, examples) = (reachable(), examples());
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mark = format!("mark-{signal}-{}", std::process::id());
+        let line = format!(
+            "setsid bash -c 'trap \"\" INT TERM HUP; exec -a {mark} sleep 600' & sleep 0.2; echo up; sleep 600"
+        );
+        let given = args(&examples, &["--session", "one"], &[&line]);
+        let output = interrupted(world.command(&given), &mark, signal);
+        assert_eq!(output.status.code(), Some(code), "{signal}: {}", stderr(&output));
+        assert!(processes_with(&mark).is_empty(), "{signal}");
+    }
+    let output = run(&world, &["--session", "one"], &["ls $WORKSPACE_DIR/runs | wc -l"]);
+    assert_eq!(stdout(&output), "1\n", "only its own");
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_so() {
+    let (world, examples) = (reachable(), examples());
+    let given = args(&examples, &[], &["echo up; sleep 1; echo end"]);
+    let prowess = world.command(&given);
+    let mut ignoring = Command::new("/bin/bash");
+    ignoring
+        .args(["-c", "trap '' HUP; exec \"$@\"", "bash"])
+        .arg(prowess.get_program())
+        .args(prowess.get_args());
+    ignoring.env_clear().envs(prowess.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    ignoring.current_dir(prowess.get_current_dir().unwrap());
+    let output = interrupted(ignoring, "prowess", "HUP");
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"end\n"[..]), "{}", stderr(&output));
+}
+
+#[test]
+fn a_signal_ends_the_container_too() {
+    let (world, examples) = (reachable(), examples());
+    let (_, image) = with_engine(&world, &[]);
+    let mark = format!("mark-container-{}", std::process::id());
+    let line = format!(": {mark}; echo up; sleep 600");
+    let given =
+        args(&examples, &["--executor", "container", "--image", &image, "--env", "TOKEN=hunter2"], &[&line]);
+    let output = interrupted(with_engine(&world, &given).0, &mark, "INT");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(processes_with(&mark).is_empty());
+}
+
 #[test]
 fn a_weaker_sandbox_needs_the_user_s_word() {
     let world = reachable();
@@ -400,6 +468,12 @@ fn without_engine_or_image_no_container_runs() {
     let output = run(&world, &["--image", "python:3-slim"], &["true"]);
     assert_eq!(output.status.code(), Some(125));
     assert!(stderr(&output).contains("--executor container"), "{}", stderr(&output));
+    for given in [["--sandbox", "bwrap"], ["--sandbox", "none"], ["--prefix", "/usr"]] {
+        let output = run(&world, &[&["--executor", "container"], &given[..]].concat(), &["true"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(given[0]) && said.contains("local executor"), "{said}");
+    }
 }
 
 #[test]

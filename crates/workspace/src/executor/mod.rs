@@ -12,6 +12,8 @@ mod place;
 mod privileges;
 mod processes;
 mod redact;
+mod span;
+mod stream;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod watch;

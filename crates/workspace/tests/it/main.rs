@@ -7,6 +7,7 @@ mod behaviours;
 mod collecting;
 mod container;
 mod crash;
+mod executable;
 mod home;
 mod hostile;
 mod inputs;

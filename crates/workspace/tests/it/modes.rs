@@ -124,3 +124,17 @@ macro_rules! in_both_modes {
     };
 }
 pub(crate) use in_both_modes;
+
+/// Makes a test of each function, `alone::name`, for those that look at everything that their process has.
+macro_rules! alone {
+    ($($name:ident),* $(,)?) => {
+        mod alone { $(
+            #[test]
+            fn $name() {
+                let path = concat!(module_path!(), "::", stringify!($name));
+                crate::modes::run(path.split_once("::").unwrap().1, crate::modes::Mode::Root, super::$name());
+            }
+        )* }
+    };
+}
+pub(crate) use alone;

@@ -2,13 +2,17 @@
 //!
 //! It has the lifeline, a named pipe that only this process can write to. When this process dies, however that may
 //! be, the kernel closes it, the first process inside reads its end, and the container with all that is in it ends.
+//!
+//! It stands where others may write too. So it is entered once, without following links, and from then on everything
+//! is done from inside: whoever puts something else in its place changes nothing.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, unlinkat};
+use rustix::process::geteuid;
 
 use super::owner::Owner;
 use crate::command::Input;
@@ -38,11 +42,15 @@ const MAX_PLACES: usize = 100_000;
 pub(super) struct Cell {
     path: PathBuf,
     name: String,
+    /// The directory itself, whatever its path leads to by now.
+    directory: OwnedFd,
     /// Held open for as long as the container may live.
     life: Option<OwnedFd>,
     told: Option<OwnedFd>,
     /// The near end of the command's input, if it comes while the command runs.
     input: Option<OwnedFd>,
+    /// What holds secrets, until the first process has it open.
+    private: Vec<&'static str>,
 }
 
 impl Cell {
@@ -56,20 +64,25 @@ impl Cell {
         let name = owner.new_name();
         let path = at.join(&name);
         rustix::fs::mkdir(&path, Mode::RWXU)?;
+        let directory = enter(&path)?;
         // From here on its drop takes it away.
-        let mut cell = Self { path, name, life: None, told: None, input: None };
-        let life = pipe(&cell.path.join(LIFE), Mode::RUSR)?;
+        let (life, told, input, private) = (None, None, None, vec![ENVIRONMENT]);
+        let mut cell = Self { path, name, directory, life, told, input, private };
+        let life = pipe(&cell.directory, LIFE, Mode::RUSR)?;
         rustix::io::write(&life, b"go\n")?;
         cell.life = Some(life);
-        cell.told = Some(pipe(&cell.path.join(TOLD), Mode::RUSR | Mode::WUSR)?);
-        write(&cell.path.join(ENVIRONMENT), exports(variables).as_bytes())?;
+        cell.told = Some(pipe(&cell.directory, TOLD, Mode::RUSR | Mode::WUSR)?);
+        write(&cell.directory, ENVIRONMENT, exports(variables).as_bytes())?;
         match stdin {
             Input::Closed => {}
-            Input::Bytes(bytes) => write(&cell.path.join(STDIN), bytes)?,
-            Input::Pipe(_) => cell.input = Some(pipe(&cell.path.join(STDIN), Mode::RUSR)?),
+            Input::Bytes(bytes) => {
+                write(&cell.directory, STDIN, bytes)?;
+                cell.private.push(STDIN);
+            }
+            Input::Pipe(_) => cell.input = Some(pipe(&cell.directory, STDIN, Mode::RUSR)?),
         }
         if let Some((user, group)) = privileges::owner() {
-            rustix::fs::chown(&cell.path, Some(user), Some(group))?;
+            rustix::fs::chownat(&cell.directory, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
         }
         Ok(cell)
     }
@@ -85,20 +98,21 @@ impl Cell {
 
     /// Keeps a filter of system calls, and says where.
     pub(super) fn keep_filter(&self, filter: &str) -> io::Result<PathBuf> {
-        let path = self.path.join(FILTER);
-        write(&path, filter.as_bytes())?;
-        Ok(path)
+        write(&self.directory, FILTER, filter.as_bytes())?;
+        Ok(self.path.join(FILTER))
+    }
+
+    /// Takes the names from what holds secrets, once the first process has it open.
+    pub(super) fn hide_secrets(&self) {
+        for file in &self.private {
+            let _ = unlinkat(&self.directory, *file, AtFlags::empty());
+        }
     }
 
     /// Keeps a place for each of these skills.
     pub(super) fn keep_places(&self, skills: &[String]) -> io::Result<()> {
-        let all = self.path.join(SKILLS);
-        for place in std::iter::once(all.clone()).chain(skills.iter().map(|skill| all.join(skill))) {
-            rustix::fs::mkdir(&place, Mode::RWXU)?;
-            // Whatever is taken from new files on this machine.
-            rustix::fs::chmod(&place, Mode::from_raw_mode(0o755))?;
-        }
-        Ok(())
+        let all = make_open(&self.directory, SKILLS)?;
+        skills.iter().try_for_each(|skill| make_open(&all, skill).map(drop))
     }
 
     /// Whether something was killed inside because there was no memory. The command can say so of itself, too.
@@ -117,7 +131,7 @@ impl Cell {
 impl Drop for Cell {
     fn drop(&mut self) {
         self.life = None;
-        take_away(&self.path);
+        take_away(&self.path, &self.directory);
     }
 }
 
@@ -135,42 +149,68 @@ pub(super) fn sweep(at: &Path, own: &Owner) {
     for entry in entries {
         let owner = entry.file_name().to_str().and_then(Owner::of_name);
         if owner.is_some_and(|owner| own.knows_dead(&owner)) {
-            take_away(&entry.path());
+            // What is no cell was put there by somebody else, and stays.
+            if let Ok(directory) = enter(&entry.path()) {
+                take_away(&entry.path(), &directory);
+            }
         }
     }
 }
 
-/// Only what a cell has: others may write where it is.
-fn take_away(cell: &Path) {
-    for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
-        let _ = rustix::fs::unlinkat(CWD, cell.join(file), AtFlags::empty());
+/// Opens a cell, which is a directory and no link to one, and belongs to this process's user or to that of commands.
+fn enter(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty())?;
+    let owner = rustix::fs::fstat(&directory)?.st_uid;
+    if owner == geteuid().as_raw() || privileges::sandbox_owner().is_some_and(|(user, _)| user == owner) {
+        Ok(directory)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let places = rustix::fs::open(cell, flags, Mode::empty())
-        .and_then(|cell| rustix::fs::openat(&cell, SKILLS, flags, Mode::empty()))
-        .map(Dir::from_descriptor);
-    if let Ok(places) = places {
+}
+
+/// Takes away what a cell has, and the directory if it still is the one at its path.
+fn take_away(path: &Path, directory: &OwnedFd) {
+    for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
+        let _ = unlinkat(directory, file, AtFlags::empty());
+    }
+    if let Ok(places) = rustix::fs::openat(directory, SKILLS, OPEN, Mode::empty()).map(Dir::from_descriptor) {
         for (place, _) in places.entries(MAX_PLACES).map(|(places, _)| places).unwrap_or_default() {
-            let _ = rustix::fs::unlinkat(&places, place, AtFlags::REMOVEDIR);
+            let _ = unlinkat(&places, place, AtFlags::REMOVEDIR);
         }
     }
-    let _ = rustix::fs::unlinkat(CWD, cell.join(SKILLS), AtFlags::REMOVEDIR);
-    let _ = rustix::fs::unlinkat(CWD, cell, AtFlags::REMOVEDIR);
+    let _ = unlinkat(directory, SKILLS, AtFlags::REMOVEDIR);
+    let number = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let own = rustix::fs::fstat(directory).map(number);
+    if own.is_ok() && own == rustix::fs::lstat(path).map(number) {
+        let _ = unlinkat(CWD, path, AtFlags::REMOVEDIR);
+    }
+}
+
+/// How a directory is opened that is no link to one.
+const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Makes a directory that everybody may look into, whatever is taken from new files on this machine.
+fn make_open(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    rustix::fs::mkdirat(at, name, Mode::RWXU)?;
+    let directory = rustix::fs::openat(at, name, OPEN, Mode::empty())?;
+    rustix::fs::fchmod(&directory, Mode::from_raw_mode(0o755))?;
+    Ok(directory)
 }
 
 /// A named pipe with its near end. As it is mounted read-only, commands cannot change how they may use it.
-fn pipe(path: &Path, mode: Mode) -> io::Result<OwnedFd> {
-    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+fn pipe(directory: &OwnedFd, name: &str, mode: Mode) -> io::Result<OwnedFd> {
+    rustix::fs::mknodat(directory, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
     // For both, so that it does not wait for the far end.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let end = rustix::fs::open(path, flags, Mode::empty())?;
+    let end = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     hand_over(&end, mode)?;
     Ok(end)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(directory: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     io::Write::write_all(&mut std::fs::File::from(file.try_clone()?), bytes)?;
     hand_over(&file, Mode::RUSR)
 }
@@ -222,6 +262,70 @@ mod tests {
         std::mem::forget(cell);
         sweep(at.path(), &Owner::own());
         assert!(!path.exists());
+    }
+
+    /// The name of a cell whose owner is long dead.
+    const DEAD: &str = "prowess-00000000.1.2.3.0";
+
+    /// A directory with a file that a cell would have too.
+    fn victim() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(ENVIRONMENT);
+        std::fs::write(&file, "PATH=/bin").unwrap();
+        (directory, file)
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let (at, (victim, file)) = (tempfile::tempdir().unwrap(), victim());
+        let link = at.path().join(DEAD);
+        std::os::unix::fs::symlink(victim.path(), &link).unwrap();
+        sweep(at.path(), &Owner::own());
+        assert!(file.exists() && link.is_symlink());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_cell_is_not_followed() {
+        let (at, (victim, file)) = (tempfile::tempdir().unwrap(), victim());
+        let cell = Cell::new(at.path(), &Owner::own(), &BTreeMap::new(), &Input::Closed).unwrap();
+        let (path, moved) = (cell.path().to_owned(), at.path().join("moved"));
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(victim.path(), &path).unwrap();
+        cell.hide_secrets();
+        assert!(file.exists() && !moved.join(ENVIRONMENT).exists());
+        drop(cell);
+        assert!(file.exists() && path.is_symlink());
+        assert_eq!(std::fs::read_dir(moved).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_directory_of_somebody_else_is_no_cell() {
+        // Only root can give one away.
+        if !geteuid().is_root() {
+            return;
+        }
+        for (owner, stays) in [(54321, true), (65534, false), (0, false)] {
+            let at = tempfile::tempdir().unwrap();
+            let planted = at.path().join(DEAD);
+            std::fs::create_dir(&planted).unwrap();
+            std::fs::write(planted.join(ENVIRONMENT), "").unwrap();
+            std::os::unix::fs::chown(&planted, Some(owner), Some(owner)).unwrap();
+            sweep(at.path(), &Owner::own());
+            assert_eq!(planted.join(ENVIRONMENT).exists(), stays, "{owner}");
+            assert_eq!(planted.exists(), stays, "{owner}");
+        }
+    }
+
+    #[test]
+    fn secrets_lose_their_names() {
+        let at = tempfile::tempdir().unwrap();
+        let stdin = Input::Bytes("text".into());
+        let cell = Cell::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
+        cell.hide_secrets();
+        let left = std::fs::read_dir(cell.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<_> = left.collect();
+        left.sort();
+        assert_eq!(left, [LIFE, TOLD]);
     }
 
     #[test]

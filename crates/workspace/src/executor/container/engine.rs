@@ -6,6 +6,7 @@ use bollard::errors::Error;
 use bollard::models::SystemInfo;
 use bollard::{ClientVersion, Docker};
 
+use super::filter::filter;
 use super::options::ContainerOptions;
 use crate::executor::ExecuteError;
 
@@ -43,7 +44,7 @@ pub(super) struct Facts {
     pub(super) minor_version: usize,
     /// Whether it runs as a plain user.
     pub(super) rootless: bool,
-    /// Whether its own filter of system calls lets too much pass.
+    /// Whether ours takes the place of its filter of system calls.
     pub(super) needs_filter: bool,
     /// Whether it limits memory.
     pub(super) memory: bool,
@@ -137,16 +138,57 @@ async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
         socket: socket.to_owned(),
     };
     let info = docker.info().await.map_err(|error| said(&error))?;
-    Ok((docker, facts(engine, minor_version, &info)))
+    Ok((docker, facts(engine, minor_version, &info, filter().is_some())))
 }
 
-fn facts(engine: Engine, minor_version: usize, info: &SystemInfo) -> Facts {
+/// What an engine does to system calls when nobody asks for a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filters {
+    /// It cannot filter.
+    Never,
+    /// It could, and does not, or with what somebody chose instead of its own filter.
+    Otherwise,
+    /// With its own filter.
+    ByItself,
+}
+
+impl Filters {
+    /// From the options that an engine says it has, such as `name=seccomp,profile=builtin`.
+    fn of(security: &[String]) -> Self {
+        let profiles = security.iter().filter_map(|option| {
+            let mut parts = option.split(',');
+            let name = parts.next()?;
+            let is_filter = name.strip_prefix("name=").unwrap_or(name) == "seccomp";
+            is_filter.then(|| parts.find_map(|part| part.strip_prefix("profile=")))
+        });
+        let one = |profile: Option<&str>| match profile {
+            Some("builtin" | "default") => Self::ByItself,
+            _ => Self::Otherwise,
+        };
+        profiles.map(one).next().unwrap_or(Self::Never)
+    }
+}
+
+/// What an engine says of itself; `has_filter` says whether there is a filter of ours for this machine.
+fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bool) -> Facts {
     let security = info.security_options.as_deref().unwrap_or_default();
     let has = |what: &str| security.iter().any(|one| one.contains(what));
     let mut missing = Vec::new();
-    let filters = has("seccomp");
-    if !filters {
-        missing.push("the engine filters no system calls".to_owned());
+    let wants_filter = match Filters::of(security) {
+        // One for an engine that has none would be an error.
+        Filters::Never => {
+            missing.push("the engine filters no system calls".to_owned());
+            false
+        }
+        Filters::Otherwise => true,
+        // Docker's own is good.
+        Filters::ByItself => engine.name == "Podman",
+    };
+    if wants_filter && !has_filter {
+        missing.push(
+            "system calls are filtered as the engine likes, or not at all: there is no filter for this processor"
+                .to_owned(),
+        );
     }
     let limits = [
         (info.memory_limit, "memory is limited by looking: the engine cannot do it"),
@@ -156,8 +198,7 @@ fn facts(engine: Engine, minor_version: usize, info: &SystemInfo) -> Facts {
     ];
     missing.extend(limits.iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| (*what).to_owned()));
     Facts {
-        // Docker's own is good; a filter for an engine that has none would be an error.
-        needs_filter: filters && engine.name == "Podman",
+        needs_filter: wants_filter && has_filter,
         engine,
         minor_version,
         rootless: has("rootless"),
@@ -212,11 +253,48 @@ mod tests {
     fn what_an_engine_cannot_do_is_missing() {
         let engine = Engine { name: "Podman", version: "4".into(), socket: "/x".into() };
         let info = SystemInfo { pids_limit: Some(false), ..SystemInfo::default() };
-        let facts = facts(engine, 44, &info);
+        let facts = facts(engine, 44, &info, true);
         assert_eq!(
             facts.missing,
             ["the engine filters no system calls", "processes are not limited: the engine cannot do it"]
         );
         assert!(facts.memory && !facts.rootless);
+    }
+
+    #[test]
+    fn only_an_engine_s_own_filter_counts() {
+        for (options, expected) in [
+            (&["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"][..], Filters::ByItself),
+            (&["name=seccomp,profile=default"], Filters::ByItself),
+            (&["name=seccomp,profile=unconfined"], Filters::Otherwise),
+            (&["name=seccomp,profile=/etc/docker/builtin"], Filters::Otherwise),
+            (&["name=seccomp"], Filters::Otherwise),
+            (&["name=seccomp,profile="], Filters::Otherwise),
+            (&["name=rootless", "name=selinux"], Filters::Never),
+            (&["name=no-seccomp,profile=builtin"], Filters::Never),
+            (&[], Filters::Never),
+        ] {
+            let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+            assert_eq!(Filters::of(&options), expected, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_given_or_its_lack_is_told() {
+        let with = |name, option: &str, has_filter| {
+            let engine = Engine { name, version: "1".into(), socket: "/x".into() };
+            let security_options = Some(vec![option.to_owned()]);
+            let facts =
+                facts(engine, 44, &SystemInfo { security_options, ..SystemInfo::default() }, has_filter);
+            (facts.needs_filter, facts.missing.len())
+        };
+        let (builtin, unconfined) = ("name=seccomp,profile=builtin", "name=seccomp,profile=unconfined");
+        assert_eq!(with("Docker", builtin, true), (false, 0));
+        assert_eq!(with("Docker", builtin, false), (false, 0));
+        assert_eq!(with("Docker", unconfined, true), (true, 0));
+        assert_eq!(with("Docker", unconfined, false), (false, 1));
+        assert_eq!(with("Podman", builtin, true), (true, 0));
+        assert_eq!(with("Podman", builtin, false), (false, 1));
+        assert_eq!(with("Docker", "name=apparmor", true), (false, 1));
     }
 }

@@ -3,7 +3,7 @@
 //! Podman's lets every program make user namespaces, and with them reach most of the kernel. This one refuses what the
 //! [local one](crate::executor::local::system_call_filter) does, but for unusual personalities and calls that are newer
 //! than either: the words that engines understand cannot say that. Docker's own refuses namespaces and knows all calls
-//! that it lets pass, so it is left in place.
+//! that it lets pass, so it is left in place, unless whoever set the engine up has turned it off or chosen another.
 
 use serde_json::{Value, json};
 

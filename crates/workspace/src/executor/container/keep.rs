@@ -8,13 +8,13 @@ use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Piece;
+use super::cell::Cell;
 use super::engine::said;
 use super::instance::{self, Instance};
 use super::owner::namespace;
 use super::script::HERE;
-use super::stream::Output;
 use crate::command::{Captured, Exit};
+use crate::executor::stream::{Output, Piece};
 use crate::executor::watch::Watch;
 use crate::executor::{ExecuteError, Stream};
 use crate::limits::{Limits, MAX_TIMEOUT};
@@ -53,6 +53,8 @@ pub(super) struct Ears<'a> {
     pub(super) watcher: &'a mpsc::Sender<Piece>,
     /// Is told when the command begins.
     pub(super) began: &'a watch::Sender<bool>,
+    /// Its secrets are hidden then.
+    pub(super) cell: &'a Cell,
 }
 
 /// Keeps a container until the command has ended, or is to end. Then it is killed.
@@ -214,6 +216,7 @@ impl Keeper<'_> {
             self.deadline = now + limits.timeout.min(MAX_TIMEOUT);
             self.watch_at = Some(now + WATCH_EVERY);
             let _ = ears.began.send(true);
+            ears.cell.hide_secrets();
             let early = std::mem::take(&mut self.early);
             self.waiting.extend(self.stderr.push(&early));
         }
@@ -223,11 +226,14 @@ impl Keeper<'_> {
     /// Reads what the dead left, and shows all that is left to show.
     async fn drain(&mut self, limits: &Limits, ears: &Ears<'_>) {
         let until = Instant::now() + DRAIN_FOR;
-        while self.stdout.total() + self.stderr.total() <= limits.output_total {
+        loop {
             self.show(ears).await;
             let left = until.saturating_duration_since(Instant::now());
             let Ok(Some(Ok(piece))) = timeout(left, self.output.next()).await else { break };
-            self.take(piece, limits, ears);
+            // What is too much is read all the same: an engine that cannot write does not see the end.
+            if self.stdout.total() + self.stderr.total() <= limits.output_total {
+                self.take(piece, limits, ears);
+            }
         }
         if !self.began() {
             // It is about the start, and for who asks why there was none.

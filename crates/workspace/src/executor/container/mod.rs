@@ -19,7 +19,6 @@ mod owner;
 mod profile;
 mod run;
 mod script;
-mod stream;
 mod sweep;
 
 use std::io;
@@ -30,22 +29,18 @@ use async_trait::async_trait;
 use bollard::Docker;
 use secrecy::SecretString;
 use tokio::sync::{OnceCell, mpsc, oneshot};
-use tracing::Instrument as _;
 
 pub use self::engine::Engine;
 use self::engine::Facts;
 pub use self::options::{ContainerOptions, DEFAULT_IMAGE};
 use self::owner::Owner;
 use self::run::Place;
-use super::over::Over;
-use super::{ExecuteError, Executor, OutputSink, Stream};
+use super::over::{Cancel, Over};
+use super::span::spanned;
+use super::stream::{PIECES, show};
+use super::{ExecuteError, Executor, OutputSink};
 use crate::command::{Command, Finished, Sandbox};
 
-/// A piece of output on its way to whoever watches.
-type Piece = (Stream, Vec<u8>);
-
-/// Pieces of output that may wait for their watcher.
-const PIECES: usize = 64;
 /// How long the drop of a run waits for the removal of its container.
 const GONE_BY: Duration = Duration::from_secs(20);
 
@@ -96,21 +91,7 @@ impl ContainerExecutor {
         })?;
         // Dropped before the guard is: who offers a piece must not wait for one who waits for it.
         let mut pieces = pieces;
-        let stopping = stop.wanted();
-        tokio::pin!(stopping);
-        let mut stopped = false;
-        loop {
-            tokio::select! {
-                piece = pieces.recv() => match piece {
-                    Some((stream, piece)) => output.piece(stream, &piece),
-                    None => break,
-                },
-                () = &mut stopping, if !stopped => {
-                    stopped = true;
-                    apart.unless_dropped.cancel();
-                }
-            }
-        }
+        show(&mut pieces, output, &stop, || apart.unless_dropped.cancel()).await;
         apart.answer().await
     }
 }
@@ -118,15 +99,7 @@ impl ContainerExecutor {
 #[async_trait]
 impl Executor for ContainerExecutor {
     async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
-        use tracing::field::Empty;
-        let span = tracing::info_span!("workspace.run", level = Empty, exit = Empty, duration_ms = Empty);
-        let result = self.run_inner(command, output).instrument(span.clone()).await;
-        if let Ok(finished) = &result {
-            span.record("level", tracing::field::debug(finished.sandbox.level));
-            span.record("exit", tracing::field::debug(finished.exit));
-            span.record("duration_ms", u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX));
-        }
-        result
+        spanned(self.run_inner(command, output)).await
     }
 
     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
@@ -184,7 +157,13 @@ fn apart<T: Send + 'static>(
         ended.set();
     });
     started.map_err(failed)?;
-    Ok(Apart { answered, unless_dropped: Cancel { cancel: Some(cancel), over, done: false } })
+    let mut cancel = Some(cancel);
+    let cancel = move || {
+        if let Some(cancel) = cancel.take() {
+            let _ = cancel.send(());
+        }
+    };
+    Ok(Apart { answered, unless_dropped: Cancel::new(over, GONE_BY, cancel) })
 }
 
 fn failed(error: io::Error) -> ExecuteError {
@@ -194,31 +173,7 @@ fn failed(error: io::Error) -> ExecuteError {
 impl<T> Apart<T> {
     async fn answer(mut self) -> Result<T, ExecuteError> {
         let result = (&mut self.answered).await;
-        self.unless_dropped.done = true;
+        self.unless_dropped.done();
         result.map_err(|_| failed(io::ErrorKind::BrokenPipe.into()))?
-    }
-}
-
-/// Ends the run whose future is dropped, and waits until its container is gone.
-struct Cancel {
-    cancel: Option<oneshot::Sender<()>>,
-    over: Arc<Over>,
-    done: bool,
-}
-
-impl Cancel {
-    fn cancel(&mut self) {
-        if let Some(cancel) = self.cancel.take() {
-            let _ = cancel.send(());
-        }
-    }
-}
-
-impl Drop for Cancel {
-    fn drop(&mut self) {
-        if !self.done {
-            self.cancel();
-            self.over.wait(GONE_BY);
-        }
     }
 }

@@ -39,8 +39,8 @@ pub(super) struct Profile<'a> {
     /// Linked inputs with their places on the inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
     pub(super) cell: PathBuf,
-    /// The filter of system calls; the engine's own when there is none.
-    pub(super) filter: Option<PathBuf>,
+    /// The filter of system calls, in the form that the engine takes; its own when there is none.
+    pub(super) filter: Option<String>,
     pub(super) limits: &'a Limits,
     pub(super) processors: f64,
     pub(super) line: Vec<String>,
@@ -96,7 +96,7 @@ impl Profile<'_> {
     }
 
     fn security(&self) -> Vec<String> {
-        let filter = self.filter.as_ref().map(|path| format!("seccomp={}", path.display()));
+        let filter = self.filter.as_ref().map(|filter| format!("seccomp={filter}"));
         ["no-new-privileges".to_owned()].into_iter().chain(filter).collect()
     }
 

@@ -18,7 +18,7 @@ use super::keep::{Ears, Kept, keep};
 use super::owner::Owner;
 use super::profile::Profile;
 use super::script::{NO_DIRECTORY, NO_LIFE, first_process};
-use super::{ContainerOptions, Piece, input};
+use super::{ContainerOptions, input};
 use crate::command::{Command, Exit, Finished, Input, Level, Network, Sandbox};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
@@ -26,6 +26,7 @@ use crate::executor::ending::{left_out, told, with_memory};
 use crate::executor::environment::{check_variables, variables};
 use crate::executor::place::{Inside, mount_point, new_run};
 use crate::executor::privileges::sandbox_owner;
+use crate::executor::stream::Piece;
 use crate::executor::watch::Watch;
 
 /// An engine, and what to ask it for.
@@ -150,8 +151,16 @@ impl Place<'_> {
         command: &'p Command,
         directory: String,
     ) -> Result<Profile<'p>, ExecuteError> {
-        let filter = if self.facts.needs_filter { filter() } else { None };
         cell.keep_places(&command.skills).map_err(no_cell)?;
+        let filter = filter().filter(|_| self.facts.needs_filter);
+        // Docker takes the filter itself, Podman the path of one.
+        let filter = match (filter, self.facts.engine.name) {
+            (Some(filter), "Podman") => {
+                let kept = cell.keep_filter(&filter).map_err(no_cell)?;
+                Some(kept.to_string_lossy().into_owned())
+            }
+            (filter, _) => filter,
+        };
         Ok(Profile {
             facts: self.facts,
             image: &self.options.image,
@@ -162,7 +171,7 @@ impl Place<'_> {
             skills: &command.skills,
             read_only: Vec::new(),
             cell: cell.path().to_owned(),
-            filter: filter.map(|filter| cell.keep_filter(&filter)).transpose().map_err(no_cell)?,
+            filter,
             limits: &command.limits,
             processors: self.options.processors,
             line: first_process(command, directory),
@@ -201,7 +210,7 @@ impl Place<'_> {
                 Err(error)
             }
             Ok(container) => {
-                let ears = Ears { cancel, watcher, began: &began };
+                let ears = Ears { cancel, watcher, began: &began, cell };
                 let mut held = self.keep_one(&container, command, ears, watch).await;
                 if let (Err(error), Ok((kept, _))) = (container.remove().await, &mut held) {
                     kept.left_behind = Some(error.to_string());

@@ -1,10 +1,10 @@
 //! The first process of a container.
 //!
 //! It is bash, which every image for skills has. It goes on only when its lifeline says so, enters the directory,
-//! limits itself, starts the command in a group of its own, and then only reads: from a process that passes on what
-//! the lifeline says, which is nothing. When the command has ended, its parent leaves the code and kills that
-//! reader. So whatever becomes of the lifeline, of its reader or of the time to read it, the first process reads
-//! no more, and ends. Nothing inside can kill it, and with it the kernel kills all others.
+//! limits itself, starts the command in a group of its own, and then only reads its lifeline, which says nothing more.
+//! When the command has ended, its parent leaves the code and tells the first process, which ends. So it does when the
+//! lifeline does, or the time to read it. No other process has a part in that: those a command could stop, while
+//! nothing inside can stop or kill the first one. With it the kernel kills all others.
 
 use super::cell::stdin_inside;
 use crate::command::Command;
@@ -15,39 +15,51 @@ pub(super) const HERE: &[u8] = b"here\n";
 pub(super) const NO_LIFE: i64 = 121;
 /// It ends so when it cannot enter the directory.
 pub(super) const NO_DIRECTORY: i64 = 122;
-/// Processes that run beside the command: the first, the reader of the lifeline, and the command's parent.
-pub(super) const OWN_PROCESSES: u64 = 3;
+/// Processes that run beside the command: the first, and the command's parent.
+pub(super) const OWN_PROCESSES: u64 = 2;
 
 /// How much longer the lifeline is read than a command may take, in seconds.
 const SLACK: u64 = 60;
 
-/// The lifeline has a reader because nothing else can stop waiting for a dead writer. `set -m` gives the command a
-/// group, and signals that are not ignored. 7 is its standard error, which the shell shall not write to when it sees a
-/// child killed; 9 is where it tells of codes and memory, which the command can do too, to its own harm only. It is
-/// told of memory because not every engine hears of that, and not for long when nobody listens. `-c` leaves out all
+/// Who opens the lifeline of a dead process waits for ever, so a guard calls the first process back, again and again as
+/// one call may come too early; it is gone before the command comes. Later a call means that the command has ended: it
+/// puts an end in the place of the lifeline, also for who reads it already. One that comes while nothing is read is heard
+/// within a second, and so is the death of who should have called.
+///
+/// `set -m` gives the command a group, and signals that are not ignored. 7 is its standard error, which the shell shall
+/// not write to when it sees a child killed; 8 has its variables, open before the word that it is there, since the file
+/// loses its name then; 9 is where it tells of codes and memory, which the command can do too, to its own harm only. It
+/// is told of memory because not every engine hears of that, and not for long when nobody listens. `-c` leaves out all
 /// variables of the image.
 const SCRIPT: &str = r#"
-exec 3< <(trap '' TERM; exec cat /run/prowess/life) 9<>/run/prowess/told
-reader=$!
+exec 9<>/run/prowess/told
+trap 'exit 121' USR1
+(while :; do read -r -t 15 <&9; kill -s USR1 1; done) &
+guard=$!
+exec 3</run/prowess/life
 read -r -t 15 go <&3 || exit 121
 cd -- "$2" || exit 122
 mkdir -m 700 /tmp/home
 exec 7>&2 2>/dev/null
+kill -s KILL "$guard"
+wait "$guard"
+trap 'exec 3</dev/null' USR1
 ulimit -c 0; ulimit -n "$4"; ulimit -f "$5"; ulimit -t "$6"
 set -m
 (
   trap : TERM
+  exec 8</run/prowess/environment
   echo here
-  (exec -c /bin/bash --noprofile --norc -p -c '. /run/prowess/environment; exec "$@"' bash "${@:7}") 2>&7 7>&- 9>&-
+  (exec -c /bin/bash --noprofile --norc -p -c '. /proc/self/fd/8; exec 8<&-; exec "$@"' bash "${@:7}") 2>&7 7>&- 9>&-
   echo "$?" >&9
-  kill -s KILL "$reader"
+  kill -s USR1 1
 ) <"$1" 3<&- &
 group=$!
 exec 7>&-
 trap 'kill -s TERM -- -"$group"' TERM
 while ((SECONDS < $3)); do
-  read -r -t "$3" end <&3
-  (($? > 128)) || break
+  read -r -t 1 -u 3 end
+  (($? > 128)) && kill -0 "$group" || break
 done
 read -r -t 0.1 code <&9 || code=137
 for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do

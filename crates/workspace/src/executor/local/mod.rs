@@ -48,7 +48,6 @@ use async_trait::async_trait;
 use rustix::event::{EventfdFlags, eventfd};
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
-use tracing::Instrument as _;
 
 use self::cell::Cells;
 use self::network::Proxy;
@@ -56,14 +55,14 @@ pub use self::options::LocalOptions;
 use self::probe::Host;
 pub(crate) use self::redact::Redactor;
 pub use self::seccomp::filter as system_call_filter;
-use super::over::Over;
+use super::over::{Cancel, Over};
 pub use super::privileges::sandbox_owner;
+use super::span::spanned;
+use super::stream::{PIECES, show};
 use super::{Abilities, ExecuteError, Executor, OutputSink};
-use super::{environment, output, place, privileges, processes, redact, watch};
+use super::{environment, place, privileges, processes, redact, watch};
 use crate::command::{Command, Finished, NO_MEMORY_GROUP, Network, Sandbox};
 
-/// Pieces of output that may wait for their watcher.
-const PIECES: usize = 64;
 /// How long the drop of a run waits for the death of its processes.
 const DEAD_BY: Duration = Duration::from_secs(5);
 
@@ -113,25 +112,14 @@ impl LocalExecutor {
                 ended.set();
             })
             .map_err(failed)?;
-        let mut unless_dropped = Cancel { cancel, over, done: false };
+        let tell = move || {
+            let _ = rustix::io::write(&*cancel, &1u64.to_ne_bytes());
+        };
+        let mut unless_dropped = Cancel::new(over, DEAD_BY, tell);
         // Dropped before the guard is: a keeper that offers a piece must not wait for one who waits for it.
         let mut pieces = pieces;
-        let stopping = stop.wanted();
-        tokio::pin!(stopping);
-        let mut stopped = false;
         let watched = async {
-            loop {
-                tokio::select! {
-                    piece = pieces.recv() => match piece {
-                        Some((stream, piece)) => output.piece(stream, &piece),
-                        None => break,
-                    },
-                    () = &mut stopping, if !stopped => {
-                        stopped = true;
-                        unless_dropped.cancel();
-                    }
-                }
-            }
+            show(&mut pieces, output, &stop, || unless_dropped.cancel()).await;
             answered.await
         };
         let result = match &proxy {
@@ -141,7 +129,7 @@ impl LocalExecutor {
                 never = proxy.serve() => match never {},
             },
         };
-        unless_dropped.done = true;
+        unless_dropped.done();
         let mut result = result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?;
         if let (Ok(finished), Some(proxy)) = (&mut result, proxy) {
             finished.warnings.extend(proxy.warnings());
@@ -153,15 +141,7 @@ impl LocalExecutor {
 #[async_trait]
 impl Executor for LocalExecutor {
     async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
-        use tracing::field::Empty;
-        let span = tracing::info_span!("workspace.run", level = Empty, exit = Empty, duration_ms = Empty);
-        let result = self.run_inner(command, output).instrument(span.clone()).await;
-        if let Ok(finished) = &result {
-            span.record("level", tracing::field::debug(finished.sandbox.level));
-            span.record("exit", tracing::field::debug(finished.exit));
-            span.record("duration_ms", u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX));
-        }
-        result
+        spanned(self.run_inner(command, output)).await
     }
 
     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
@@ -200,27 +180,5 @@ fn open_proxy(network: &Network) -> Result<Option<(Proxy, OwnedFd)>, ExecuteErro
             action: "open the proxy to the network".to_owned(),
             error,
         }),
-    }
-}
-
-/// Ends the run whose future is dropped, and waits until its processes are dead.
-struct Cancel {
-    cancel: Arc<OwnedFd>,
-    over: Arc<Over>,
-    done: bool,
-}
-
-impl Cancel {
-    fn cancel(&self) {
-        let _ = rustix::io::write(&*self.cancel, &1u64.to_ne_bytes());
-    }
-}
-
-impl Drop for Cancel {
-    fn drop(&mut self) {
-        if !self.done {
-            self.cancel();
-            self.over.wait(DEAD_BY);
-        }
     }
 }

@@ -17,13 +17,13 @@ use super::place::{Inside, mount_point, new_run};
 use super::probe::{Found, Host};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
-use super::stream::Piece;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
 use super::{network, privileges, processes, verdict};
 use crate::command::{Command, Finished, Level, NO_MEMORY_GROUP, Network};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
+use crate::executor::stream::Piece;
 
 /// Address space is not memory: programs reserve much more than they use.
 const ADDRESS_SPACE: u64 = 4;

@@ -1,36 +1,28 @@
-//! One output stream of a command: read, redacted, kept, and shown.
+//! One output stream of a command, from its pipe to whoever watches.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use secrecy::SecretString;
 use tokio::sync::mpsc::{Sender, error::TrySendError};
 
-use super::output::Keep;
-use super::redact::Redactor;
 use crate::command::Captured;
 use crate::executor::Stream;
-
-/// A piece of output on its way to whoever watches.
-pub(super) type Piece = (Stream, Vec<u8>);
+use crate::executor::stream::{Output, Piece};
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
 
-/// One output stream.
-pub(super) struct Output<'a> {
-    stream: Stream,
+/// One output stream with its pipe.
+pub(super) struct Source<'a> {
     /// None once it has ended.
     source: Option<OwnedFd>,
-    redactor: Redactor<'a>,
-    keep: Keep,
+    output: Output<'a>,
     watcher: &'a Sender<Piece>,
     /// What the watcher had no room for. Nothing is read meanwhile, so the command waits.
     waiting: Option<Piece>,
-    /// Bytes read, before redaction.
-    read: u64,
 }
 
-impl<'a> Output<'a> {
+impl<'a> Source<'a> {
     pub(super) fn new(
         stream: Stream,
         source: OwnedFd,
@@ -38,8 +30,8 @@ impl<'a> Output<'a> {
         room: usize,
         watcher: &'a Sender<Piece>,
     ) -> Self {
-        let (redactor, keep) = (Redactor::new(secrets), Keep::new(room));
-        Self { stream, source: Some(source), redactor, keep, watcher, waiting: None, read: 0 }
+        let output = Output::new(stream, secrets, room);
+        Self { source: Some(source), output, watcher, waiting: None }
     }
 
     /// What to wait for, unless it has ended or the watcher is behind.
@@ -53,7 +45,7 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.read
+        self.output.total()
     }
 
     /// Offers again what the watcher had no room for.
@@ -73,9 +65,9 @@ impl<'a> Output<'a> {
                 false
             }
             Ok(length) => {
-                self.read += length as u64;
-                let shown = self.redactor.push(&buffer[..length]);
-                self.show(shown);
+                if let Some(piece) = self.output.push(&buffer[..length]) {
+                    self.offer(piece);
+                }
                 true
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
@@ -93,22 +85,10 @@ impl<'a> Output<'a> {
 
     /// Shows what is left, waiting for the watcher, and gives what was kept.
     pub(super) fn finish(mut self) -> Captured {
-        if let Some(piece) = self.waiting.take() {
+        for piece in self.waiting.take().into_iter().chain(self.output.last()) {
             let _ = self.watcher.blocking_send(piece);
         }
-        let shown = self.redactor.finish();
-        if !shown.is_empty() {
-            self.keep.push(&shown);
-            let _ = self.watcher.blocking_send((self.stream, shown));
-        }
-        self.keep.finish()
-    }
-
-    fn show(&mut self, shown: Vec<u8>) {
-        if !shown.is_empty() {
-            self.keep.push(&shown);
-            self.offer((self.stream, shown));
-        }
+        self.output.finish()
     }
 
     fn offer(&mut self, piece: Piece) {

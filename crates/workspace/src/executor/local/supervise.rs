@@ -9,10 +9,11 @@ use secrecy::SecretString;
 use tokio::sync::mpsc::Sender;
 
 use super::status::Status;
-use super::stream::{Output, Piece};
+use super::stream::Source;
 use super::tree::Tree;
 use crate::command::{Captured, Exit};
 use crate::executor::Stream;
+use crate::executor::stream::Piece;
 use crate::limits::{Limits, MAX_TIMEOUT};
 
 /// How often limits are looked at that nothing reports by itself.
@@ -59,8 +60,8 @@ pub(super) fn supervise(
     watcher: &Sender<Piece>,
     watch: Watch<'_>,
 ) -> Kept {
-    let mut stdout = Output::new(Stream::Stdout, ends.stdout, secrets, limits.output_kept, watcher);
-    let mut stderr = Output::new(Stream::Stderr, ends.stderr, secrets, limits.output_kept, watcher);
+    let mut stdout = Source::new(Stream::Stdout, ends.stdout, secrets, limits.output_kept, watcher);
+    let mut stderr = Source::new(Stream::Stderr, ends.stderr, secrets, limits.output_kept, watcher);
     let mut keeper = Keeper {
         status: Status::default(),
         status_end: ends.status,
@@ -110,8 +111,8 @@ impl Keeper {
         tree: &mut Tree,
         cancel: BorrowedFd<'_>,
         limits: &Limits,
-        stdout: &mut Output<'_>,
-        stderr: &mut Output<'_>,
+        stdout: &mut Source<'_>,
+        stderr: &mut Source<'_>,
         watch: Watch<'_>,
     ) -> bool {
         let mut until = self.deadline.min(self.watch_at);
@@ -221,7 +222,7 @@ impl Keeper {
     }
 
     /// Reads what the dead left in the pipes.
-    fn drain(&mut self, limits: &Limits, stdout: &mut Output<'_>, stderr: &mut Output<'_>) {
+    fn drain(&mut self, limits: &Limits, stdout: &mut Source<'_>, stderr: &mut Source<'_>) {
         let until = Instant::now() + DRAIN_FOR;
         while let Some(end) = &self.status_end {
             let mut bytes = [0; 1024];

@@ -9,10 +9,14 @@ use prowess_workspace::{ContainerExecutor, Executor as _, NoSink};
 
 use super::engine::{Home, cells_of, containers_of, options};
 use crate::home::{processes_with, unique};
-use crate::modes::{Mode, again};
+use crate::modes::{Mode, again, alone};
+
+alone!(a_dropped_run_leaves_nothing, many_runs_leave_nothing_behind);
 
 /// The word that marks the processes of the victim.
 const MARK: &str = "PROWESS_TEST_CONTAINER_VICTIM";
+/// What its commands do once they are up, if not only wait.
+const DEED: &str = "PROWESS_TEST_CONTAINER_DEED";
 /// How many containers it has.
 const RUNS: usize = 6;
 
@@ -20,14 +24,15 @@ const RUNS: usize = 6;
 #[test]
 fn victim() {
     let Ok(mark) = std::env::var(MARK) else { return };
+    let deed = std::env::var(DEED).unwrap_or_else(|_| ":".to_owned());
     crate::modes::run("container::runtime::victim", Mode::User, async {
         let home = Arc::new(Home::new());
         let mut runs = Vec::new();
         for number in 0..RUNS {
-            let (home, mark) = (Arc::clone(&home), mark.clone());
+            let (home, mark, deed) = (Arc::clone(&home), mark.clone(), deed.clone());
             runs.push(tokio::spawn(async move {
                 let line = format!(
-                    ": {mark}; touch up{number}; setsid bash -c 'trap \"\" TERM HUP; exec -a {mark} sleep 600' & sleep 600"
+                    ": {mark}; setsid bash -c 'trap \"\" TERM HUP; exec -a {mark} sleep 600' & {deed}; touch up{number}; sleep 600"
                 );
                 home.finish(home.command(&line)).await;
             }));
@@ -82,6 +87,23 @@ async fn case_70_a_killed_runtime_leaves_no_survivors() {
 }
 
 #[tokio::test]
+async fn case_70_nor_do_commands_that_stop_all_others() {
+    let mark = unique("stopper");
+    let mut command = again("container::runtime::victim", Mode::Root, false);
+    command.env(MARK, &mark).env(DEED, "sleep 0.2; kill -STOP -1");
+    let mut victim = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("all are up")));
+    assert!(processes_with(&mark).len() >= 2 * RUNS);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let killed = Instant::now();
+    none_left(&mark).await;
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    swept(victim.id()).await;
+}
+
+#[tokio::test]
 async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
     for round in 0..4u64 {
         let mark = unique("early");
@@ -100,7 +122,6 @@ async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
     }
 }
 
-#[tokio::test]
 async fn a_dropped_run_leaves_nothing() {
     let home = Home::new();
     let mark = unique("dropped");
@@ -129,7 +150,6 @@ async fn a_dropped_run_leaves_nothing() {
     }
 }
 
-#[tokio::test]
 async fn many_runs_leave_nothing_behind() {
     let home = Arc::new(Home::new());
     let runs: Vec<_> = (0..12)

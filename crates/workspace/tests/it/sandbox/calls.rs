@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use prowess_workspace::Exit;
 
+use crate::executable::{EXIT_OF_I386, executable};
 use crate::home::{Home, text};
 use crate::modes::in_both_modes;
 
@@ -82,32 +83,12 @@ async fn case_59_calls_on_others_and_on_the_kernel() {
 #[cfg(target_arch = "x86_64")]
 async fn case_60_i386_calls() {
     let home = Home::new();
-    // mov eax, 1 (exit of i386); mov ebx, 42; int 0x80; then exit_group(43) of this machine.
-    let code =
-        [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80, 0xb8, 231, 0, 0, 0, 0xbf, 43, 0, 0, 0, 0x0f, 0x05];
     let program = home.path().join("work/i386");
-    std::fs::File::create(&program).unwrap().write_all(&executable(&code)).unwrap();
+    std::fs::File::create(&program).unwrap().write_all(&executable(&EXIT_OF_I386)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let finished = home.run("exec ./i386").await;
     // Killed by the filter; by a fault where the kernel has no i386 calls at all.
     assert!(matches!(finished.exit, Exit::Signal(31 | 11)), "{:?} {}", finished.exit, text(&finished));
-}
-
-/// A program of these instructions, as small as the system takes it.
-fn executable(code: &[u8]) -> Vec<u8> {
-    let base: u64 = 0x40_0000;
-    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
-    file.extend((base + 120).to_le_bytes());
-    file.extend(64u64.to_le_bytes());
-    file.extend([0; 12]);
-    file.extend(b"\x40\0\x38\0\x01\0\0\0\0\0\0\0");
-    file.extend(b"\x01\0\0\0\x05\0\0\0");
-    let length = 120 + code.len() as u64;
-    for field in [0, base, base, length, length, 0x1000] {
-        file.extend(field.to_le_bytes());
-    }
-    file.extend(code);
-    file
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -21,7 +21,10 @@ const TRIES: usize = 16;
 /// The socket has a path for a moment, in a directory that is ours alone. What is left when our process is killed in
 /// that moment is an empty directory or a socket in it.
 pub(super) fn open() -> io::Result<(UnixListener, OwnedFd)> {
-    let directory = Directory::new()?;
+    open_in(&Directory::new()?)
+}
+
+fn open_in(directory: &Directory) -> io::Result<(UnixListener, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let inside = openat(CWD, &directory.0, flags | OFlags::DIRECTORY, Mode::empty())?;
     // By this way its length does not matter, which is short for sockets.
@@ -73,10 +76,12 @@ mod tests {
 
     #[test]
     fn who_has_the_descriptor_can_connect_and_no_path_is_left() {
-        let (listener, way) = open().unwrap();
-        let prefix = format!("prowess-way-{}-", std::process::id());
-        let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)));
+        let directory = Directory::new().unwrap();
+        let path = directory.0.clone();
+        let (listener, way) = open_in(&directory).unwrap();
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+        drop(directory);
+        assert!(!path.exists());
         let mut there = UnixStream::connect(format!("/proc/self/fd/{}", way.as_raw_fd())).unwrap();
         let (mut here, _) = listener.accept().unwrap();
         here.set_nonblocking(false).unwrap();

@@ -1,12 +1,43 @@
-//! One output stream of a container: redacted, kept, and shown.
+//! What a command says: redacted, kept, and shown.
 
 use secrecy::SecretString;
+use tokio::sync::mpsc::Receiver;
 
-use super::Piece;
-use crate::command::Captured;
-use crate::executor::Stream;
-use crate::executor::output::Keep;
-use crate::executor::redact::Redactor;
+use super::output::Keep;
+use super::redact::Redactor;
+use super::{OutputSink, Stream};
+use crate::command::{Captured, Stop};
+
+/// A piece of output on its way to whoever watches.
+pub(super) type Piece = (Stream, Vec<u8>);
+
+/// Pieces of output that may wait for their watcher.
+pub(super) const PIECES: usize = 64;
+
+/// Shows what comes until nothing more can, and cancels the command if it is to stop.
+pub(super) async fn show(
+    pieces: &mut Receiver<Piece>,
+    output: &dyn OutputSink,
+    stop: &Stop,
+    cancel: impl FnOnce(),
+) {
+    let mut cancel = Some(cancel);
+    let stopping = stop.wanted();
+    tokio::pin!(stopping);
+    loop {
+        tokio::select! {
+            piece = pieces.recv() => match piece {
+                Some((stream, piece)) => output.piece(stream, &piece),
+                None => break,
+            },
+            () = &mut stopping, if cancel.is_some() => {
+                if let Some(cancel) = cancel.take() {
+                    cancel();
+                }
+            }
+        }
+    }
+}
 
 /// One output stream.
 pub(super) struct Output<'a> {
