@@ -38,12 +38,8 @@ impl Eviction {
     }
 
     async fn evict(&self, place: &str, answer: ToolAnswer) -> ToolAnswer {
-        let path = match VirtualPath::parse("/large_tool_results")
-            .and_then(|root| root.join(&format!("{place}.txt")))
-        {
-            Ok(path) => path,
-            Err(_) => return answer,
-        };
+        let root = VirtualPath::parse("/large_tool_results");
+        let Ok(path) = root.and_then(|root| root.join(&format!("{place}.txt"))) else { return answer };
         let bytes = answer.text.len();
         let written = self.backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
         let head = &answer.text[..answer.text.floor_char_boundary(HEAD.min(bytes))];

@@ -153,8 +153,7 @@ async fn work(agent: &Agent, id: ThreadId, description: String) -> Result<ToolAn
         Effect::Wait if thread.run().messages().is_empty() => thread.say(description, &NoWatcher).await?,
         _ => thread.go_on(&NoWatcher).await?,
     };
-    loop {
-        let Turn::Waiting(waiting) = &turn else { break };
+    while let Turn::Waiting(waiting) = &turn {
         // Nobody sees a sub-agent's questions.
         let Some(call) = waiting.first().map(|waiting| waiting.call.clone()) else { break };
         let message = format!("Error: `{}` needs a person's word, and a sub-agent cannot ask.", call.name);

@@ -233,7 +233,7 @@ fn directories_that_a_command_closed_are_opened() {
         let workspace = place.workspace();
         put(&workspace, "out/kept", "text");
         for name in ["out", "work", "runs"] {
-            set_mode(&workspace.path().join(name), 0o000);
+            set_mode(workspace.path().join(name), 0o000);
         }
         drop(place.workspace());
         assert_eq!(std::fs::read_to_string(workspace.path().join("out/kept")).unwrap(), "text");
