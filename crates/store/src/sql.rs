@@ -100,10 +100,12 @@ INSERT INTO prowess_approvals (project, digest, body) VALUES (?1, ?2, ?3) ON CON
 #[cfg(feature = "approvals")]
 pub(crate) const REMOVE_APPROVAL: &str = "DELETE FROM prowess_approvals WHERE project = ?1 AND digest = ?2";
 
-/// The next version of an artifact.
+/// Gives the next version of an artifact, which is never given again.
 #[cfg(feature = "artifacts")]
 pub(crate) const NEXT_VERSION: &str = "\
-SELECT COALESCE(MAX(version) + 1, 0) FROM prowess_artifacts WHERE name = ?1";
+INSERT INTO prowess_artifact_names (name, given) VALUES (?1, 1)
+ON CONFLICT (name) DO UPDATE SET given = prowess_artifact_names.given + 1
+RETURNING given - 1";
 
 /// Adds a version.
 #[cfg(feature = "artifacts")]

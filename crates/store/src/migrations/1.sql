@@ -46,6 +46,14 @@ CREATE TABLE prowess_approvals (
     UNIQUE (project, digest)
 );
 
+-- How many versions were given of each name. It stays when they are removed.
+CREATE TABLE prowess_artifact_names (
+    name TEXT
+    -- postgres: COLLATE "C"
+    NOT NULL PRIMARY KEY,
+    given BIGINT NOT NULL
+);
+
 CREATE TABLE prowess_artifacts (
     name TEXT
     -- postgres: COLLATE "C"
