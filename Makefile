@@ -73,7 +73,7 @@ shuttle:
 
 # What is for embedding stays small.
 dependencies:
-	@for budget in prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-models:110; do \
+	@for budget in prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-models:150 prowess-store:100 prowess:380; do \
 	  crate=$${budget%:*}; most=$${budget#*:}; \
 	  count=$$($(CARGO) tree --locked -p $$crate -e normal --prefix none | sed 's/ .*//' | sort -u | wc -l); \
 	  echo "$$crate: $$count crates without features, $$most allowed"; test "$$count" -le "$$most" || exit 1; \
