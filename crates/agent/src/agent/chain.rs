@@ -50,7 +50,8 @@ impl NextModel<'_> {
     }
 }
 
-async fn ask(
+/// Asks a model, and waits for all that it says.
+pub(crate) async fn ask(
     model: &dyn Model,
     request: ModelRequest,
     watcher: &dyn Watcher,

@@ -14,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub use self::builder::AgentBuilder;
+pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
 pub use self::error::AgentError;
 pub use self::watch::{NoWatcher, Sight, Watcher};

@@ -19,8 +19,6 @@ pub enum Sight<'a> {
     Text(&'a str),
     /// The model thinks something.
     Reasoning(&'a str),
-    /// The model is asked again: what it said before does not count.
-    Again,
     /// A tool says how far it is.
     Progress(&'a CallId, &'a str),
 }

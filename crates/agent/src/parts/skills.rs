@@ -94,7 +94,7 @@ impl Layer for Skills {
         let saved = SavedState::new(kept.state.clone(), secret.clone());
         let session = (self.0)(thread).restore(saved).start().await;
         let unsaved = known.is_none().then(|| *secret.as_bytes());
-        Ok(Arc::new(Opened { session, unsaved: Mutex::new(unsaved), put_back: Mutex::default() }))
+        Ok(Arc::new(Opened { session, unsaved: Mutex::new(unsaved), loaded: Mutex::default() }))
     }
 }
 
@@ -104,8 +104,9 @@ struct Opened {
     session: SkillSession,
     /// The secret, while the log does not have it.
     unsaved: Mutex<Option<[u8; 16]>>,
-    /// What compaction took out of the conversation, for the next call of the model.
-    put_back: Mutex<String>,
+    /// The text of loaded skills that the next call of the model has in its prompt: by the session's placement, or
+    /// because compaction took it out of the conversation.
+    loaded: Mutex<Vec<String>>,
 }
 
 #[async_trait]
@@ -122,12 +123,11 @@ impl Middleware for Opened {
     }
 
     async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
-        let view = self.session.model_view().await;
-        let put_back = self.put_back.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // It changes only when something is loaded, unloaded or refreshed.
         let section = |text: String| PromptSection { owner: NAME.to_owned(), text, is_stable: false };
-        let texts = [view.prompt.text, view.loaded.text, put_back];
-        Ok(texts.into_iter().filter(|text| !text.is_empty()).map(section).collect())
+        let texts = std::iter::once(self.session.prompt().text).chain(loaded);
+        Ok(texts.filter(|text| !text.is_empty()).map(section).collect())
     }
 
     async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
@@ -137,15 +137,14 @@ impl Middleware for Opened {
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let loaded = self.session.loaded_section().await;
-        let mut deltas = loaded.deltas;
-        let mut text = String::new();
+        let (mut deltas, mut texts) = (loaded.deltas, vec![loaded.text]);
         if moment.run.cut() > 0 {
             let kept: Vec<String> = moment.run.view().map(|message| message.text()).collect();
             let section = self.session.put_back(kept.iter().map(String::as_str), None).await;
             deltas.extend(section.deltas);
-            text = section.text;
+            texts.push(section.text);
         }
-        *self.put_back.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = texts;
         Ok(changes(deltas))
     }
 

@@ -10,15 +10,14 @@ mod plan;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
 use prowess_backend::{Backend, VirtualPath};
 
 pub use self::arguments::TruncateArguments;
 pub use self::plan::{Keep, Trigger};
-use crate::agent::NextModel;
+use crate::agent::{NextModel, NoWatcher, ask};
 use crate::message::Message;
 use crate::middleware::{Act, Middleware, Moment};
-use crate::model::{Assembled, Assembly, Model, ModelError, ModelErrorKind, ModelRequest};
+use crate::model::{Assembled, Model, ModelError, ModelErrorKind, ModelRequest};
 
 const NAME: &str = "summarisation";
 /// The mark of a message that is a summary, and its value.
@@ -93,12 +92,7 @@ impl Summarisation {
         }
         let request =
             ModelRequest::new([Message::user(format!("{PROMPT}\n\n<messages>\n{messages}\n</messages>"))]);
-        let mut stream = self.model.ask(request).await?;
-        let mut assembly = Assembly::default();
-        while let Some(delta) = stream.next().await {
-            assembly.push(delta?);
-        }
-        let text = assembly.finish().message.text();
+        let text = ask(&*self.model, request, &NoWatcher).await?.message.text();
         if text.trim().is_empty() {
             return Err(ModelError::new(
                 self.model.name(),
