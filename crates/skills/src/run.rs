@@ -103,6 +103,12 @@ impl SkillSession {
         ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
     }
 
+    /// Where the files of a skill are that the model may know of, to run something of it. The gates are not passed:
+    /// whoever runs something sees to that.
+    pub fn stage_source(&self, name: &str) -> Option<StageSource> {
+        self.files().stage_source(&self.visible_to_model(name).ok()?)
+    }
+
     /// Passes all gates of a run, but those of the host's files, which are asked about when they are brought.
     /// `talk` is how a command that goes on is talked with.
     pub(crate) async fn pass_gates(

@@ -109,6 +109,11 @@ struct Opened {
     loaded: Mutex<Vec<String>>,
 }
 
+/// The thread's session of skills, if its agent has any.
+pub(super) fn session(moment: Moment<'_>) -> Option<&SkillSession> {
+    moment.part::<Opened>().map(|opened| &opened.session)
+}
+
 #[async_trait]
 impl Middleware for Opened {
     fn name(&self) -> &str {

@@ -74,6 +74,8 @@ struct Pending {
     /// The name of the message with its result, the same whenever the thread is read.
     message: MessageId,
     status: Status,
+    /// Whether a person was asked if it may be made.
+    was_asked: bool,
     /// What its tool asked a person.
     consulted: Option<Consulted>,
     /// What changes once all calls are answered.
@@ -218,6 +220,18 @@ impl Run {
                 Effect::Ask(asked.map(|pending| pending.call.clone()).collect())
             }
         }
+    }
+
+    /// The calls of the last answer that were put to a person, and are not begun: they wait, or were let pass.
+    pub fn asked(&self) -> Vec<Call> {
+        let Phase::Tools(calls) = &self.phase else { return Vec::new() };
+        let open = calls.iter().filter(|pending| pending.was_asked);
+        open.filter_map(|pending| match pending.status {
+            Status::New { .. } => pending.ready(),
+            Status::Asked if pending.consulted.is_none() => Some(pending.call(false, false)),
+            Status::Asked | Status::Started | Status::Answered(_) => None,
+        })
+        .collect()
     }
 
     /// Goes on from what happened. Gives the changes of state that take effect with it: those of calls made at the
@@ -371,7 +385,7 @@ impl Run {
     fn ask(&mut self, call: &CallId, question: &Value) -> Result<(), Misplaced> {
         let pending = self.pending("asked", call)?;
         match pending.status {
-            Status::New { approved: false } => {}
+            Status::New { approved: false } => pending.was_asked = true,
             // Its tool asks.
             Status::Started => {
                 pending.consulted = Some(Consulted { question: question.clone(), reply: None });
@@ -486,13 +500,17 @@ impl Pending {
             Status::Started => (true, true),
             Status::Asked | Status::Answered(_) => return None,
         };
-        Some(Call {
+        Some(self.call(approved, interrupted))
+    }
+
+    fn call(&self, approved: bool, interrupted: bool) -> Call {
+        Call {
             call: self.call.clone(),
             message: self.message.clone(),
             approved,
             interrupted,
             consulted: self.consulted.clone(),
-        })
+        }
     }
 
     fn result(&self, text: &str, is_error: bool) -> ToolResult {
@@ -518,6 +536,7 @@ fn pending(message: &Message) -> impl Iterator<Item = Pending> {
         call: call.clone(),
         message: format!("{}-{number}", message.id.as_str()).as_str().into(),
         status: Status::New { approved: false },
+        was_asked: false,
         consulted: None,
         changes: Vec::new(),
     })

@@ -4,6 +4,7 @@
 
 mod agent;
 mod files;
+mod hooks;
 mod offline;
 mod parts;
 mod readme;

@@ -63,7 +63,12 @@ impl Known {
     }
 
     /// Whether there are hooks for this at all.
-    pub(super) fn has(&self, own: &HookSet, skills: Option<&SkillSession>, happening: &Happening<'_>) -> bool {
+    pub(super) fn has(
+        &self,
+        own: &HookSet,
+        skills: Option<&SkillSession>,
+        happening: &Happening<'_>,
+    ) -> bool {
         !self.due(own, skills, happening).is_empty()
     }
 

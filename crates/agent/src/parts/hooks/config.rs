@@ -372,7 +372,10 @@ mod tests {
             ),
             (one(json!({"type": "agent"})), "PreToolUse[0].hooks[0]: a `prompt` is expected here"),
             (with("async", json!(true)), "PreToolUse[0].hooks[0]: there is no key `async`"),
-            (with("once", json!(1)), "PreToolUse[0].hooks[0]: `once: true` or `once: false` is expected here"),
+            (
+                with("once", json!(1)),
+                "PreToolUse[0].hooks[0]: `once: true` or `once: false` is expected here",
+            ),
             (with("timeout", json!(-1)), "PreToolUse[0].hooks[0]: a `timeout` in seconds is expected here"),
             (
                 with("command", json!("x".repeat(MAX_LINE + 1))),

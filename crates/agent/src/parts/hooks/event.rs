@@ -160,9 +160,7 @@ impl Happening<'_> {
             Self::SessionStart { source } => json!({"source": source}),
             Self::UserPromptSubmit { prompt } => json!({"prompt": prompt}),
             Self::PreToolUse { call, input } | Self::PermissionRequest { call, input } => tool(call, input),
-            Self::PostToolUse { call, input, response } => {
-                with(tool(call, input), "tool_response", response)
-            }
+            Self::PostToolUse { call, input, response } => with(tool(call, input), "tool_response", response),
             Self::PostToolUseFailure { call, input, error } => with(tool(call, input), "error", error),
             Self::PreCompact { messages } | Self::PostCompact { messages } => {
                 json!({"trigger": AUTO, "messages": messages})

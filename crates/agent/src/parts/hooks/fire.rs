@@ -16,6 +16,7 @@ use super::verdict::Verdict;
 use crate::agent::{Agent, AgentError, NoWatcher, Turn};
 use crate::id::ThreadId;
 use crate::middleware::Moment;
+use crate::parts::skills::session;
 use crate::run::{Outcome, Reply};
 
 /// How many hooks run at the same time.
@@ -39,13 +40,16 @@ pub(super) struct Ruling {
 impl Opened {
     /// Runs all hooks for what happens, and waits for them.
     pub(super) async fn fire(&self, moment: Moment<'_>, kept: &Kept, happening: Happening<'_>) -> Ruling {
-        let due = self.known.take(&self.hooks.own, moment.skills(), kept, &happening);
+        let due = self.known.take(&self.hooks.own, session(moment), kept, &happening);
         if due.is_empty() {
             return Ruling::default();
         }
         let input = happening.input(moment.thread);
         let event = happening.event();
-        let asked = due.iter().map(|due| self.ask(moment, event, due, &input));
+        let mut asked = Vec::with_capacity(due.len());
+        for due in &due {
+            asked.push(self.ask(moment, event, due, &input));
+        }
         let verdicts: Vec<Result<Verdict, String>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let mut ruling = Ruling::default();
         for (due, verdict) in due.iter().zip(verdicts) {
@@ -69,7 +73,7 @@ impl Opened {
             Handler::Prompt(_) => Ok(Verdict::default()),
             Handler::Command(line) => {
                 let commands = self.hooks.commands.as_ref().ok_or("nothing runs commands of hooks here")?;
-                let skill = match (&due.skill, moment.skills()) {
+                let skill = match (&due.skill, session(moment)) {
                     (Some(name), Some(session)) => Some(HookSkill::new(name, session)),
                     (Some(_), None) => return Err("its skill is gone".to_owned()),
                     (None, _) => None,
@@ -82,7 +86,8 @@ impl Opened {
                     timeout: limit,
                     skill,
                 };
-                let ran = tokio::time::timeout(limit + GRACE, commands.run(command)).await.map_err(late)??;
+                let ran =
+                    tokio::time::timeout(limit + GRACE, commands.run(command)).await.map_err(late)??;
                 Verdict::of_command(event, &ran)
             }
             Handler::Agent { name, prompt } => {

@@ -30,12 +30,13 @@ use self::fire::Ruling;
 pub use self::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
 #[cfg(feature = "run")]
 pub use self::sandbox::SandboxedHooks;
-use self::state::{Delta, Kept, Made};
+use self::state::{Delta, Kept, Lasts, Made, Told};
 use crate::agent::{Agent, NextModel, NextTool};
 use crate::id::{MessageId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
 use crate::middleware::{Act, Heard, Jump, Layer, Middleware, Moment, Occasion};
 use crate::model::{Assembled, ModelError, PromptSection};
+use crate::parts::skills::session;
 use crate::run::{Effect, Outcome, StateChange};
 use crate::state::{AnyState, States};
 use crate::tool::{ToolAnswer, ToolOutput};
@@ -191,8 +192,6 @@ impl Middleware for Opened {
                 acts.acts.push(Act::Jump(stopped(&format!("the prompt was refused by {reason}"))));
                 return Ok(acts.acts);
             }
-        } else {
-            self.permission_requests(moment, kept, &mut acts).await;
         }
         Ok(acts.done())
     }
@@ -222,29 +221,34 @@ impl Middleware for Opened {
         if matches!(moment.run.next(), Effect::End(Outcome::Failed { .. })) {
             return Ok(acts.done());
         }
-        acts.change(&Delta::Heard);
+        // A thread that is opened again is asked about the same answer again.
+        if kept.heard != moment.run.answers() {
+            acts.change(&Delta::Heard(moment.run.answers()));
+        }
         self.permission_requests(moment, kept, &mut acts).await;
         Ok(acts.done())
     }
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
-        let Ok(kept) = kept(moment) else { return next.call().await };
+        let kept = match kept(moment) {
+            Ok(kept) => kept,
+            Err(why) => return ToolAnswer::error(format!("Error: hooks: {why}")).into(),
+        };
         let (call, input) = (next.call, next.arguments);
         let ruling = self.fire(moment, kept, Happening::PreToolUse { call, input }).await;
         let mut deltas = ruling.deltas;
         deltas.extend(ruling.halt.clone().map(Delta::Halt));
-        if let Some(reason) = ruling.block.or(ruling.halt) {
+        if let Some(reason) = ruling.block.or(ruling.halt.map(|reason| format!("a hook: {reason}"))) {
             let answer = ToolAnswer::error(format!("Error: this call was blocked by {reason}"));
             return self.with(answer.into(), deltas);
         }
         let post = Happening::PostToolUse { call, input, response: "" };
         let failure = Happening::PostToolUseFailure { call, input, error: "" };
-        let skills = moment.skills();
+        let skills = session(moment);
         let has = |happening| self.known.has(&self.hooks.own, skills, &happening);
         if has(post) || has(failure) {
-            let written = called(moment, next.place()).is_some_and(|written| {
-                written.arguments == call.arguments
-            });
+            let written =
+                called(moment, next.place()).is_some_and(|written| written.arguments == call.arguments);
             let arguments = (!written).then(|| input.clone());
             deltas.push(Delta::Made(Made { message: next.place().into(), arguments }));
         }
@@ -285,10 +289,13 @@ impl Middleware for Opened {
             Occasion::SubAgentStopped { name, answer } => Happening::SubagentStop { agent: name, answer },
             Occasion::SessionEnds => Happening::SessionEnd { reason: "close" },
         };
-        let ruling = self.fire(moment, kept, happening).await;
-        let mut deltas = ruling.deltas;
-        deltas.extend(ruling.halt.map(Delta::Halt));
-        Heard { objection: ruling.block, changes: deltas.iter().map(change).collect() }
+        let mut ruling = self.fire(moment, kept, happening).await;
+        if matches!(occasion, Occasion::SubAgentStopped { .. }) {
+            // It is too late to object.
+            ruling.deltas.extend(ruling.block.take().map(|reason| told_of(&happening, reason)));
+        }
+        ruling.deltas.extend(ruling.halt.map(Delta::Halt));
+        Heard { objection: ruling.block, changes: ruling.deltas.iter().map(change).collect() }
     }
 }
 
@@ -341,7 +348,7 @@ impl Opened {
         if !kept.made.is_empty() {
             acts.change(&Delta::Followed);
         }
-        if let Some(session) = moment.skills() {
+        if let Some(session) = session(moment) {
             let state = session.state();
             let loaded: Vec<String> = state.names().map(str::to_owned).collect();
             for skill in kept.skills.iter().filter(|skill| !loaded.contains(skill)) {
@@ -365,26 +372,13 @@ impl Opened {
     async fn tell_of(&self, moment: Moment<'_>, kept: &Kept, happening: Happening<'_>, acts: &mut Acts) {
         let ruling = self.fire(moment, kept, happening).await;
         if let Some(reason) = acts.take(ruling) {
-            let event = happening.event().to_string();
-            let text = match happening.subject() {
-                Some(subject) => format!("About {subject}: {reason}"),
-                None => reason,
-            };
-            let told = state::Told { event, skill: None, text, lasts: state::Lasts::Call };
-            acts.change(&Delta::Tell(told));
+            acts.change(&told_of(&happening, reason));
         }
     }
 
     /// Tells hooks of calls that were put to a person, each once. What they block is not made.
     async fn permission_requests(&self, moment: Moment<'_>, kept: &Kept, acts: &mut Acts) {
-        let mut asked = moment.run.asked();
-        if let Effect::CallTools(ready) = moment.run.next() {
-            // Answered for before hooks were told: the process that asked had died.
-            asked.extend(ready.into_iter().filter(|call| {
-                call.approved && !call.interrupted && call.consulted.is_none()
-            }));
-        }
-        for call in asked.iter().filter(|call| !kept.asked.contains(&call.message)) {
+        for call in moment.run.asked().iter().filter(|call| !kept.asked.contains(&call.message)) {
             let input = call.call.parsed().unwrap_or(Value::Null);
             let happening = Happening::PermissionRequest { call: &call.call, input: &input };
             acts.change(&Delta::Asked(call.message.clone()));
@@ -396,7 +390,17 @@ impl Opened {
     }
 }
 
-const SECTION: &str = "## Hooks\n\nThe person who runs you, or a skill that they let do so, has something to say here.";
+const SECTION: &str =
+    "## Hooks\n\nThe person who runs you, or a skill that they let do so, has something to say here.";
+
+/// What hooks would have blocked, for the model.
+fn told_of(happening: &Happening<'_>, reason: String) -> Delta {
+    let text = match happening.subject() {
+        Some(subject) => format!("About {subject}: {reason}"),
+        None => reason,
+    };
+    Delta::Tell(Told { event: happening.event().to_string(), skill: None, text, lasts: Lasts::Call })
+}
 
 /// What a person said that hooks were not told of: the turn has just begun.
 fn prompt<'a>(moment: Moment<'a>, kept: &Kept) -> Vec<&'a Arc<Message>> {

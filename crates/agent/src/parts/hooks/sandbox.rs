@@ -45,7 +45,8 @@ impl SandboxedHooks {
 
     /// A hook of the user.
     async fn run_own(&self, hook: HookCommand<'_>) -> Result<HookRan, String> {
-        let executor = self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
+        let executor =
+            self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
         let (workspaces, name) = (self.runner.workspaces.clone(), (self.workspace)(hook.thread));
         let opened = tokio::task::spawn_blocking(move || workspaces.for_session(&name)).await;
         let workspace = opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;

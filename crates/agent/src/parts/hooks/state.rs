@@ -32,6 +32,8 @@ pub(super) struct Kept {
     pub(super) skills: Vec<String>,
     /// What waits for the model.
     pub(super) texts: Vec<Told>,
+    /// How many answers of the model there were when it was last told what it was to be told once.
+    pub(super) heard: u64,
     /// Why the turn should end.
     pub(super) halt: Option<String>,
     /// How often hooks kept this turn from ending.
@@ -95,8 +97,8 @@ pub(super) enum Delta {
     Skills(Vec<String>),
     /// A text waits for the model.
     Tell(Told),
-    /// The model was told.
-    Heard,
+    /// The model was told, and this is the number of its answer.
+    Heard(u64),
     /// The turn should end.
     Halt(String),
     /// A hook kept the turn from ending.
@@ -131,7 +133,10 @@ impl State for Kept {
                     self.texts.remove(0);
                 }
             }
-            Delta::Heard => self.texts.retain(|told| told.lasts != Lasts::Call),
+            Delta::Heard(answer) => {
+                self.heard = answer;
+                self.texts.retain(|told| told.lasts != Lasts::Call);
+            }
             Delta::Halt(reason) => self.halt = Some(reason),
             Delta::Resumed => self.stops += 1,
         }
@@ -159,14 +164,14 @@ mod tests {
             Delta::Cut(3),
             Delta::Skills(vec!["pdf".to_owned()]),
             Delta::Tell(told(Lasts::Call)),
-            Delta::Heard,
+            Delta::Heard(7),
             Delta::Halt("enough".to_owned()),
             Delta::Resumed,
         ];
         let stored = json!([
             "started", {"ran": "k"}, {"prompted": "m"}, {"refused": ["m"]}, {"asked": "m"},
             {"made": {"message": "m"}}, "followed", {"cut": 3}, {"skills": ["pdf"]},
-            {"tell": {"event": "Stop", "text": "x", "lasts": "call"}}, "heard", {"halt": "enough"}, "resumed",
+            {"tell": {"event": "Stop", "text": "x", "lasts": "call"}}, {"heard": 7}, {"halt": "enough"}, "resumed",
         ]);
         assert_eq!(json!(deltas), stored);
         assert_eq!(serde_json::from_value::<Vec<Delta>>(stored).ok().as_deref(), Some(&deltas[..]));
@@ -180,7 +185,7 @@ mod tests {
             kept.apply(Delta::Tell(Told { event: "Stop".to_owned(), skill: None, text, lasts }));
         }
         let texts = |kept: &Kept| kept.texts.iter().map(|told| told.lasts).collect::<Vec<_>>();
-        kept.apply(Delta::Heard);
+        kept.apply(Delta::Heard(1));
         assert_eq!(texts(&kept), [Lasts::Turn, Lasts::Session]);
         kept.apply(Delta::Prompted("m".into()));
         assert_eq!(texts(&kept), [Lasts::Session]);

@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn plain_output_is_context_where_a_session_or_a_turn_begins() {
-        let context = |event| Verdict::of_command(event, &ran(0, " hello {\n", "")).unwrap_or_default().context;
+        let context =
+            |event| Verdict::of_command(event, &ran(0, " hello {\n", "")).unwrap_or_default().context;
         assert_eq!(context(HookEvent::SessionStart).as_deref(), Some("hello {"));
         assert_eq!(context(HookEvent::UserPromptSubmit).as_deref(), Some("hello {"));
         assert_eq!(context(HookEvent::PreToolUse), None);

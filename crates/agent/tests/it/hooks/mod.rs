@@ -1,0 +1,81 @@
+//! Hooks in agents that run, their commands in the sandbox.
+//!
+//! A hook that notes what it is told appends it to `work/log` of the thread's workspace, a line of JSON each.
+
+mod decisions;
+mod events;
+mod handlers;
+mod skills;
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use prowess_agent::parts::{HookSet, Hooks, SandboxedHooks};
+use prowess_agent::{Agent, AgentBuilder, MemoryThreads, Thread, ThreadId};
+use prowess_workspace::{LocalExecutor, LocalOptions, Runner, Workspaces};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::agent::add;
+use crate::says::Says;
+
+/// Notes what it is told, which is in `$told` then.
+const NOTE: &str = "told=$(cat); echo \"$told\" >> log";
+
+/// A place for workspaces and threads.
+struct Place {
+    _scratch: TempDir,
+    runner: Runner,
+    store: Arc<MemoryThreads>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
+        let runner = Runner {
+            workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
+            artifacts: None,
+            executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+        };
+        Self { _scratch: scratch, runner, store: Arc::new(MemoryThreads::new()) }
+    }
+
+    /// Hooks of the user.
+    fn hooks(&self, own: Value) -> Hooks {
+        Hooks::new(HookSet::parse(&own).unwrap()).commands(SandboxedHooks::new(self.runner.clone()))
+    }
+
+    /// An agent with the tool `add`, whose threads are kept here.
+    fn builder(&self, model: &Arc<Says>) -> AgentBuilder {
+        Agent::builder(model.clone()).tool(add()).store(self.store.clone())
+    }
+
+    /// An agent with these hooks and nothing else.
+    fn agent(&self, model: &Arc<Says>, own: Value) -> Agent {
+        self.builder(model).with(self.hooks(own)).build().unwrap()
+    }
+
+    /// What hooks noted.
+    fn log(&self, thread: &ThreadId) -> Vec<Value> {
+        let workspace = self.runner.workspaces.for_session(thread.as_str()).unwrap();
+        let log = std::fs::read_to_string(workspace.path().join("work/log")).unwrap_or_default();
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+async fn open(agent: &Agent) -> Thread {
+    agent.open(ThreadId::new()).await.unwrap()
+}
+
+fn command(line: &str) -> Value {
+    json!({"type": "command", "command": line})
+}
+
+/// One hook on an event, for everything.
+fn on(event: &str, hook: Value) -> Value {
+    json!({event: [{"hooks": [hook]}]})
+}
+
+/// The arguments of a call that adds one number.
+const ONE: &str = "{\"numbers\": [1]}";
