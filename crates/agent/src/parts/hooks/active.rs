@@ -62,6 +62,11 @@ impl Known {
         due
     }
 
+    /// A hook that was to run once did not answer: it is not gone.
+    pub(super) fn give_back(&self, due: &Due) {
+        lock(&self.claimed).remove(&due.key());
+    }
+
     /// Whether there are hooks for this at all.
     pub(super) fn has(
         &self,

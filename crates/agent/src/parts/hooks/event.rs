@@ -226,6 +226,21 @@ mod tests {
         assert_eq!(all.map(|happening| happening.event()), HookEvent::ALL);
         assert!(HookEvent::ALL.iter().all(|event| event.name().parse() == Ok(*event)));
         let lines: Vec<String> = all.iter().map(|happening| happening.input(&thread).to_string()).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        {"hook_event_name":"SessionStart","session_id":"t1","source":"startup"}
+        {"hook_event_name":"UserPromptSubmit","prompt":"hello","session_id":"t1"}
+        {"hook_event_name":"PreToolUse","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_use_id":"c1"}
+        {"hook_event_name":"PostToolUse","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_response":"a b","tool_use_id":"c1"}
+        {"error":"Error: no","hook_event_name":"PostToolUseFailure","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_use_id":"c1"}
+        {"hook_event_name":"PermissionRequest","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_use_id":"c1"}
+        {"hook_event_name":"PreCompact","messages":3,"session_id":"t1","trigger":"auto"}
+        {"hook_event_name":"PostCompact","messages":3,"session_id":"t1","trigger":"auto"}
+        {"agent_type":"poet","hook_event_name":"SubagentStart","prompt":"rhyme","session_id":"t1"}
+        {"agent_type":"poet","hook_event_name":"SubagentStop","last_assistant_message":"time","session_id":"t1"}
+        {"hook_event_name":"SkillLoad","session_id":"t1","skill":"pdf"}
+        {"hook_event_name":"SkillUnload","session_id":"t1","skill":"pdf"}
+        {"hook_event_name":"Stop","last_assistant_message":"Done.","session_id":"t1","stop_hook_active":false}
+        {"hook_event_name":"SessionEnd","reason":"close","session_id":"t1"}
+        "#);
     }
 }

@@ -53,6 +53,12 @@ impl Opened {
         let verdicts: Vec<Result<Verdict, String>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let mut ruling = Ruling::default();
         for (due, verdict) in due.iter().zip(verdicts) {
+            if due.hook.once {
+                match &verdict {
+                    Ok(_) => ruling.deltas.push(Delta::Ran(due.key())),
+                    Err(_) => self.known.give_back(due),
+                }
+            }
             ruling.add(event, due, verdict, &input);
         }
         ruling
@@ -103,9 +109,6 @@ impl Opened {
 
 impl Ruling {
     fn add(&mut self, event: HookEvent, due: &Due, verdict: Result<Verdict, String>, input: &Value) {
-        if due.hook.once {
-            self.deltas.push(Delta::Ran(due.key()));
-        }
         let lasts = match event {
             HookEvent::SessionStart => Lasts::Session,
             HookEvent::UserPromptSubmit => Lasts::Turn,

@@ -176,7 +176,7 @@ impl Middleware for Opened {
 
     async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.saved();
+        let mut acts = self.acts();
         if !self.started.swap(true, Ordering::SeqCst) {
             let source = if kept.started { "resume" } else { "startup" };
             acts.change(&Delta::Started);
@@ -198,7 +198,7 @@ impl Middleware for Opened {
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.saved();
+        let mut acts = self.acts();
         acts.halt.clone_from(&kept.halt);
         self.notice(moment, kept, &mut acts).await;
         Ok(acts.done())
@@ -217,12 +217,14 @@ impl Middleware for Opened {
 
     async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.saved();
+        let mut acts = self.acts();
         if matches!(moment.run.next(), Effect::End(Outcome::Failed { .. })) {
             return Ok(acts.done());
         }
-        // A thread that is opened again is asked about the same answer again.
-        if kept.heard != moment.run.answers() {
+        // A thread that is opened again is asked about the same answer again, and what hooks said to it stays.
+        let is_new = kept.heard != moment.run.answers();
+        let was_told = kept.texts.iter().any(|told| told.lasts == Lasts::Call);
+        if is_new && (was_told || !moment.run.asked().is_empty()) {
             acts.change(&Delta::Heard(moment.run.answers()));
         }
         self.permission_requests(moment, kept, &mut acts).await;
@@ -257,7 +259,7 @@ impl Middleware for Opened {
 
     async fn after_agent(&self, moment: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.saved();
+        let mut acts = self.acts();
         self.notice(moment, kept, &mut acts).await;
         if matches!(outcome, Outcome::Stopped { .. } | Outcome::Cancelled) {
             return Ok(acts.acts);
@@ -295,16 +297,21 @@ impl Middleware for Opened {
             ruling.deltas.extend(ruling.block.take().map(|reason| told_of(&happening, reason)));
         }
         ruling.deltas.extend(ruling.halt.map(Delta::Halt));
-        Heard { objection: ruling.block, changes: ruling.deltas.iter().map(change).collect() }
+        let deltas = self.unsaved().into_iter().chain(ruling.deltas);
+        Heard { objection: ruling.block, changes: deltas.map(|delta| change(&delta)).collect() }
     }
 }
 
 impl Opened {
     /// What could not be stored before.
-    fn saved(&self) -> Acts {
+    fn unsaved(&self) -> Vec<Delta> {
+        std::mem::take(&mut *self.unsaved.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is to be done, begun with what could not be stored before.
+    fn acts(&self) -> Acts {
         let mut acts = Acts::default();
-        let unsaved = std::mem::take(&mut *self.unsaved.lock().unwrap_or_else(PoisonError::into_inner));
-        unsaved.iter().for_each(|delta| acts.change(delta));
+        self.unsaved().iter().for_each(|delta| acts.change(delta));
         acts
     }
 
