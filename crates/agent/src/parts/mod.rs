@@ -1,6 +1,7 @@
 //! The parts that come with the crate, one file each.
 
 mod approval;
+mod consult;
 mod eviction;
 mod files;
 mod hooks;
@@ -20,7 +21,8 @@ pub use self::hooks::{
     HookRan, HookSet, HookSkill, Hooks, MAX_HOOK_OUTPUT, MAX_HOOK_TIMEOUT, MAX_HOOKS,
 };
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
-pub use self::skills::Skills;
+pub use self::skills::{SkillUse, Skills, SkillsState};
 pub use self::subagents::SubAgents;
+pub(crate) use self::subagents::children;
 pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};
 pub use self::todos::{Todo, TodoStatus, Todos};

@@ -35,6 +35,8 @@ pub(super) struct Ruling {
     pub(super) halt: Option<String>,
     /// What changes with it.
     pub(super) deltas: Vec<Delta>,
+    /// How many answers of the model there were.
+    answers: u64,
 }
 
 impl Opened {
@@ -51,7 +53,7 @@ impl Opened {
             asked.push(self.ask(moment, event, due, &input));
         }
         let verdicts: Vec<Result<Verdict, String>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
-        let mut ruling = Ruling::default();
+        let mut ruling = Ruling { answers: moment.run.answers(), ..Ruling::default() };
         for (due, verdict) in due.iter().zip(verdicts) {
             if due.hook.once {
                 match &verdict {
@@ -148,7 +150,7 @@ impl Ruling {
 
     fn tell(&mut self, event: HookEvent, due: &Due, text: &str, lasts: Lasts) {
         let (event, skill, text) = (event.to_string(), due.skill.clone(), bounded(text).to_owned());
-        self.deltas.push(Delta::Tell(Told { event, skill, text, lasts }));
+        self.deltas.push(Delta::Tell(Told { event, skill, text, lasts, after: self.answers }));
     }
 }
 

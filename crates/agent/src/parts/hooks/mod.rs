@@ -176,7 +176,7 @@ impl Middleware for Opened {
 
     async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.acts();
+        let mut acts = self.acts(moment, kept);
         if !self.started.swap(true, Ordering::SeqCst) {
             let source = if kept.started { "resume" } else { "startup" };
             acts.change(&Delta::Started);
@@ -198,7 +198,7 @@ impl Middleware for Opened {
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.acts();
+        let mut acts = self.acts(moment, kept);
         acts.halt.clone_from(&kept.halt);
         self.notice(moment, kept, &mut acts).await;
         Ok(acts.done())
@@ -217,16 +217,7 @@ impl Middleware for Opened {
 
     async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.acts();
-        if matches!(moment.run.next(), Effect::End(Outcome::Failed { .. })) {
-            return Ok(acts.done());
-        }
-        // A thread that is opened again is asked about the same answer again, and what hooks said to it stays.
-        let is_new = kept.heard != moment.run.answers();
-        let was_told = kept.texts.iter().any(|told| told.lasts == Lasts::Call);
-        if is_new && (was_told || !moment.run.asked().is_empty()) {
-            acts.change(&Delta::Heard(moment.run.answers()));
-        }
+        let mut acts = self.acts(moment, kept);
         self.permission_requests(moment, kept, &mut acts).await;
         Ok(acts.done())
     }
@@ -259,7 +250,7 @@ impl Middleware for Opened {
 
     async fn after_agent(&self, moment: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        let mut acts = self.acts();
+        let mut acts = self.acts(moment, kept);
         self.notice(moment, kept, &mut acts).await;
         if matches!(outcome, Outcome::Stopped { .. } | Outcome::Cancelled) {
             return Ok(acts.acts);
@@ -294,7 +285,7 @@ impl Middleware for Opened {
         let mut ruling = self.fire(moment, kept, happening).await;
         if matches!(occasion, Occasion::SubAgentStopped { .. }) {
             // It is too late to object.
-            ruling.deltas.extend(ruling.block.take().map(|reason| told_of(&happening, reason)));
+            ruling.deltas.extend(ruling.block.take().map(|reason| told_of(moment, &happening, reason)));
         }
         ruling.deltas.extend(ruling.halt.map(Delta::Halt));
         let deltas = self.unsaved().into_iter().chain(ruling.deltas);
@@ -308,10 +299,17 @@ impl Opened {
         std::mem::take(&mut *self.unsaved.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is to be done, begun with what could not be stored before.
-    fn acts(&self) -> Acts {
+    /// What is to be done, begun with what could not be stored before. What the model was told is over.
+    fn acts(&self, moment: Moment<'_>, kept: &Kept) -> Acts {
         let mut acts = Acts::default();
-        self.unsaved().iter().for_each(|delta| acts.change(delta));
+        for delta in self.unsaved() {
+            acts.change(&delta);
+        }
+        let answers = moment.run.answers();
+        if kept.texts.iter().any(|told| told.is_over(answers)) {
+            let has_failed = matches!(moment.run.next(), Effect::End(Outcome::Failed { .. }));
+            acts.change(&if has_failed { Delta::Unheard(answers) } else { Delta::Heard(answers) });
+        }
         acts
     }
 
@@ -379,7 +377,7 @@ impl Opened {
     async fn tell_of(&self, moment: Moment<'_>, kept: &Kept, happening: Happening<'_>, acts: &mut Acts) {
         let ruling = self.fire(moment, kept, happening).await;
         if let Some(reason) = acts.take(ruling) {
-            acts.change(&told_of(&happening, reason));
+            acts.change(&told_of(moment, &happening, reason));
         }
     }
 
@@ -401,12 +399,13 @@ const SECTION: &str =
     "## Hooks\n\nThe person who runs you, or a skill that they let do so, has something to say here.";
 
 /// What hooks would have blocked, for the model.
-fn told_of(happening: &Happening<'_>, reason: String) -> Delta {
+fn told_of(moment: Moment<'_>, happening: &Happening<'_>, reason: String) -> Delta {
     let text = match happening.subject() {
         Some(subject) => format!("About {subject}: {reason}"),
         None => reason,
     };
-    Delta::Tell(Told { event: happening.event().to_string(), skill: None, text, lasts: Lasts::Call })
+    let (event, after) = (happening.event().to_string(), moment.run.answers());
+    Delta::Tell(Told { event, skill: None, text, lasts: Lasts::Call, after })
 }
 
 /// What a person said that hooks were not told of: the turn has just begun.

@@ -32,8 +32,6 @@ pub(super) struct Kept {
     pub(super) skills: Vec<String>,
     /// What waits for the model.
     pub(super) texts: Vec<Told>,
-    /// How many answers of the model there were when it was last told what it was to be told once.
-    pub(super) heard: u64,
     /// Why the turn should end.
     pub(super) halt: Option<String>,
     /// How often hooks kept this turn from ending.
@@ -60,6 +58,15 @@ pub(super) struct Told {
     pub(super) skill: Option<String>,
     pub(super) text: String,
     pub(super) lasts: Lasts,
+    /// How many answers of the model there were before.
+    pub(super) after: u64,
+}
+
+impl Told {
+    /// Whether the model was told, once it has given so many answers.
+    pub(super) fn is_over(&self, answers: u64) -> bool {
+        self.lasts == Lasts::Call && self.after < answers
+    }
 }
 
 /// How long a text stays.
@@ -97,8 +104,10 @@ pub(super) enum Delta {
     Skills(Vec<String>),
     /// A text waits for the model.
     Tell(Told),
-    /// The model was told, and this is the number of its answer.
+    /// The model was told, and gave so many answers.
     Heard(u64),
+    /// The model was told, and failed: it is to be told again after so many answers.
+    Unheard(u64),
     /// The turn should end.
     Halt(String),
     /// A hook kept the turn from ending.
@@ -133,9 +142,12 @@ impl State for Kept {
                     self.texts.remove(0);
                 }
             }
-            Delta::Heard(answer) => {
-                self.heard = answer;
-                self.texts.retain(|told| told.lasts != Lasts::Call);
+            Delta::Heard(answers) => self.texts.retain(|told| !told.is_over(answers)),
+            Delta::Unheard(answers) => {
+                self.texts
+                    .iter_mut()
+                    .filter(|told| told.is_over(answers))
+                    .for_each(|told| told.after = answers);
             }
             Delta::Halt(reason) => self.halt = Some(reason),
             Delta::Resumed => self.stops += 1,
@@ -152,7 +164,8 @@ mod tests {
     /// What is stored today is read for good: this form only ever grows.
     #[test]
     fn the_stored_form() {
-        let told = |lasts| Told { event: "Stop".to_owned(), skill: None, text: "x".to_owned(), lasts };
+        let told =
+            |lasts| Told { event: "Stop".to_owned(), skill: None, text: "x".to_owned(), lasts, after: 3 };
         let deltas = [
             Delta::Started,
             Delta::Ran("k".to_owned()),
@@ -165,13 +178,14 @@ mod tests {
             Delta::Skills(vec!["pdf".to_owned()]),
             Delta::Tell(told(Lasts::Call)),
             Delta::Heard(7),
+            Delta::Unheard(8),
             Delta::Halt("enough".to_owned()),
             Delta::Resumed,
         ];
         let stored = json!([
             "started", {"ran": "k"}, {"prompted": "m"}, {"refused": ["m"]}, {"asked": "m"},
             {"made": {"message": "m"}}, "followed", {"cut": 3}, {"skills": ["pdf"]},
-            {"tell": {"event": "Stop", "text": "x", "lasts": "call"}}, {"heard": 7}, {"halt": "enough"}, "resumed",
+            {"tell": {"event": "Stop", "text": "x", "lasts": "call", "after": 3}}, {"heard": 7}, {"unheard": 8}, {"halt": "enough"}, "resumed",
         ]);
         assert_eq!(json!(deltas), stored);
         assert_eq!(serde_json::from_value::<Vec<Delta>>(stored).ok().as_deref(), Some(&deltas[..]));
@@ -182,17 +196,22 @@ mod tests {
         let mut kept = Kept::default();
         for lasts in [Lasts::Call, Lasts::Turn, Lasts::Session] {
             let text = format!("{lasts:?}");
-            kept.apply(Delta::Tell(Told { event: "Stop".to_owned(), skill: None, text, lasts }));
+            kept.apply(Delta::Tell(Told { event: "Stop".to_owned(), skill: None, text, lasts, after: 1 }));
         }
         let texts = |kept: &Kept| kept.texts.iter().map(|told| told.lasts).collect::<Vec<_>>();
         kept.apply(Delta::Heard(1));
+        kept.apply(Delta::Unheard(2));
+        kept.apply(Delta::Heard(2));
+        assert_eq!(texts(&kept), [Lasts::Call, Lasts::Turn, Lasts::Session]);
+        kept.apply(Delta::Heard(3));
         assert_eq!(texts(&kept), [Lasts::Turn, Lasts::Session]);
         kept.apply(Delta::Prompted("m".into()));
         assert_eq!(texts(&kept), [Lasts::Session]);
         kept.apply(Delta::Started);
         assert_eq!(texts(&kept), []);
         for _ in 0..2 * MAX_TEXTS {
-            let told = Told { event: String::new(), skill: None, text: String::new(), lasts: Lasts::Turn };
+            let told =
+                Told { event: String::new(), skill: None, text: String::new(), lasts: Lasts::Turn, after: 0 };
             kept.apply(Delta::Tell(told));
         }
         assert_eq!(kept.texts.len(), MAX_TEXTS);
