@@ -316,6 +316,8 @@ fn json(value: &prowess_catalog::Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "`json!` is given as it is written")]
+
     use serde_json::json;
 
     use super::*;

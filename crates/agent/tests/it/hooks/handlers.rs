@@ -1,9 +1,15 @@
 //! The handlers, `matcher` and `once`.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use prowess_agent::parts::{HookSet, Hooks};
-use prowess_agent::{Agent, NoWatcher, Outcome, ThreadId, Turn};
-use serde_json::json;
+use prowess_agent::{
+    Agent, NoWatcher, Outcome, Reply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
+    Turn,
+};
+use serde_json::{Value, json};
 
 use super::{NOTE, ONE, Place, command, on, open};
 use crate::agent::results;
@@ -189,4 +195,69 @@ async fn what_hooks_were_not_told_they_are_told_by_the_next_process() {
     let log = place.log(&id);
     let names: Vec<&str> = log.iter().map(|told| told["hook_event_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["UserPromptSubmit", "PreToolUse", "PostToolUse"]);
+}
+
+/// Asks a person before it answers.
+#[derive(Debug)]
+struct Asks;
+
+#[async_trait]
+impl Tool for Asks {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: "asks".to_owned(),
+            description: "Asks.".to_owned(),
+            parameters: json!({"type": "object"}),
+        }
+    }
+
+    async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
+        match context.consulted {
+            None => ToolOutput::Ask(json!({"title": "well?"})),
+            Some(_) => ToolAnswer::text("they said so").into(),
+        }
+    }
+}
+
+/// A call whose tool asks is made twice: what hooks did the first time is kept.
+#[tokio::test]
+async fn what_hooks_say_to_a_call_that_waits_is_kept() {
+    let place = Place::new();
+    let model = Says::new([calls(&[("a", "asks", "{}")]), text("done")]);
+    let own = json!({
+        "PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Said before it waited.", "once": true}]}],
+        "PostToolUse": [{"hooks": [command(NOTE)]}],
+    });
+    let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
+    let mut thread = open(&agent).await;
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(model.request(1).system_text().matches("Said before it waited.").count(), 1);
+    let log = place.log(thread.id());
+    assert_eq!((log.len(), &log[0]["tool_response"]), (1, &json!("they said so")));
+}
+
+#[tokio::test]
+async fn the_example_of_the_document_does_what_it_says() {
+    let document = include_str!("../../../../../docs/hooks.md");
+    let example = document.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut own: Value = serde_json::from_str(example).unwrap();
+    assert_eq!(HookSet::parse(&own).unwrap().len(), 3);
+    own["PreToolUse"][0]["matcher"] = "asks".into();
+    own["Stop"] = json!([]);
+    let place = Place::new();
+    let model = Says::new([
+        calls(&[
+            ("a", "asks", "{\"file_path\": \"/etc/passwd\"}"),
+            ("b", "asks", "{\"file_path\": \"/home/x\"}"),
+        ]),
+        text("done"),
+    ]);
+    let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
+    let mut thread = open(&agent).await;
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!((waiting.len(), waiting[0].call.id.as_str()), (1, "b"));
+    thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(results(&thread), ["Error: this call was blocked by a hook: not there", "they said so"]);
+    assert!(model.request(0).system_text().contains("Begin with the plan."));
 }

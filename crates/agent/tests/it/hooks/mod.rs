@@ -2,6 +2,8 @@
 //!
 //! A hook that notes what it is told appends it to `work/log` of the thread's workspace, a line of JSON each.
 
+#![allow(clippy::needless_pass_by_value, reason = "`json!` is given as it is written")]
+
 mod decisions;
 mod events;
 mod handlers;

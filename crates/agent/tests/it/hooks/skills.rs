@@ -1,12 +1,13 @@
 //! Hooks of skills: when they are active, where they run, and who lets them.
 
+use std::sync::Arc;
+
 use prowess_agent::parts::Skills;
 use prowess_agent::{Agent, NoWatcher};
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
 use prowess_skills::SkillSession;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::{NOTE, ONE, Place, command, open};
@@ -50,7 +51,7 @@ fn catalog(hooks: &str) -> (TempDir, Catalog) {
 
 fn skills(catalog: &Catalog, rules: &[(&str, &str, Decision)]) -> Skills {
     let rules: Vec<Rule> =
-        rules.iter().map(|(kind, pattern, decision)| Rule::new(*kind, *pattern, *decision)).collect();
+        rules.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision)).collect();
     let catalog = catalog.clone();
     Skills::new(move |_| {
         let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules.clone()));
