@@ -83,7 +83,9 @@ impl Known {
         let names = skills.map_or(&default, |session| &session.options().tools);
         let names = happening.is_about_tool().then_some(names);
         let mine = |hooks: &HookSet, skill: Option<&str>| {
-            let hooks = hooks.0.iter().filter(|hook| hook.is_for(event, subject, names));
+            let hooks = hooks.0.iter().filter(|hook| {
+                hook.event == event && subject.is_none_or(|subject| hook.matcher.chooses(subject, names))
+            });
             let due = |hook: &Hook| Due { hook: hook.clone(), skill: skill.map(str::to_owned) };
             hooks.map(due).collect::<Vec<_>>()
         };

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use hmac_sha256::Hash;
-use prowess_skills::ToolNames;
 use prowess_skills::prowess_catalog;
-use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use super::event::HookEvent;
+use super::matcher::Matcher;
 
 /// How long a hook may take when it does not say otherwise.
 pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -16,10 +15,6 @@ pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 pub const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(600);
 /// The most hooks of one configuration, or of one skill.
 pub const MAX_HOOKS: usize = 64;
-/// The longest matcher, in bytes.
-const MAX_MATCHER: usize = 1024;
-/// How large a matcher may become when it is compiled, in bytes.
-const MAX_COMPILED: usize = 256 * 1024;
 /// The longest command or prompt, in bytes.
 const MAX_LINE: usize = 16 * 1024;
 /// The keys that a hook has. `statusMessage` is for a screen that is not here.
@@ -105,15 +100,6 @@ pub(super) enum Handler {
     Agent { name: Option<String>, prompt: String },
 }
 
-/// What a hook is for.
-#[derive(Clone, Debug)]
-pub(super) enum Matcher {
-    All,
-    /// Whole names.
-    Names(Vec<String>),
-    Pattern(Regex),
-}
-
 impl HookSet {
     /// The hooks of a configuration: events, each with a list of groups of a `matcher` and `hooks`.
     ///
@@ -141,46 +127,6 @@ impl HookSet {
     }
 }
 
-impl Matcher {
-    fn parse(text: &str) -> Result<Self, HookProblem> {
-        if matches!(text, "" | "*") {
-            return Ok(Self::All);
-        }
-        if text.len() > MAX_MATCHER {
-            return Err(HookProblem::Matcher(format!("it has more than {MAX_MATCHER} bytes")));
-        }
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|');
-        if text.chars().all(is_name) {
-            return Ok(Self::Names(text.split('|').map(str::to_owned).collect()));
-        }
-        let built = RegexBuilder::new(text).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
-        let refused = |error: regex::Error| HookProblem::Matcher(error.to_string());
-        built.map(Self::Pattern).map_err(refused)
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Names(names) => names.iter().any(|known| known == name),
-            Self::Pattern(pattern) => pattern.is_match(name),
-        }
-    }
-}
-
-impl Hook {
-    /// Whether it is for this. A tool is matched under all names that skills have for it.
-    pub(super) fn is_for(&self, event: HookEvent, subject: Option<&str>, names: Option<&ToolNames>) -> bool {
-        if self.event != event {
-            return false;
-        }
-        let Some(subject) = subject else { return true };
-        let stands_for = |tools: &[String]| tools.iter().any(|tool| tool == subject);
-        let aliases = names.iter().flat_map(|names| &names.aliases);
-        let mut others = aliases.filter(|(_, tools)| stands_for(tools)).map(|(alias, _)| alias.as_str());
-        self.matcher.matches(subject) || others.any(|alias| self.matcher.matches(alias))
-    }
-}
-
 /// Reads hooks: those that can be read, and what is wrong with the others.
 fn read(value: &Value) -> (HookSet, Vec<HookConfigError>) {
     let (mut hooks, mut problems) = (HookSet::default(), Vec::new());
@@ -189,10 +135,12 @@ fn read(value: &Value) -> (HookSet, Vec<HookConfigError>) {
         return (hooks, problems);
     };
     for (name, groups) in events {
-        let (Ok(event), Some(groups)) = (name.parse(), groups.as_array()) else {
-            let is_known = name.parse::<HookEvent>().is_ok();
-            let problem = if is_known { HookProblem::Form("a list of groups") } else { HookProblem::Event };
-            problems.push(wrong(&shown(name), problem));
+        let Some(event) = HookEvent::named(name) else {
+            problems.push(wrong(&shown(name), HookProblem::Event));
+            continue;
+        };
+        let Some(groups) = groups.as_array() else {
+            problems.push(wrong(name, HookProblem::Form("a list of groups")));
             continue;
         };
         for (number, group) in groups.iter().enumerate() {
@@ -219,7 +167,7 @@ fn read_group(
 ) -> Result<(), HookProblem> {
     let group = object(group, &["matcher", "hooks"])?;
     let text = text(group, "matcher")?.unwrap_or_default();
-    let matcher = Matcher::parse(text)?;
+    let matcher = Matcher::parse(text).map_err(HookProblem::Matcher)?;
     let list = group.get("hooks").and_then(Value::as_array);
     for (number, hook) in list.ok_or(HookProblem::Form("a list `hooks`"))?.iter().enumerate() {
         if hooks.0.len() + problems.len() >= MAX_HOOKS {
@@ -320,6 +268,7 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::matcher::MAX_MATCHER;
     use super::*;
 
     fn one(hook: Value) -> Value {
@@ -398,29 +347,6 @@ mod tests {
         }
         let hooks = HookSet::parse(&one(json!({"type": "command", "command": "x", "timeout": 1e300})));
         assert_eq!(hooks.unwrap_or_default().0[0].timeout, MAX_HOOK_TIMEOUT);
-    }
-
-    #[test]
-    fn a_matcher_is_whole_names_or_a_regular_expression() {
-        let names = ToolNames::default();
-        for (matcher, name, matches) in [
-            ("", "ls", true),
-            ("*", "ls", true),
-            ("ls", "ls", true),
-            ("ls", "false", false),
-            ("ls|grep", "grep", true),
-            ("write", "write_file", false),
-            ("write.*", "write_file", true),
-            ("^mcp__.*__get$", "mcp__shop__get", true),
-            ("Bash", "execute", true),
-            ("Ed.t|x y", "edit_file", true),
-        ] {
-            let value = json!({"PreToolUse": [{"matcher": matcher, "hooks": [
-                {"type": "prompt", "prompt": "x"}]}]});
-            let hooks = HookSet::parse(&value).unwrap_or_default();
-            let is_for = hooks.0[0].is_for(HookEvent::PreToolUse, Some(name), Some(&names));
-            assert_eq!(is_for, matches, "{matcher} {name}");
-        }
     }
 
     #[test]

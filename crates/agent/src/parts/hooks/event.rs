@@ -1,7 +1,6 @@
 //! What hooks can be on, and what they are told of it.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 
@@ -63,6 +62,11 @@ events! {
 }
 
 impl HookEvent {
+    /// The event of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|event| event.name() == name)
+    }
+
     /// Whether a hook that did not answer blocks: a guard that is not there lets nobody pass.
     pub(super) fn fails_closed(self) -> bool {
         matches!(self, Self::PreToolUse | Self::PermissionRequest)
@@ -77,14 +81,6 @@ impl HookEvent {
 impl fmt::Display for HookEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for HookEvent {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.iter().copied().find(|event| event.name() == text).ok_or(())
     }
 }
 
@@ -224,7 +220,7 @@ mod tests {
             Happening::SessionEnd { reason: "close" },
         ];
         assert_eq!(all.map(|happening| happening.event()), HookEvent::ALL);
-        assert!(HookEvent::ALL.iter().all(|event| event.name().parse() == Ok(*event)));
+        assert!(HookEvent::ALL.iter().all(|event| HookEvent::named(event.name()) == Some(*event)));
         let lines: Vec<String> = all.iter().map(|happening| happening.input(&thread).to_string()).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         {"hook_event_name":"SessionStart","session_id":"t1","source":"startup"}

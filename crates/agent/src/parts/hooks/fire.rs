@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
-use super::Opened;
 use super::active::Due;
 use super::config::Handler;
 use super::event::{Happening, HookEvent};
+use super::part::{Opened, answers};
 use super::run::{HookCommand, HookSkill, MAX_HOOK_OUTPUT};
 use super::state::{Delta, Kept, Lasts, Told};
 use super::verdict::Verdict;
@@ -36,7 +36,7 @@ pub(super) struct Ruling {
     /// What changes with it.
     pub(super) deltas: Vec<Delta>,
     /// How many answers of the model there were.
-    answers: u64,
+    answers: usize,
 }
 
 impl Opened {
@@ -53,7 +53,7 @@ impl Opened {
             asked.push(self.ask(moment, event, due, &input));
         }
         let verdicts: Vec<Result<Verdict, String>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
-        let mut ruling = Ruling { answers: moment.run.answers(), ..Ruling::default() };
+        let mut ruling = Ruling { answers: answers(moment), ..Ruling::default() };
         for (due, verdict) in due.iter().zip(verdicts) {
             if due.hook.once {
                 match &verdict {

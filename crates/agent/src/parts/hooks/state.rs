@@ -59,12 +59,12 @@ pub(super) struct Told {
     pub(super) text: String,
     pub(super) lasts: Lasts,
     /// How many answers of the model there were before.
-    pub(super) after: u64,
+    pub(super) after: usize,
 }
 
 impl Told {
     /// Whether the model was told, once it has given so many answers.
-    pub(super) fn is_over(&self, answers: u64) -> bool {
+    pub(super) fn is_over(&self, answers: usize) -> bool {
         self.lasts == Lasts::Call && self.after < answers
     }
 }
@@ -105,9 +105,7 @@ pub(super) enum Delta {
     /// A text waits for the model.
     Tell(Told),
     /// The model was told, and gave so many answers.
-    Heard(u64),
-    /// The model was told, and failed: it is to be told again after so many answers.
-    Unheard(u64),
+    Heard(usize),
     /// The turn should end.
     Halt(String),
     /// A hook kept the turn from ending.
@@ -143,12 +141,6 @@ impl State for Kept {
                 }
             }
             Delta::Heard(answers) => self.texts.retain(|told| !told.is_over(answers)),
-            Delta::Unheard(answers) => {
-                self.texts
-                    .iter_mut()
-                    .filter(|told| told.is_over(answers))
-                    .for_each(|told| told.after = answers);
-            }
             Delta::Halt(reason) => self.halt = Some(reason),
             Delta::Resumed => self.stops += 1,
         }
@@ -178,14 +170,13 @@ mod tests {
             Delta::Skills(vec!["pdf".to_owned()]),
             Delta::Tell(told(Lasts::Call)),
             Delta::Heard(7),
-            Delta::Unheard(8),
             Delta::Halt("enough".to_owned()),
             Delta::Resumed,
         ];
         let stored = json!([
             "started", {"ran": "k"}, {"prompted": "m"}, {"refused": ["m"]}, {"asked": "m"},
             {"made": {"message": "m"}}, "followed", {"cut": 3}, {"skills": ["pdf"]},
-            {"tell": {"event": "Stop", "text": "x", "lasts": "call", "after": 3}}, {"heard": 7}, {"unheard": 8}, {"halt": "enough"}, "resumed",
+            {"tell": {"event": "Stop", "text": "x", "lasts": "call", "after": 3}}, {"heard": 7}, {"halt": "enough"}, "resumed",
         ]);
         assert_eq!(json!(deltas), stored);
         assert_eq!(serde_json::from_value::<Vec<Delta>>(stored).ok().as_deref(), Some(&deltas[..]));
@@ -200,10 +191,8 @@ mod tests {
         }
         let texts = |kept: &Kept| kept.texts.iter().map(|told| told.lasts).collect::<Vec<_>>();
         kept.apply(Delta::Heard(1));
-        kept.apply(Delta::Unheard(2));
-        kept.apply(Delta::Heard(2));
         assert_eq!(texts(&kept), [Lasts::Call, Lasts::Turn, Lasts::Session]);
-        kept.apply(Delta::Heard(3));
+        kept.apply(Delta::Heard(2));
         assert_eq!(texts(&kept), [Lasts::Turn, Lasts::Session]);
         kept.apply(Delta::Prompted("m".into()));
         assert_eq!(texts(&kept), [Lasts::Session]);

@@ -8,7 +8,7 @@ use prowess_backend::MemoryBackend;
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
 use serde_json::{Value, json};
 
-use super::{NOTE, ONE, Place, command, on, open};
+use super::{NOTE, ONE, Place, WAIT, command, on, open, short_lease};
 use crate::agent::results;
 use crate::says::{Says, calls, text};
 
@@ -162,6 +162,21 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
     assert_eq!(results(&thread), ["Error: this call was refused by a hook: no reason was given", "2"]);
     assert_eq!(names(&place.log(thread.id())), ["PermissionRequest"; 2], "each call once");
     assert_eq!(place.log(thread.id())[1]["tool_input"], json!({"numbers": [2]}));
+}
+
+/// The process dies before the hook has answered, and the person says yes to the next one.
+#[tokio::test]
+async fn permission_request_is_not_passed_by_dying() {
+    let place = Place::new();
+    let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
+    let hooks = place.hooks(on("PermissionRequest", command(&format!("{WAIT}; exit 2"))));
+    let builder = place.builder(&model).with(ask_for_add()).with(hooks).options(short_lease());
+    let (agent, id) = (builder.build().unwrap(), ThreadId::new());
+    place.dies_in_a_hook(&agent, &id).await;
+    let mut later = agent.open(id.clone()).await.unwrap();
+    assert!(matches!(later.go_on(&NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    later.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(results(&later), ["Error: this call was refused by a hook: no reason was given"]);
 }
 
 fn summarising(model: &Arc<Says>) -> Summarisation {

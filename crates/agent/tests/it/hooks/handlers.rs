@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::FutureExt as _;
 use prowess_agent::parts::{HookSet, Hooks};
 use prowess_agent::{
-    Agent, NoWatcher, Outcome, Reply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
-    Turn,
+    Agent, ModelError, ModelErrorKind, NoWatcher, Outcome, Reply, ThreadId, Tool, ToolAnswer, ToolContext,
+    ToolDefinition, ToolOutput, Turn,
 };
 use serde_json::{Value, json};
 
-use super::{NOTE, ONE, Place, command, on, open};
+use super::{NOTE, ONE, Place, WAIT, command, on, open, short_lease};
 use crate::agent::results;
 use crate::says::{Says, calls, text};
 
@@ -166,30 +165,14 @@ async fn a_hook_that_did_not_answer_is_not_gone() {
 async fn what_hooks_were_not_told_they_are_told_by_the_next_process() {
     let place = Place::new();
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
-    let wait = "until test -e go; do touch waits; sleep 0.05; done";
     let own = json!({
         "UserPromptSubmit": [{"hooks": [command(NOTE)]}],
         "PreToolUse": [{"hooks": [command(NOTE)]}],
-        "PostToolUse": [{"hooks": [command(&format!("{wait}; {NOTE}"))]}],
+        "PostToolUse": [{"hooks": [command(WAIT)]}],
     });
-    let mut options = prowess_agent::AgentOptions::default();
-    options.lease = std::time::Duration::from_millis(200);
-    let agent = place.builder(&model).with(place.hooks(own)).options(options).build().unwrap();
+    let agent = place.builder(&model).with(place.hooks(own)).options(short_lease()).build().unwrap();
     let id = ThreadId::new();
-    let work = place.runner.workspaces.for_session(id.as_str()).unwrap().path().join("work");
-    let mut thread = agent.open(id.clone()).await.unwrap();
-    let waits = async {
-        while !work.join("waits").exists() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    tokio::select! {
-        turn = thread.say("go", &NoWatcher) => panic!("{turn:?}"),
-        () = tokio::time::timeout(std::time::Duration::from_secs(60), waits).map(Result::unwrap) => {}
-    }
-    drop(thread);
-    std::fs::write(work.join("go"), "").unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+    place.dies_in_a_hook(&agent, &id).await;
     let mut later = agent.open(id.clone()).await.unwrap();
     assert_eq!(later.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
     let log = place.log(&id);
@@ -260,4 +243,18 @@ async fn the_example_of_the_document_does_what_it_says() {
     thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: this call was blocked by a hook: not there", "they said so"]);
     assert!(model.request(0).system_text().contains("Begin with the plan."));
+}
+
+#[tokio::test]
+async fn a_text_for_the_next_call_outlives_a_call_that_failed() {
+    let place = Place::new();
+    let failed = ModelError::new("says", ModelErrorKind::Invalid, "not today");
+    let model = Says::new([calls(&[("a", "add", ONE)]), Err(failed), text("done"), text("done")]);
+    let own = on("PreToolUse", json!({"type": "prompt", "prompt": "Check the sum."}));
+    let mut thread = open(&place.agent(&model, own)).await;
+    for _ in 0..3 {
+        thread.say("go", &NoWatcher).await.unwrap();
+    }
+    let told = |number| model.request(number).system_text().contains("Check the sum.");
+    assert_eq!([told(0), told(1), told(2), told(3)], [false, true, true, false]);
 }

@@ -11,9 +11,10 @@ mod skills;
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prowess_agent::parts::{HookSet, Hooks, SandboxedHooks};
-use prowess_agent::{Agent, AgentBuilder, MemoryThreads, Thread, ThreadId};
+use prowess_agent::{Agent, AgentBuilder, AgentOptions, MemoryThreads, NoWatcher, Thread, ThreadId};
 use prowess_workspace::{LocalExecutor, LocalOptions, Runner, Workspaces};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -64,6 +65,36 @@ impl Place {
         let log = std::fs::read_to_string(workspace.path().join("work/log")).unwrap_or_default();
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// Waits until there is a file `go`, and then notes what it is told.
+const WAIT: &str = "until test -e go; do touch waits; sleep 0.05; done; told=$(cat); echo \"$told\" >> log";
+
+impl Place {
+    /// Says something, and is gone as soon as a hook waits. Later ones will not.
+    async fn dies_in_a_hook(&self, agent: &Agent, id: &ThreadId) {
+        let work = self.runner.workspaces.for_session(id.as_str()).unwrap().path().join("work");
+        let mut thread = agent.open(id.clone()).await.unwrap();
+        let waits = async {
+            while !work.join("waits").exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            turn = thread.say("go", &NoWatcher) => panic!("{turn:?}"),
+            waits = tokio::time::timeout(Duration::from_secs(60), waits) => waits.unwrap(),
+        }
+        drop(thread);
+        std::fs::write(work.join("go"), "").unwrap();
+        tokio::time::sleep(short_lease().lease + Duration::from_millis(50)).await;
+    }
+}
+
+/// A thread is free soon after its process died.
+fn short_lease() -> AgentOptions {
+    let mut options = AgentOptions::default();
+    options.lease = Duration::from_millis(200);
+    options
 }
 
 async fn open(agent: &Agent) -> Thread {
