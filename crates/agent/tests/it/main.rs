@@ -4,10 +4,14 @@
 
 mod agent;
 mod files;
+mod frontmatter;
 mod offline;
 mod parts;
 mod readme;
 mod run;
 mod says;
+mod scenarios;
 mod summarisation;
+mod tasks;
 mod threads;
+mod world;
