@@ -4,6 +4,7 @@
 
 mod agent;
 mod files;
+mod foolish;
 mod frontmatter;
 mod offline;
 mod parts;
