@@ -4,11 +4,16 @@
 
 mod agent;
 mod files;
+mod foolish;
+mod frontmatter;
 mod hooks;
 mod offline;
 mod parts;
 mod readme;
 mod run;
 mod says;
+mod scenarios;
 mod summarisation;
+mod tasks;
 mod threads;
+mod world;
