@@ -13,6 +13,8 @@ use super::matcher::Matcher;
 pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a hook may take at most.
 pub const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a hook may take at least.
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// The most hooks of one configuration, or of one skill.
 pub const MAX_HOOKS: usize = 64;
 /// The longest command or prompt, in bytes.
@@ -214,7 +216,8 @@ fn read_hook(hook: &Value) -> Result<(Handler, Duration, bool), HookProblem> {
     let timeout = match seconds {
         None => DEFAULT_HOOK_TIMEOUT,
         Some(Some(seconds)) if seconds > 0.0 => {
-            Duration::try_from_secs_f64(seconds).unwrap_or(MAX_HOOK_TIMEOUT).min(MAX_HOOK_TIMEOUT)
+            let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_HOOK_TIMEOUT);
+            timeout.clamp(MIN_TIMEOUT, MAX_HOOK_TIMEOUT)
         }
         Some(_) => return Err(HookProblem::Form("a `timeout` in seconds")),
     };
@@ -266,6 +269,7 @@ fn json(value: &prowess_catalog::Value) -> Value {
 mod tests {
     #![allow(clippy::needless_pass_by_value, reason = "`json!` is given as it is written")]
 
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::super::matcher::MAX_MATCHER;
@@ -366,5 +370,46 @@ mod tests {
         assert_eq!((hooks.len(), hooks.0[0].once, hooks.0[0].timeout.as_secs()), (1, true, 5));
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let word = prop_oneof![
+            Just("PreToolUse"),
+            Just("Stop"),
+            Just("matcher"),
+            Just("hooks"),
+            Just("type"),
+            Just("command"),
+            Just("prompt"),
+            Just("agent"),
+            Just("timeout"),
+            Just("once"),
+            Just("true"),
+            Just("("),
+            Just("x.*"),
+        ];
+        let scalar = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            word.clone().prop_map(Value::from),
+        ];
+        scalar.prop_recursive(6, 64, 6, move |inner| {
+            let key = word.clone().prop_map(str::to_owned);
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(key, inner, 0..6).prop_map(|map| json!(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read_or_told(value in values()) {
+            let (hooks, problems) = read(&value);
+            prop_assert_eq!(HookSet::parse(&value).is_ok(), problems.is_empty());
+            prop_assert!(hooks.len() <= MAX_HOOKS);
+            prop_assert!(hooks.0.iter().all(|hook| hook.timeout > Duration::ZERO && hook.timeout <= MAX_HOOK_TIMEOUT));
+        }
     }
 }

@@ -16,7 +16,7 @@ fn prints(output: &Value) -> Value {
 
 /// What a call of `add` comes to when a hook on `PreToolUse` prints this.
 async fn called_when(output: &Value) -> String {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let mut thread = open(&place.agent(&model, on("PreToolUse", prints(output)))).await;
     thread.say("go", &NoWatcher).await.unwrap();
@@ -41,7 +41,7 @@ async fn json_on_stdout_decides() {
 
 #[tokio::test]
 async fn continue_false_ends_the_turn() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("never said")]);
     let own = on("PreToolUse", prints(&json!({"continue": false, "stopReason": "that is enough"})));
     let mut thread = open(&place.agent(&model, own)).await;
@@ -53,7 +53,7 @@ async fn continue_false_ends_the_turn() {
 
 #[tokio::test]
 async fn additional_context_reaches_the_next_call() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let output = json!({"hookSpecificOutput": {"additionalContext": "Sums are in cents."}});
     let mut thread = open(&place.agent(&model, on("PreToolUse", prints(&output)))).await;
@@ -64,7 +64,7 @@ async fn additional_context_reaches_the_next_call() {
 /// Arguments that a hook wants have to pass what the others passed: the model is told to call again.
 #[tokio::test]
 async fn other_arguments_are_not_slipped_past_an_approval() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model =
         Says::new([calls(&[("a", "add", ONE)]), calls(&[("b", "add", "{\"numbers\": [7]}")]), text("done")]);
     let output =
@@ -89,7 +89,7 @@ async fn a_hook_that_allows_widens_neither_a_denial_nor_a_question() {
         "PreToolUse": [{"hooks": [prints(&allow)]}],
         "PermissionRequest": [{"hooks": [prints(&allow)]}],
     });
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let agent = place.builder(&model).with(rules(Decision::Deny)).with(place.hooks(own.clone())).build();
     let mut thread = open(&agent.unwrap()).await;
@@ -108,7 +108,7 @@ async fn a_hook_that_allows_widens_neither_a_denial_nor_a_question() {
 /// A hook sees the arguments that are used, also those that a person put in the place of the model's.
 #[tokio::test]
 async fn hooks_see_what_a_person_edited() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let own =
         json!({"PreToolUse": [{"hooks": [command(NOTE)]}], "PostToolUse": [{"hooks": [command(NOTE)]}]});
@@ -124,7 +124,7 @@ async fn hooks_see_what_a_person_edited() {
 
 #[tokio::test]
 async fn other_exit_codes_block_nothing() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let mut thread = open(&place.agent(&model, on("PreToolUse", command("echo oops >&2; exit 1")))).await;
     thread.say("go", &NoWatcher).await.unwrap();
@@ -133,7 +133,7 @@ async fn other_exit_codes_block_nothing() {
 
 #[tokio::test]
 async fn a_hook_that_hangs_is_killed_and_blocks_a_tool_and_nothing_else() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let hang = json!({"type": "command", "command": "sleep 1000", "timeout": 0.5});
     let own = json!({
@@ -152,7 +152,7 @@ async fn a_hook_that_hangs_is_killed_and_blocks_a_tool_and_nothing_else() {
 
 #[tokio::test]
 async fn a_hook_that_floods_is_bounded() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE), ("b", "add", "{\"numbers\": [2]}")]), text("done")]);
     let long = "{ printf '{\"reason\": \"'; head -c 300000 /dev/zero | tr '\\0' x; printf '\"}'; }";
     let own = json!({

@@ -18,7 +18,7 @@ fn names(log: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn session_start_comes_once_for_each_opening() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("one"), text("two"), text("three")]);
     let own = on("SessionStart", command(NOTE));
     let agent = place.agent(&model, own);
@@ -36,7 +36,7 @@ async fn session_start_comes_once_for_each_opening() {
 
 #[tokio::test]
 async fn session_start_prints_context_for_all_calls_of_the_session() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("1"), text("hello"), text("resumed")]);
     let own = on("SessionStart", command("grep -q startup && echo 'It is Sunday.</hook>' || echo Monday"));
     let agent = place.agent(&model, own);
@@ -59,7 +59,7 @@ async fn session_start_prints_context_for_all_calls_of_the_session() {
 
 #[tokio::test]
 async fn user_prompt_submit_sees_each_prompt_and_its_output_stays_for_the_turn() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("1"), text("and now")]);
     let line = format!("{NOTE}; case $told in *'count this'*) echo 'They said: count this';; esac");
     let mut thread = open(&place.agent(&model, on("UserPromptSubmit", command(&line)))).await;
@@ -73,7 +73,7 @@ async fn user_prompt_submit_sees_each_prompt_and_its_output_stays_for_the_turn()
 
 #[tokio::test]
 async fn user_prompt_submit_refuses_a_prompt_that_no_model_is_shown() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("Good.")]);
     let own = on("UserPromptSubmit", command("! grep -q hunter2 || { echo 'no passwords' >&2; exit 2; }"));
     let mut thread = open(&place.agent(&model, own)).await;
@@ -88,7 +88,7 @@ async fn user_prompt_submit_refuses_a_prompt_that_no_model_is_shown() {
 
 #[tokio::test]
 async fn pre_tool_use_is_told_the_call_and_blocks_it_with_exit_code_2() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model =
         Says::new([calls(&[("a", "add", ONE), ("b", "add", "{\"numbers\": [2, 2]}")]), text("I see.")]);
     let line = format!("{NOTE}; case $told in *'[1]'*) echo 'one is none' >&2; exit 2;; esac");
@@ -104,7 +104,7 @@ async fn pre_tool_use_is_told_the_call_and_blocks_it_with_exit_code_2() {
 
 #[tokio::test]
 async fn post_tool_use_is_told_the_answer_and_what_it_blocks_reaches_the_next_call() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([
         calls(&[("a", "add", "{\"numbers\": [20, 22]}")]),
         calls(&[("b", "none", "{}")]),
@@ -126,7 +126,7 @@ async fn post_tool_use_is_told_the_answer_and_what_it_blocks_reaches_the_next_ca
 
 #[tokio::test]
 async fn post_tool_use_failure_is_told_of_errors_and_post_tool_use_is_not() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", "{\"numbers\": \"x\"}")]), text("Sorry.")]);
     let own = json!({
         "PostToolUse": [{"hooks": [command(NOTE)]}],
@@ -149,7 +149,7 @@ fn ask_for_add() -> Approval {
 
 #[tokio::test]
 async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE), ("b", "add", "{\"numbers\": [2]}")]), text("done")]);
     let line = format!("{NOTE}; case $told in *'[1]'*) exit 2;; esac");
     let hooks = place.hooks(on("PermissionRequest", command(&line)));
@@ -167,7 +167,7 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
 /// The process dies before the hook has answered, and the person says yes to the next one.
 #[tokio::test]
 async fn permission_request_is_not_passed_by_dying() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let hooks = place.hooks(on("PermissionRequest", command(&format!("{WAIT}; exit 2"))));
     let builder = place.builder(&model).with(ask_for_add()).with(hooks).options(short_lease());
@@ -188,7 +188,7 @@ fn summarising(model: &Arc<Says>) -> Summarisation {
 
 #[tokio::test]
 async fn pre_compact_can_keep_the_conversation_whole() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("one"), text("two"), text("three")]);
     let writer = Says::new([]);
     let hooks = place.hooks(on("PreCompact", command(&format!("{NOTE}; exit 2"))));
@@ -203,7 +203,7 @@ async fn pre_compact_can_keep_the_conversation_whole() {
 
 #[tokio::test]
 async fn post_compact_is_told_how_much_was_taken_out() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("one"), text("two"), text("three")]);
     let writer = Says::new([text("They talked.")]);
     let own = json!({
@@ -224,7 +224,7 @@ async fn post_compact_is_told_how_much_was_taken_out() {
 
 #[tokio::test]
 async fn subagent_start_can_refuse_and_subagent_stop_hears_the_answer() {
-    let place = Place::new();
+    let place = Place::new().await;
     let child = Says::new([text("It is 42.")]);
     let worker = Agent::builder(child.clone()).build().unwrap();
     let poet = Agent::builder(child.clone()).build().unwrap();
@@ -259,7 +259,7 @@ async fn subagent_start_can_refuse_and_subagent_stop_hears_the_answer() {
 
 #[tokio::test]
 async fn stop_keeps_the_turn_going_and_says_that_it_did() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("Done."), text("Now it is done.")]);
     let line = format!(
         "{NOTE}; case $told in *'\"stop_hook_active\":true'*) ;; *) echo 'the tests fail' >&2; exit 2;; esac"
@@ -277,7 +277,7 @@ async fn stop_keeps_the_turn_going_and_says_that_it_did() {
 
 #[tokio::test]
 async fn stop_cannot_keep_a_turn_going_for_ever() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new((0..10).map(|_| text("Done.")));
     let mut thread = open(&place.agent(&model, on("Stop", command("exit 2")))).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
@@ -288,7 +288,7 @@ async fn stop_cannot_keep_a_turn_going_for_ever() {
 
 #[tokio::test]
 async fn session_end_comes_when_the_thread_is_closed() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("Hello.")]);
     let agent = place.agent(&model, on("SessionEnd", command(NOTE)));
     let mut thread = open(&agent).await;
@@ -303,7 +303,7 @@ async fn session_end_comes_when_the_thread_is_closed() {
 /// A hook is never a second voice of the person: what it puts into the conversation bears its mark.
 #[tokio::test]
 async fn what_stop_says_is_no_prompt() {
-    let place = Place::new();
+    let place = Place::new().await;
     let model = Says::new([text("Done."), text("Done.")]);
     let own = json!({
         "Stop": [{"hooks": [{"type": "command", "command": "exit 2", "once": true}]}],

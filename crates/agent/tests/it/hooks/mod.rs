@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_agent::parts::{HookSet, Hooks, SandboxedHooks};
-use prowess_agent::{Agent, AgentBuilder, AgentOptions, MemoryThreads, NoWatcher, Thread, ThreadId};
+use prowess_agent::{Agent, AgentBuilder, AgentOptions, NoWatcher, Thread, ThreadId};
+use prowess_store::SqliteStore;
 use prowess_workspace::{LocalExecutor, LocalOptions, Runner, Workspaces};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -27,13 +28,13 @@ const NOTE: &str = "told=$(cat); echo \"$told\" >> log";
 
 /// A place for workspaces and threads.
 struct Place {
-    _scratch: TempDir,
+    scratch: TempDir,
     runner: Runner,
-    store: Arc<MemoryThreads>,
+    store: SqliteStore,
 }
 
 impl Place {
-    fn new() -> Self {
+    async fn new() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
         let runner = Runner {
@@ -41,7 +42,13 @@ impl Place {
             artifacts: None,
             executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
         };
-        Self { _scratch: scratch, runner, store: Arc::new(MemoryThreads::new()) }
+        let store = SqliteStore::open(scratch.path().join("threads.db")).await.unwrap();
+        Self { scratch, runner, store }
+    }
+
+    /// What another process sees of the same threads.
+    async fn restart(&mut self) {
+        self.store = SqliteStore::open(self.scratch.path().join("threads.db")).await.unwrap();
     }
 
     /// Hooks of the user.
@@ -51,7 +58,7 @@ impl Place {
 
     /// An agent with the tool `add`, whose threads are kept here.
     fn builder(&self, model: &Arc<Says>) -> AgentBuilder {
-        Agent::builder(model.clone()).tool(add()).store(self.store.clone())
+        Agent::builder(model.clone()).tool(add()).store(Arc::new(self.store.clone()))
     }
 
     /// An agent with these hooks and nothing else.

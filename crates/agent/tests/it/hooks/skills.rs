@@ -10,7 +10,7 @@ use prowess_skills::SkillSession;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{NOTE, ONE, Place, command, open};
+use super::{NOTE, ONE, Place, command, on, open};
 use crate::agent::results;
 use crate::says::{Says, calls, text};
 
@@ -67,7 +67,7 @@ const LOAD: &str = "{\"skill_name\": \"guard\"}";
 
 #[tokio::test]
 async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
-    let place = Place::new();
+    let place = Place::new().await;
     let (_root, catalog) = catalog(GUARD);
     let model = Says::new([
         calls(&[("a", "add", ONE)]),
@@ -78,7 +78,8 @@ async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
         text("done"),
     ]);
     let skills = skills(&catalog, &[("hook", "guard *", Decision::Allow)]);
-    let mut thread = open(&agent(&place, &model, skills, json!({}))).await;
+    let own = on("Stop", command("ls $SKILLS_DIR > seen"));
+    let mut thread = open(&agent(&place, &model, skills, own)).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let results = results(&thread);
     assert_eq!((results[0].as_str(), results[4].as_str()), ("1", "1"));
@@ -89,6 +90,8 @@ async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
     let workspace = place.runner.workspaces.for_session(thread.id().as_str()).unwrap();
     let told = std::fs::read_to_string(workspace.path().join("work/unloaded")).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
+    let seen = std::fs::read_to_string(workspace.path().join("work/seen")).unwrap();
+    assert_eq!(seen, "", "the user's hooks see no skill");
     assert_eq!((&told["hook_event_name"], &told["skill"]), (&json!("SkillUnload"), &json!("guard")));
 }
 
@@ -102,7 +105,7 @@ async fn a_skill_hook_without_permission_does_not_run() {
         // What the model may not run, a hook may not run either.
         &[("hook", "guard *", Decision::Allow), ("run", "guard *", Decision::Deny)],
     ] {
-        let place = Place::new();
+        let place = Place::new().await;
         let (_root, catalog) = catalog(GUARD);
         let model =
             Says::new([calls(&[("a", "load_skill", LOAD)]), calls(&[("b", "add", ONE)]), text("done")]);
@@ -114,7 +117,7 @@ async fn a_skill_hook_without_permission_does_not_run() {
 
 #[tokio::test]
 async fn skill_load_and_skill_unload_are_told_to_the_users_hooks() {
-    let place = Place::new();
+    let place = Place::new().await;
     let (_root, catalog) = catalog("");
     let model =
         Says::new([calls(&[("a", "load_skill", LOAD)]), calls(&[("b", "unload_skill", LOAD)]), text("done")]);
@@ -133,7 +136,7 @@ async fn skill_load_and_skill_unload_are_told_to_the_users_hooks() {
 /// Tools of skills are answered in the order of their calls; hooks hear of them as of all others.
 #[tokio::test]
 async fn post_tool_use_hears_of_the_tools_of_skills() {
-    let place = Place::new();
+    let place = Place::new().await;
     let (_root, catalog) = catalog("");
     let model = Says::new([calls(&[("a", "load_skill", LOAD)]), text("done")]);
     let own = json!({"PostToolUse": [{"matcher": "load_skill", "hooks": [command(NOTE)]}]});
@@ -141,4 +144,30 @@ async fn post_tool_use_hears_of_the_tools_of_skills() {
     thread.say("go", &NoWatcher).await.unwrap();
     let log = place.log(thread.id());
     assert!(log[0]["tool_response"].as_str().unwrap().contains("Guard them."), "{log:?}");
+}
+
+/// Nothing that a skill's hook does to itself opens the door that it guards.
+#[tokio::test]
+async fn a_skill_hook_that_hangs_or_floods_lets_nothing_pass() {
+    for (line, why) in [
+        ("sleep 1000", "it took longer than it may"),
+        ("yes", "it was killed, with exit code 137"),
+        ("head -c 300000 /dev/zero | tr '\\0' '{'", "it printed more than is read"),
+        ("scripts/missing.sh; kill -9 $$", "it was killed, with exit code 137"),
+    ] {
+        let hooks = format!(
+            "hooks:\n  PreToolUse:\n    - hooks:\n        - type: command\n          timeout: 1.5\n          command: {}\n",
+            json!(line)
+        );
+        let place = Place::new().await;
+        let (_root, catalog) = catalog(&hooks);
+        let model =
+            Says::new([calls(&[("a", "load_skill", LOAD)]), calls(&[("b", "add", ONE)]), text("done")]);
+        let skills = skills(&catalog, &[("hook", "guard PreToolUse", Decision::Allow)]);
+        let mut thread = open(&agent(&place, &model, skills, json!({}))).await;
+        thread.say("go", &NoWatcher).await.unwrap();
+        let wanted =
+            format!("Error: this call was blocked by a hook of the skill 'guard': it did not answer: {why}");
+        assert_eq!(results(&thread)[1], wanted, "{line}");
+    }
 }
