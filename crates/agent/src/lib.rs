@@ -8,6 +8,7 @@ mod model;
 pub mod parts;
 mod run;
 mod state;
+pub mod telemetry;
 mod thread;
 mod tool;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::chain::NextTool;
 use super::drive::leased;
@@ -13,6 +14,7 @@ use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread};
 use crate::middleware::{Middleware, Moment};
 use crate::run::{Call, Event};
+use crate::telemetry;
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
 /// A call that can be made.
@@ -52,8 +54,7 @@ impl Slots {
                     break;
                 }
                 Slot::Held(finish) => {
-                    let finished = std::panic::catch_unwind(AssertUnwindSafe(finish));
-                    known.push((index, finished.unwrap_or_else(|_| failed())));
+                    known.push((index, finish()));
                 }
                 Slot::Closed => {}
             }
@@ -154,8 +155,9 @@ fn next<'a>(
 
 /// Makes a call, whatever its tool does.
 async fn made(index: usize, next: NextTool<'_>) -> (usize, ToolOutput) {
-    let output = AssertUnwindSafe(next.call()).catch_unwind().await;
-    (index, output.unwrap_or_else(|_| failed().into()))
+    let span = telemetry::tool(next.moment.thread, next.call);
+    let output = AssertUnwindSafe(next.call()).catch_unwind().instrument(span.clone()).await;
+    (index, telemetry::called(span, output.unwrap_or_else(|_| failed().into()), failed))
 }
 
 fn failed() -> ToolAnswer {

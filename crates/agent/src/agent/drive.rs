@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Inner, Thread, Turn, Waiting};
@@ -10,6 +12,7 @@ use crate::message::{AssistantPart, Message, ToolCall};
 use crate::middleware::{Act, Jump};
 use crate::model::{ModelRequest, PromptSection, Usage};
 use crate::run::{Effect, Event, Outcome};
+use crate::telemetry;
 use crate::thread::{Lease, ThreadError};
 
 /// How many events are read at once.
@@ -22,6 +25,13 @@ impl Thread {
     ///
     /// A part failed, or what happened could not be stored.
     pub async fn go_on(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+        let span = telemetry::turn(self.id(), self.agent.model.name());
+        let turn = self.drive(watcher).instrument(span.clone()).await;
+        telemetry::turned(&span, &turn);
+        turn
+    }
+
+    async fn drive(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
         loop {
             match self.run.next() {
                 Effect::Wait => return Ok(Turn::Idle),

@@ -10,4 +10,6 @@ mod readme;
 mod run;
 mod says;
 mod summarisation;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod threads;

@@ -15,6 +15,7 @@ use prowess_backend::{Backend, VirtualPath};
 pub use self::arguments::TruncateArguments;
 pub use self::plan::{Keep, Trigger};
 use crate::agent::{NextModel, NoWatcher, ask};
+use crate::id::ThreadId;
 use crate::message::Message;
 use crate::middleware::{Act, Middleware, Moment};
 use crate::model::{Assembled, Model, ModelError, ModelErrorKind, ModelRequest};
@@ -83,7 +84,7 @@ impl Summarisation {
     }
 
     /// A summary of messages. Of what is too long for one request the end is read.
-    async fn summary(&self, messages: &str) -> Result<String, ModelError> {
+    async fn summary(&self, messages: &str, thread: &ThreadId) -> Result<String, ModelError> {
         let most = self.model.limits().context.map_or(MOST_ASKED, |window| window / ASKED);
         let mut messages = messages;
         while self.model.count_tokens(messages) > most {
@@ -92,7 +93,7 @@ impl Summarisation {
         }
         let request =
             ModelRequest::new([Message::user(format!("{PROMPT}\n\n<messages>\n{messages}\n</messages>"))]);
-        let text = ask(&*self.model, request, &NoWatcher).await?.message.text();
+        let text = ask(&*self.model, request, thread, &NoWatcher).await?.message.text();
         if text.trim().is_empty() {
             return Err(ModelError::new(
                 self.model.name(),
@@ -135,7 +136,7 @@ impl Middleware for Summarisation {
             Some(summary) => format!("{}\n{evicted}", summary.text()),
             None => evicted.clone(),
         };
-        let summary = match self.summary(&told).await {
+        let summary = match self.summary(&told, moment.thread).await {
             Ok(summary) => summary,
             Err(error) => {
                 tracing::warn!(thread = %moment.thread, %error, "No summary: nothing is taken out");
