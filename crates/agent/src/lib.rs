@@ -1,6 +1,7 @@
 //! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
 
 mod agent;
+mod cost;
 mod id;
 mod message;
 mod middleware;
@@ -16,6 +17,7 @@ pub use agent::{
     Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, Sight, Thread, Turn,
     Waiting, Watcher,
 };
+pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};
 pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
 pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
 pub use middleware::{Act, Jump, Layer, Middleware, Moment};
