@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::Usage;
+use crate::model::{Spent, Usage};
 
 /// How many decimals a price has.
 const DECIMALS: usize = 6;
@@ -180,12 +180,12 @@ impl Prices {
     }
 
     /// What was spent costs. Models that have no price are named, and not in the sum.
-    pub fn cost(&self, spent: &BTreeMap<String, Usage>) -> Cost {
+    pub fn cost(&self, spent: &Spent) -> Cost {
         let mut cost = Cost::default();
-        for (model, usage) in spent.iter().filter(|(_, usage)| **usage != Usage::default()) {
+        for (model, usage) in spent.iter().filter(|(_, usage)| *usage != Usage::default()) {
             match self.of(model) {
-                Some(price) => cost.parts = cost.parts.saturating_add(price.parts(*usage)),
-                None => cost.unpriced.push(model.clone()),
+                Some(price) => cost.parts = cost.parts.saturating_add(price.parts(usage)),
+                None => cost.unpriced.push(model.to_owned()),
             }
         }
         cost
@@ -259,14 +259,8 @@ mod tests {
         toml::from_str(PRICES).unwrap()
     }
 
-    fn spent(
-        model: &str,
-        input: u64,
-        output: u64,
-        cache_read: u64,
-        cache_written: u64,
-    ) -> BTreeMap<String, Usage> {
-        BTreeMap::from([(model.to_owned(), Usage { input, output, cache_read, cache_written })])
+    fn spent(model: &str, input: u64, output: u64, cache_read: u64, cache_written: u64) -> Spent {
+        Spent::on(model, Usage { input, output, cache_read, cache_written })
     }
 
     #[test]
@@ -292,8 +286,8 @@ mod tests {
     #[test]
     fn what_has_no_price_is_named_and_not_free() {
         let mut both = spent("anthropic:claude-sonnet-4-6", 1_000_000, 0, 0, 0);
-        both.extend(spent("openai:gpt", 5, 5, 0, 0));
-        both.extend(spent("middleware", 0, 0, 0, 0));
+        both += &spent("openai:gpt", 5, 5, 0, 0);
+        both += &spent("middleware", 0, 0, 0, 0);
         let cost = prices().cost(&both);
         assert_eq!(cost.unpriced(), ["openai:gpt"]);
         assert!(!cost.is_whole());

@@ -9,7 +9,6 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use super::chain::NextTool;
-use super::drive::leased;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread};
 use crate::middleware::{Middleware, Moment};
@@ -18,10 +17,22 @@ use crate::telemetry;
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
 /// A call that can be made.
-struct Ready {
+pub(super) struct Ready {
     call: Call,
     arguments: Value,
     tool: Arc<dyn Tool>,
+}
+
+impl Ready {
+    fn started(&self) -> Event {
+        Event::ToolStarted { call: self.call.call.id.clone() }
+    }
+}
+
+/// What is known of a call.
+enum Known {
+    Answer(ToolAnswer),
+    Question(Value),
 }
 
 /// What came of each call so far.
@@ -32,17 +43,21 @@ enum Slot {
     Open,
     /// It is to be finished after those before it.
     Held(Box<dyn FnOnce() -> ToolAnswer + Send>),
-    /// It is answered.
+    /// It is answered, or waits for a person.
     Closed,
 }
 
 impl Slots {
-    /// Takes what came of a call. Gives the answers that are known now, by the numbers of their calls.
-    fn put(&mut self, index: usize, output: ToolOutput) -> Vec<(usize, ToolAnswer)> {
+    /// Takes what came of a call. Gives what is known now, by the numbers of the calls.
+    fn put(&mut self, index: usize, output: ToolOutput) -> Vec<(usize, Known)> {
         let mut known = Vec::new();
         self.0[index] = match output {
             ToolOutput::Done(answer) => {
-                known.push((index, answer));
+                known.push((index, Known::Answer(answer)));
+                Slot::Closed
+            }
+            ToolOutput::Ask(question) => {
+                known.push((index, Known::Question(question)));
                 Slot::Closed
             }
             ToolOutput::InOrder(finish) => Slot::Held(finish),
@@ -54,7 +69,7 @@ impl Slots {
                     break;
                 }
                 Slot::Held(finish) => {
-                    known.push((index, finish()));
+                    known.push((index, Known::Answer(finish())));
                 }
                 Slot::Closed => {}
             }
@@ -66,34 +81,30 @@ impl Slots {
 impl Thread {
     /// Makes calls, and stores the answer of each as soon as it is known. The states stay as they were when the model
     /// made its calls: changes take effect when all are answered.
-    pub(super) async fn make(&mut self, calls: Vec<Call>, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        let (ready, answered) = self.sort(calls)?;
-        self.store(answered, watcher).await?;
-        let started = ready.iter().map(|ready| Event::ToolStarted { call: ready.call.call.id.clone() });
-        self.store(started.collect(), watcher).await?;
-        if ready.is_empty() {
-            return Ok(());
-        }
+    pub(super) async fn make(&mut self, ready: Vec<Ready>, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        let at_once = ready.len().min(self.agent.options.parallel_calls.max(1));
+        self.store(ready[..at_once].iter().map(Ready::started).collect(), watcher).await?;
         // Should this future be dropped, the log has what this handle does not know of.
         self.is_ahead = true;
         let mut slots = Slots(ready.iter().map(|_| Slot::Open).collect());
-        let mut events = Vec::with_capacity(ready.len());
+        let mut events = Vec::new();
         let (moment, parts) = (self.moment(), &self.parts[..]);
         let start = |(index, ready)| made(index, next(ready, moment, parts, watcher));
         let mut waiting = ready.iter().enumerate();
         let mut running = FuturesUnordered::new();
-        running.extend(waiting.by_ref().take(self.agent.options.parallel_calls.max(1)).map(start));
-        while let Some((index, output)) = leased(&self.agent, &self.lease, running.next()).await? {
-            running.extend(waiting.next().map(start));
-            for (index, answer) in slots.put(index, output) {
-                let ToolAnswer { text, is_error, changes } = answer;
-                let call = ready[index].call.call.id.clone();
-                let event = Event::ToolAnswered { call, text, is_error, changes };
+        running.extend(waiting.by_ref().take(at_once).map(start));
+        while let Some((index, output)) = self.hold.during(&*self.agent.store, running.next()).await? {
+            let known = slots.put(index, output).into_iter();
+            let mut new: Vec<Event> = known.map(|(index, known)| self.event(&ready[index], known)).collect();
+            let another = waiting.next();
+            new.extend(another.map(|(_, ready)| ready.started()));
+            if !new.is_empty() {
                 let stored = self.stored + events.len() as u64;
-                self.agent.store.append(&self.lease, stored, std::slice::from_ref(&event)).await?;
-                watcher.see(Sight::Stored(&event));
-                events.push(event);
+                self.agent.store.append(&self.hold.lease, stored, &new).await?;
+                new.iter().for_each(|event| watcher.see(Sight::Stored(event)));
+                events.append(&mut new);
             }
+            running.extend(another.map(start));
         }
         drop(running);
         events.iter().try_for_each(|event| self.fold(event))?;
@@ -101,14 +112,28 @@ impl Thread {
         Ok(())
     }
 
+    /// What is stored of a call. Changes that their owners cannot read are not: nobody could open the thread again.
+    fn event(&self, ready: &Ready, known: Known) -> Event {
+        let call = ready.call.call.id.clone();
+        match known {
+            Known::Question(question) => Event::Asked { call, question },
+            Known::Answer(answer) => match self.states.check(&answer.changes) {
+                Ok(()) => Event::ToolAnswered { call, answer },
+                Err((owner, error)) => {
+                    tracing::error!(owner, %error, "A tool made a change that nobody can read");
+                    Event::ToolAnswered { call, answer: failed() }
+                }
+            },
+        }
+    }
+
     /// Parts calls that can be made from those whose answer is known already.
-    fn sort(&self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
+    pub(super) fn sort(&self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
         let tools = self.tools()?;
         let (mut ready, mut answered) = (Vec::new(), Vec::new());
         for call in calls {
             let id = call.call.id.clone();
-            let error =
-                |text: String| Event::ToolAnswered { call: id, text, is_error: true, changes: Vec::new() };
+            let error = |text: String| Event::ToolAnswered { call: id, answer: ToolAnswer::error(text) };
             match (tools.get(&call.call.name), call.call.parsed()) {
                 (None, _) => answered.push(error(tools.unknown(&call.call.name))),
                 (Some(tool), _) if call.interrupted && !tool.is_idempotent() => {
@@ -127,7 +152,7 @@ impl Thread {
     pub(super) fn tools(&self) -> Result<Tools, AgentError> {
         let mut tools = Tools::default();
         let own = self.agent.tools.iter().cloned();
-        for tool in own.chain(self.parts.iter().flat_map(|part| part.tools())) {
+        for tool in own.chain(self.parts.iter().flat_map(|part| part.tools(self.moment()))) {
             tools.add(tool)?;
         }
         Ok(tools)
@@ -140,12 +165,13 @@ fn next<'a>(
     parts: &'a [Arc<dyn Middleware>],
     watcher: &'a dyn Watcher,
 ) -> NextTool<'a> {
-    let Call { call, message, approved, .. } = &ready.call;
+    let Call { call, message, approved, consulted, .. } = &ready.call;
     NextTool {
         call,
         message,
         arguments: &ready.arguments,
         approved: *approved,
+        consulted: consulted.as_ref(),
         tool: &*ready.tool,
         moment,
         parts,

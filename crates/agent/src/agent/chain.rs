@@ -11,11 +11,15 @@ use crate::id::{CallId, MessageId, ThreadId};
 use crate::message::ToolCall;
 use crate::middleware::{Middleware, Moment};
 use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
+use crate::run::Consulted;
 use crate::telemetry;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
 
 /// The most bytes of one answer. A model that says more says nothing of use.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most calls of one answer.
+const MAX_CALLS: usize = 128;
 
 /// A call of a model, as the parts that follow make it. It can be made again, and changed before.
 #[derive(Clone)]
@@ -71,11 +75,11 @@ async fn hear(
     watcher: &dyn Watcher,
 ) -> Result<Assembled, ModelError> {
     let mut stream = model.ask(request).await?;
-    let mut assembly = Assembly::default();
+    let mut assembly = Assembly::new(model.name());
     let mut bytes = 0_usize;
     while let Some(delta) = stream.next().await {
         let delta = delta?;
-        bytes = bytes.saturating_add(delta.len());
+        bytes = bytes.saturating_add(delta.weight());
         if bytes > MAX_ANSWER_BYTES {
             let message = format!("it said more than {MAX_ANSWER_BYTES} bytes");
             return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
@@ -87,7 +91,12 @@ async fn hear(
         }
         assembly.push(delta);
     }
-    Ok(assembly.finish())
+    let answer = assembly.finish();
+    if answer.message.tool_calls().nth(MAX_CALLS).is_some() {
+        let message = format!("it made more than {MAX_CALLS} calls at once");
+        return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
+    }
+    Ok(answer)
 }
 
 /// A call of a tool, as the parts that follow make it.
@@ -99,6 +108,7 @@ pub struct NextTool<'a> {
     pub arguments: &'a Value,
     /// Whether a person let it pass.
     pub approved: bool,
+    pub(super) consulted: Option<&'a Consulted>,
     pub(super) message: &'a MessageId,
     pub(super) tool: &'a dyn Tool,
     pub(super) moment: Moment<'a>,
@@ -127,7 +137,15 @@ impl NextTool<'_> {
         let (watcher, id): (&dyn Watcher, &CallId) = (self.watcher, &self.call.id);
         let progress = |text: &str| watcher.see(Sight::Progress(id, text));
         let (thread, states) = (self.moment.thread, self.moment.states);
-        let context = ToolContext { thread, call: id, message: self.message, states, progress: &progress };
+        let context = ToolContext {
+            thread,
+            call: id,
+            message: self.message,
+            states,
+            consulted: self.consulted,
+            progress: &progress,
+            moment: self.moment,
+        };
         let limit = self.tool.timeout();
         let called = tokio::time::timeout(limit, self.tool.call(self.arguments.clone(), context)).await;
         called.unwrap_or_else(|_| {

@@ -1,14 +1,18 @@
 //! The agent's steps as a state machine. It does nothing itself: given what happened, it says what comes next.
 
 mod event;
+mod repair;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+use serde_json::Value;
 
 pub use self::event::{EVENT_VERSION, Event, Outcome, Reply, StateChange};
 use crate::id::{CallId, MessageId};
 use crate::message::{Content, Message, ToolCall, ToolResult};
-use crate::model::{Finish, ModelError, Usage};
+use crate::model::{Finish, ModelError, Spent, Usage};
+use crate::tool::ToolAnswer;
 
 /// How often a model is asked in one turn, when nobody says otherwise.
 pub const DEFAULT_MAX_STEPS: u32 = 100;
@@ -16,6 +20,10 @@ pub const DEFAULT_MAX_STEPS: u32 = 100;
 /// What a call's answer is when nobody knows whether the tool did its work.
 const UNKNOWN_OUTCOME: &str = "Error: this call was interrupted, and it is not known whether it took effect. \
      Look before you call it again.";
+
+/// What a call's answer is that the model had no room to write.
+const CUT_OFF: &str = "Error: your answer reached its limit before this call was whole, so it was not made. \
+     Make it shorter, or do it in several calls.";
 
 /// A thread's conversation and where its turn stands: the fold of its events.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,10 +33,31 @@ pub struct Run {
     cut: usize,
     summary: Option<Arc<Message>>,
     phase: Phase,
+    limits: RunLimits,
     /// How often the model was asked in this turn.
     steps: u32,
-    max_steps: u32,
-    usage: Usage,
+    /// How many tokens this turn took.
+    tokens: u64,
+    /// How often the model answered, or failed to.
+    answers: u64,
+    spent: Spent,
+    /// How the last turn ended.
+    outcome: Option<Outcome>,
+}
+
+/// How much one turn may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    /// How often the model is asked.
+    pub steps: u32,
+    /// How many tokens it and those who work for it read and say; without end otherwise.
+    pub tokens: Option<u64>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { steps: DEFAULT_MAX_STEPS, tokens: None }
+    }
 }
 
 /// Where a turn stands.
@@ -51,8 +80,23 @@ struct Pending {
     /// The name of the message with its result, the same whenever the thread is read.
     message: MessageId,
     status: Status,
+    /// Whether a person changed its arguments, which the model has to be told.
+    is_edited: bool,
+    /// What its tool asked a person.
+    consulted: Option<Consulted>,
     /// What changes once all calls are answered.
     changes: Vec<StateChange>,
+}
+
+/// What a tool asked a person about a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Consulted {
+    /// What was asked.
+    pub question: Value,
+    /// What the person said; nothing yet while the call waits.
+    pub reply: Option<Reply>,
+    /// Whether a person had let the call pass before.
+    approved: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +104,7 @@ enum Status {
     /// To be made; with `approved`, nobody needs to be asked again.
     New { approved: bool },
     /// Begun.
-    Started,
+    Started { approved: bool },
     /// It waits for a person.
     Asked,
     /// Made.
@@ -84,7 +128,7 @@ pub enum Effect {
 }
 
 /// A call to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// The call.
     pub call: ToolCall,
@@ -94,6 +138,8 @@ pub struct Call {
     pub approved: bool,
     /// Whether it was begun before, and nobody knows what came of it.
     pub interrupted: bool,
+    /// What its tool asked a person, and the reply.
+    pub consulted: Option<Consulted>,
 }
 
 /// An event that cannot follow on those before it.
@@ -106,21 +152,24 @@ pub struct Misplaced {
 
 impl Default for Run {
     fn default() -> Self {
-        Self::new(DEFAULT_MAX_STEPS)
+        Self::new(RunLimits::default())
     }
 }
 
 impl Run {
-    /// An empty thread. In one turn the model is asked `max_steps` times at most.
-    pub fn new(max_steps: u32) -> Self {
+    /// An empty thread whose turns take no more than this.
+    pub fn new(limits: RunLimits) -> Self {
         Self {
             messages: Vec::new(),
             cut: 0,
             summary: None,
             phase: Phase::Idle,
+            limits,
             steps: 0,
-            max_steps,
-            usage: Usage::default(),
+            tokens: 0,
+            answers: 0,
+            spent: Spent::default(),
+            outcome: None,
         }
     }
 
@@ -141,7 +190,27 @@ impl Run {
 
     /// What was paid in all.
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.spent.total()
+    }
+
+    /// What was paid to each model, by this thread and those who worked for it.
+    pub fn spent(&self) -> &Spent {
+        &self.spent
+    }
+
+    /// How often the model answered in the thread, or failed to.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// How many tokens this turn may still take, if there is a limit.
+    pub fn tokens_left(&self) -> Option<u64> {
+        self.limits.tokens.map(|most| most.saturating_sub(self.tokens))
+    }
+
+    /// How the last turn ended, if one has.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
     }
 
     /// How often the model was asked in this turn.
@@ -153,20 +222,29 @@ impl Run {
     pub fn next(&self) -> Effect {
         match &self.phase {
             Phase::Idle => Effect::Wait,
-            Phase::Model if self.steps >= self.max_steps => {
-                Effect::End(Outcome::TooManySteps { most: self.max_steps })
+            Phase::Model if self.steps >= self.limits.steps => {
+                Effect::End(Outcome::TooManySteps { most: self.limits.steps })
             }
-            Phase::Model => Effect::AskModel,
+            Phase::Model => match self.limits.tokens {
+                Some(most) if self.tokens >= most => Effect::End(Outcome::TooManyTokens { most }),
+                _ => Effect::AskModel,
+            },
             Phase::Ending(outcome) => Effect::End(outcome.clone()),
             Phase::Tools(calls) => {
                 let ready: Vec<Call> = calls.iter().filter_map(Pending::ready).collect();
                 if !ready.is_empty() {
                     return Effect::CallTools(ready);
                 }
-                let asked = calls.iter().filter(|pending| pending.status == Status::Asked);
-                Effect::Ask(asked.map(|pending| pending.call.clone()).collect())
+                Effect::Ask(self.waiting())
             }
         }
+    }
+
+    /// The calls that wait for a person.
+    pub fn waiting(&self) -> Vec<ToolCall> {
+        let Phase::Tools(calls) = &self.phase else { return Vec::new() };
+        let asked = calls.iter().filter(|pending| pending.status == Status::Asked);
+        asked.map(|pending| pending.call.clone()).collect()
     }
 
     /// Goes on from what happened. Gives the changes of state that take effect with it: those of calls made at the
@@ -178,23 +256,28 @@ impl Run {
     pub fn apply(&mut self, event: &Event) -> Result<Vec<StateChange>, Misplaced> {
         match event {
             Event::TurnStarted { messages } => self.start(messages)?,
+            Event::Imported { messages } => self.import(messages)?,
             Event::ModelAsked { .. } => self.ask_model()?,
-            Event::ModelAnswered { message, usage, finish } => self.hear(message, *usage, *finish)?,
+            Event::ModelAnswered { model, message, usage, finish } => {
+                self.hear(message, *finish)?;
+                self.pay(&Spent::on(model.clone(), *usage));
+            }
             Event::ModelFailed { error } => self.fail(error)?,
             Event::ToolStarted { call } => self.begin(call)?,
-            Event::ToolAnswered { call, text, is_error, changes } => {
-                return self.answer(call, text, *is_error, changes);
-            }
-            Event::Asked { call, .. } => self.ask(call)?,
+            Event::ToolAnswered { call, answer } => return self.answer(call, answer),
+            Event::Approved { call, .. } => self.approve(call)?,
+            Event::Asked { call, question } => self.ask(call, question)?,
             Event::Replied { call, reply } => return self.reply(call, reply),
             Event::StateChanged { changes } => return Ok(changes.clone()),
-            Event::Compacted { cut, summary } => self.compact(*cut, summary)?,
-            Event::Stopped { reason } => {
-                return self.stop("stopped", Outcome::Stopped { reason: reason.clone() });
+            Event::Compacted { cut, summary, spent } => {
+                self.compact(*cut, summary)?;
+                self.pay(spent);
             }
-            Event::TurnEnded { .. } => {
+            Event::Stopped { outcome } => return self.stop("stopped", outcome.clone()),
+            Event::Told { messages } => self.tell(messages)?,
+            Event::TurnEnded { outcome } => {
                 let changes = self.stop("turn_ended", Outcome::Cancelled)?;
-                self.phase = Phase::Idle;
+                (self.phase, self.outcome) = (Phase::Idle, Some(outcome.clone()));
                 return Ok(changes);
             }
         }
@@ -205,12 +288,38 @@ impl Run {
         if self.phase != Phase::Idle {
             return Err(misplaced("turn_started", "a turn is going on"));
         }
-        if !messages.iter().all(|message| matches!(message.content, Content::User { .. })) {
+        if !are_user(messages) {
             return Err(misplaced("turn_started", "only what a user says starts a turn"));
         }
         self.messages.extend(messages.iter().cloned().map(Arc::new));
-        (self.steps, self.phase) = (0, Phase::Model);
+        (self.steps, self.tokens, self.phase) = (0, 0, Phase::Model);
         Ok(())
+    }
+
+    /// Takes a conversation from elsewhere, mended so that every call has its result.
+    fn import(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
+        if self.phase != Phase::Idle {
+            return Err(misplaced("imported", "a turn is going on"));
+        }
+        self.messages.extend(repair::repaired(messages).map(Arc::new));
+        Ok(())
+    }
+
+    fn tell(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
+        if !matches!(self.phase, Phase::Ending(_) | Phase::Model) {
+            return Err(misplaced("told", "it is not the model's turn"));
+        }
+        if !are_user(messages) {
+            return Err(misplaced("told", "a user did not say this"));
+        }
+        self.messages.extend(messages.iter().cloned().map(Arc::new));
+        self.phase = Phase::Model;
+        Ok(())
+    }
+
+    fn pay(&mut self, spent: &Spent) {
+        self.tokens = self.tokens.saturating_add(spent.total().total());
+        self.spent += spent;
     }
 
     fn ask_model(&mut self) -> Result<(), Misplaced> {
@@ -221,14 +330,21 @@ impl Run {
         Ok(())
     }
 
-    fn hear(&mut self, message: &Message, usage: Usage, finish: Option<Finish>) -> Result<(), Misplaced> {
+    fn hear(&mut self, message: &Message, finish: Option<Finish>) -> Result<(), Misplaced> {
         if self.phase != Phase::Model {
             return Err(misplaced("model_answered", "it is not the model's turn"));
         }
         let Content::Assistant { parts } = &message.content else {
             return Err(misplaced("model_answered", "a model did not say this"));
         };
-        let calls: VecDeque<Pending> = pending(message).collect();
+        let mut calls: VecDeque<Pending> = pending(message).collect();
+        let ids: BTreeSet<&CallId> = message.tool_calls().map(|call| &call.id).collect();
+        if ids.len() < calls.len() {
+            return Err(misplaced("model_answered", "two calls have one name"));
+        }
+        if let (Some(Finish::Length), Some(last)) = (finish, calls.back_mut()) {
+            last.cut_off();
+        }
         self.phase = match finish {
             Some(Finish::Refused) => Phase::Ending(Outcome::Refused),
             _ if !calls.is_empty() => Phase::Tools(calls),
@@ -236,7 +352,7 @@ impl Run {
             _ if parts.is_empty() => Phase::Ending(Outcome::Silent),
             _ => Phase::Ending(Outcome::Answered),
         };
-        self.usage += usage;
+        self.answers += 1;
         // Providers take no empty message back.
         if !parts.is_empty() {
             self.messages.push(Arc::new(message.clone()));
@@ -244,6 +360,8 @@ impl Run {
         if let (Phase::Ending(_), true) = (&self.phase, message.tool_calls().next().is_some()) {
             self.close_calls(message, "Error: the answer with this call was refused.");
         }
+        // A call that was cut off may have been the only one.
+        self.take_answers();
         Ok(())
     }
 
@@ -251,6 +369,7 @@ impl Run {
         if self.phase != Phase::Model {
             return Err(misplaced("model_failed", "it is not the model's turn"));
         }
+        self.answers += 1;
         self.phase = Phase::Ending(Outcome::Failed { error: error.clone() });
         Ok(())
     }
@@ -258,33 +377,46 @@ impl Run {
     fn begin(&mut self, call: &CallId) -> Result<(), Misplaced> {
         let pending = self.pending("tool_started", call)?;
         match pending.status {
-            Status::New { .. } | Status::Started => pending.status = Status::Started,
+            Status::New { approved } | Status::Started { approved } => {
+                pending.status = Status::Started { approved };
+            }
             Status::Asked => return Err(misplaced("tool_started", "the call waits for a person")),
             Status::Answered(_) => return Err(misplaced("tool_started", "the call is answered")),
         }
         Ok(())
     }
 
-    fn answer(
-        &mut self,
-        call: &CallId,
-        text: &str,
-        is_error: bool,
-        changes: &[StateChange],
-    ) -> Result<Vec<StateChange>, Misplaced> {
+    fn answer(&mut self, call: &CallId, answer: &ToolAnswer) -> Result<Vec<StateChange>, Misplaced> {
         let pending = self.pending("tool_answered", call)?;
         if matches!(pending.status, Status::Answered(_)) {
             return Err(misplaced("tool_answered", "the call is answered"));
         }
-        pending.status = Status::Answered(pending.result(text, is_error));
-        pending.changes = changes.to_vec();
+        pending.status = Status::Answered(pending.result(&answer.text, answer.is_error));
+        pending.changes.clone_from(&answer.changes);
+        self.pay(&answer.spent);
         Ok(self.take_answers())
     }
 
-    fn ask(&mut self, call: &CallId) -> Result<(), Misplaced> {
+    fn approve(&mut self, call: &CallId) -> Result<(), Misplaced> {
+        let pending = self.pending("approved", call)?;
+        let Status::New { approved } = &mut pending.status else {
+            return Err(misplaced("approved", "the call is begun, or was asked about"));
+        };
+        *approved = true;
+        Ok(())
+    }
+
+    fn ask(&mut self, call: &CallId, question: &Value) -> Result<(), Misplaced> {
         let pending = self.pending("asked", call)?;
-        if pending.status != (Status::New { approved: false }) {
-            return Err(misplaced("asked", "the call is begun, or was asked about"));
+        match pending.status {
+            Status::New { approved: false } => {}
+            // Its tool asks.
+            Status::Started { approved } => {
+                pending.consulted = Some(Consulted { question: question.clone(), reply: None, approved });
+            }
+            Status::New { approved: true } | Status::Asked | Status::Answered(_) => {
+                return Err(misplaced("asked", "the call is answered, or was asked about"));
+            }
         }
         pending.status = Status::Asked;
         Ok(())
@@ -295,10 +427,17 @@ impl Run {
         if pending.status != Status::Asked {
             return Err(misplaced("replied", "nobody asked about the call"));
         }
+        if let Some(consulted) = &mut pending.consulted {
+            // The tool asked, and does with the reply what it means.
+            consulted.reply = Some(reply.clone());
+            pending.status = Status::New { approved: consulted.approved };
+            return Ok(Vec::new());
+        }
         pending.status = match reply {
             Reply::Approve => Status::New { approved: true },
             Reply::Edit { arguments } => {
                 pending.call.arguments.clone_from(arguments);
+                pending.is_edited = true;
                 Status::New { approved: true }
             }
             Reply::Reject { message } => Status::Answered(pending.result(message, true)),
@@ -329,7 +468,7 @@ impl Run {
             for pending in calls {
                 let text = match pending.status {
                     Status::Answered(_) => continue,
-                    Status::Started => UNKNOWN_OUTCOME,
+                    Status::Started { .. } => UNKNOWN_OUTCOME,
                     Status::New { .. } | Status::Asked => "Error: the turn ended before this call was made.",
                 };
                 pending.status = Status::Answered(pending.result(text, true));
@@ -375,6 +514,13 @@ impl Run {
 }
 
 impl Pending {
+    /// Answers a call that is not whole, because the model had no more room.
+    fn cut_off(&mut self) {
+        if self.call.arguments.trim().is_empty() || self.call.parsed().is_err() {
+            self.status = Status::Answered(self.result(CUT_OFF, true));
+        }
+    }
+
     fn into_message(self, result: ToolResult) -> Message {
         Message { id: self.message, ..Message::tool(result) }
     }
@@ -382,32 +528,33 @@ impl Pending {
     fn ready(&self) -> Option<Call> {
         let (approved, interrupted) = match self.status {
             Status::New { approved } => (approved, false),
-            // Whoever let it pass did so before it was begun.
-            Status::Started => (true, true),
+            Status::Started { approved } => (approved, true),
             Status::Asked | Status::Answered(_) => return None,
         };
-        Some(Call { call: self.call.clone(), message: self.message.clone(), approved, interrupted })
+        Some(Call {
+            call: self.call.clone(),
+            message: self.message.clone(),
+            approved,
+            interrupted,
+            consulted: self.consulted.clone(),
+        })
     }
 
     fn result(&self, text: &str, is_error: bool) -> ToolResult {
-        ToolResult {
-            call: self.call.id.clone(),
-            name: self.call.name.clone(),
-            text: text.to_owned(),
-            is_error,
-        }
+        let text = match self.is_edited {
+            true => {
+                format!("(The user changed the arguments of this call to {}.)\n{text}", self.call.arguments)
+            }
+            false => text.to_owned(),
+        };
+        ToolResult { call: self.call.id.clone(), name: self.call.name.clone(), text, is_error }
     }
 }
 
 impl Call {
     /// The answer to a call that was begun before and must not be made twice.
     pub fn unknown_outcome(&self) -> Event {
-        Event::ToolAnswered {
-            call: self.call.id.clone(),
-            text: UNKNOWN_OUTCOME.to_owned(),
-            is_error: true,
-            changes: Vec::new(),
-        }
+        Event::ToolAnswered { call: self.call.id.clone(), answer: ToolAnswer::error(UNKNOWN_OUTCOME) }
     }
 }
 
@@ -415,10 +562,16 @@ impl Call {
 fn pending(message: &Message) -> impl Iterator<Item = Pending> {
     message.tool_calls().enumerate().map(|(number, call)| Pending {
         call: call.clone(),
-        message: format!("{}-{number}", message.id.as_str()).as_str().into(),
+        message: message.result_id(number),
         status: Status::New { approved: false },
+        is_edited: false,
+        consulted: None,
         changes: Vec::new(),
     })
+}
+
+fn are_user(messages: &[Message]) -> bool {
+    messages.iter().all(|message| matches!(message.content, Content::User { .. }))
 }
 
 fn misplaced(event: &'static str, why: &'static str) -> Misplaced {

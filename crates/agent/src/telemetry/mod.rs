@@ -24,14 +24,16 @@ use crate::tool::{ToolAnswer, ToolOutput};
 const MAX_NAME: usize = 256;
 
 /// The span of a turn, or of what is left of one.
-pub(crate) fn turn(thread: &ThreadId, model: &str) -> Span {
+pub(crate) fn turn(thread: &ThreadId, agent: Option<&str>, model: &str) -> Span {
     let (provider, model) = parted(model);
     tracing::info_span!(
         "invoke_agent",
+        otel.name = agent.map(|agent| format!("invoke_agent {agent}")),
         otel.kind = "internal",
         otel.status_code = Empty,
         error.type = Empty,
         gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = agent,
         gen_ai.provider.name = provider,
         gen_ai.request.model = model,
         gen_ai.conversation.id = thread.as_str(),
@@ -60,6 +62,8 @@ fn ended(outcome: &Outcome) -> (&'static str, Option<&'static str>) {
         Outcome::CutOff => ("cut_off", None),
         Outcome::Refused => ("refused", None),
         Outcome::TooManySteps { .. } => ("too_many_steps", Some("too_many_steps")),
+        Outcome::TooManyTokens { .. } => ("too_many_tokens", Some("too_many_tokens")),
+        Outcome::WindowFull { .. } => ("window_full", Some("window_full")),
         Outcome::Failed { error } => ("failed", Some(kind(error.kind))),
         Outcome::Cancelled => ("cancelled", None),
         Outcome::Stopped { .. } => ("stopped", None),
@@ -147,6 +151,7 @@ pub(crate) fn tool(thread: &ThreadId, call: &ToolCall) -> Span {
         gen_ai.tool.type = "function",
         gen_ai.tool.call.id = call.id.as_str(),
         gen_ai.conversation.id = thread.as_str(),
+        prowess.outcome = Empty,
     )
 }
 
@@ -168,6 +173,10 @@ pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -
         ToolOutput::Done(answer) => {
             tell(&span, &answer);
             ToolOutput::Done(answer)
+        }
+        ToolOutput::Ask(question) => {
+            span.record("prowess.outcome", "waiting");
+            ToolOutput::Ask(question)
         }
     }
 }

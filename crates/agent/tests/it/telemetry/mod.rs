@@ -115,6 +115,7 @@ async fn a_turn_is_a_tree_of_spans() {
     let scratch = tempfile::tempdir().unwrap();
     let [good, bad] = meeting();
     let agent = Agent::builder(Arc::new(model))
+        .name("main")
         .prompt(SECRET)
         .tool(good)
         .tool(bad)

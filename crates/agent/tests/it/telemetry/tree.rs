@@ -14,7 +14,7 @@ pub(super) fn of_thread(spans: &[Span], thread: &ThreadId) -> String {
     let mut text = String::new();
     let is_root = |span: &&Span| {
         let conversation = attribute(&span.attributes, "gen_ai.conversation.id");
-        span.name == "invoke_agent" && conversation.as_deref() == Some(thread.as_str())
+        span.name.starts_with("invoke_agent") && conversation.as_deref() == Some(thread.as_str())
     };
     for root in spans.iter().filter(is_root) {
         text.push_str(&below(spans, root, thread));
