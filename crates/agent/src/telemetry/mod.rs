@@ -20,7 +20,7 @@ use crate::model::{Assembled, Finish, ModelError, ModelErrorKind};
 use crate::run::Outcome;
 use crate::tool::{ToolAnswer, ToolOutput};
 
-/// The most letters of a name that a provider gives.
+/// The most bytes of a name that a provider gives.
 const MAX_NAME: usize = 256;
 
 /// The span of a turn, or of what is left of one.
@@ -132,9 +132,8 @@ pub(crate) fn answered(span: &Span, answer: &Result<Assembled, ModelError>) {
 /// Tells which model answers, as its provider calls it, in the span of the call that is being made: for a
 /// [`Model`](crate::Model) that is told. Elsewhere it does nothing.
 pub fn response_model(name: &str) {
-    let name = &name[..name.floor_char_boundary(MAX_NAME)];
     if !name.is_empty() {
-        Span::current().record("gen_ai.response.model", name);
+        Span::current().record("gen_ai.response.model", short(name));
     }
 }
 
@@ -149,7 +148,7 @@ pub(crate) fn tool(thread: &ThreadId, call: &ToolCall) -> Span {
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = call.name,
         gen_ai.tool.type = "function",
-        gen_ai.tool.call.id = call.id.as_str(),
+        gen_ai.tool.call.id = short(call.id.as_str()),
         gen_ai.conversation.id = thread.as_str(),
         prowess.outcome = Empty,
     )
@@ -179,6 +178,11 @@ pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -
             ToolOutput::Ask(question)
         }
     }
+}
+
+/// The beginning of a name that a provider gives, which can be anything.
+fn short(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME)]
 }
 
 fn failed(span: &Span, kind: &str) {
