@@ -5,12 +5,17 @@
 mod agent;
 mod cost;
 mod files;
+mod foolish;
+mod frontmatter;
 mod offline;
 mod parts;
 mod readme;
 mod run;
 mod says;
+mod scenarios;
 mod summarisation;
+mod tasks;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod threads;
+mod world;
