@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_workspace::{
     Captured, Command, ExecuteError, Exit, Finished, Input, Limits, NoSink, RunContext, RunReport,
-    RunRequest, Runner, StageSource,
+    RunRequest, Runner,
 };
 
-use super::run::{HookCommand, HookCommands, HookExit, HookRan, MAX_HOOK_OUTPUT};
+use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
 use crate::id::ThreadId;
 
 /// A hook that prints more than this is killed, in bytes.
@@ -60,16 +60,14 @@ impl SandboxedHooks {
     }
 
     /// A hook of a skill.
-    async fn run_staged(
-        &self,
-        hook: HookCommand<'_>,
-        skill: &str,
-        source: StageSource,
-    ) -> Result<HookRan, String> {
+    async fn run_staged(&self, hook: HookCommand<'_>, skill: HookSkill<'_>) -> Result<HookRan, String> {
+        let HookSkill { name: skill, session } = skill;
+        let source = session.stage_source(skill).ok_or("the files of the skill cannot be had to run it")?;
         let mut request = RunRequest::new(skill, hook.line);
         request.env = hook.environment;
         let sources = move |name: &str| (name == skill).then(|| source.clone());
         let mut context = RunContext::new(&sources);
+        context.shell = session.shell_of(skill).map_err(|error| error.to_string())?;
         context.stdin = Some(Bytes::from(hook.stdin));
         context.limits = self.limits.clone();
         context.limits.timeout = hook.timeout;
@@ -82,10 +80,10 @@ impl SandboxedHooks {
 #[async_trait]
 impl HookCommands for SandboxedHooks {
     async fn run(&self, command: HookCommand<'_>) -> Result<HookRan, String> {
-        let Some(skill) = command.skill else { return self.run_own(command).await };
-        let source = skill.session.stage_source(skill.name);
-        let source = source.ok_or("the files of the skill cannot be had to run it")?;
-        self.run_staged(command, skill.name, source).await
+        match command.skill {
+            Some(skill) => self.run_staged(command, skill).await,
+            None => self.run_own(command).await,
+        }
     }
 }
 
