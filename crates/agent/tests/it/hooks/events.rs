@@ -164,6 +164,19 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
     assert_eq!(place.log(thread.id())[1]["tool_input"], json!({"numbers": [2]}));
 }
 
+#[tokio::test]
+async fn permission_request_that_is_not_answered_refuses() {
+    let place = Place::new().await;
+    let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
+    let hang = json!({"type": "command", "command": "sleep 1000", "timeout": 0.5});
+    let hooks = place.hooks(on("PermissionRequest", hang));
+    let agent = place.builder(&model).with(ask_for_add()).with(hooks).build().unwrap();
+    let mut thread = open(&agent).await;
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    let refused = "Error: this call was refused by a hook: it did not answer: it took longer than it may";
+    assert_eq!(results(&thread), [refused]);
+}
+
 /// The process dies before the hook has answered, and the person says yes to the next one.
 #[tokio::test]
 async fn permission_request_is_not_passed_by_dying() {
