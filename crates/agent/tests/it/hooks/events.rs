@@ -158,6 +158,9 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let waiting: Vec<&str> = waiting.iter().map(|waiting| waiting.call.id.as_str()).collect();
     assert_eq!(waiting, ["b"], "nobody is asked about what a hook refused");
+    let id = thread.id().clone();
+    thread.close().await.unwrap();
+    let mut thread = agent.open(id).await.unwrap();
     thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: this call was refused by a hook: no reason was given", "2"]);
     assert_eq!(names(&place.log(thread.id())), ["PermissionRequest"; 2], "each call once");
