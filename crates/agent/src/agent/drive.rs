@@ -200,11 +200,12 @@ impl Thread {
         let mut moved = false;
         for part in self.parts.clone() {
             let moment = self.moment();
-            let acts = match hook {
-                Hook::BeforeAgent => part.before_agent(moment).await,
-                Hook::BeforeModel => part.before_model(moment).await,
-                Hook::AfterModel => part.after_model(moment).await,
+            let asked = match hook {
+                Hook::BeforeAgent => part.before_agent(moment),
+                Hook::BeforeModel => part.before_model(moment),
+                Hook::AfterModel => part.after_model(moment),
             };
+            let acts = leased(&self.agent, &self.lease, asked).await?;
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
             match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
                 Moved::No => {}
@@ -237,8 +238,13 @@ impl Thread {
                 }
                 Act::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },
                 Act::Jump(jump) => {
+                    // Where it goes on is stored with what changes, so that no crash comes between. Settled calls come
+                    // first: it depends on them.
+                    if moved == Moved::Settled {
+                        self.store(std::mem::take(&mut events), watcher).await?;
+                    }
+                    events.extend(self.jump(jump));
                     self.store(events, watcher).await?;
-                    self.jump(jump, watcher).await?;
                     return Ok(Moved::Jumped);
                 }
             });
@@ -247,8 +253,9 @@ impl Thread {
         Ok(moved)
     }
 
-    async fn jump(&mut self, jump: Jump, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        let events = match jump {
+    /// What happens when a turn goes on elsewhere.
+    fn jump(&self, jump: Jump) -> Vec<Event> {
+        match jump {
             Jump::End(outcome) => vec![Event::Stopped { outcome }],
             Jump::Model(messages) => {
                 let skipped = |call: ToolCall| Event::ToolAnswered {
@@ -278,8 +285,7 @@ impl Thread {
                     },
                 ]
             }
-        };
-        self.store(events, watcher).await
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
 use crate::middleware::{Layer, Middleware, Moment, Occasion};
 use crate::model::Model;
-use crate::run::{Event, Outcome, Reply, Run, RunLimits};
+use crate::run::{Event, Outcome, Reply, Run, RunLimits, StateChange};
 use crate::state::States;
 use crate::thread::{Lease, ThreadStore};
 use crate::tool::Tool;
@@ -221,6 +221,16 @@ impl Thread {
     /// A turn is going on, or it could not be stored.
     pub async fn import(&mut self, messages: Vec<Message>) -> Result<(), AgentError> {
         self.store(vec![Event::Imported { messages }], &NoWatcher).await
+    }
+
+    /// Changes the state of a part from outside, as the part says how: by a value that it gives for this, such as
+    /// [`Summarisation::request`](crate::parts::Summarisation::request). The part acts on it when it is asked next.
+    ///
+    /// # Errors
+    ///
+    /// It could not be stored, or is no change of that part's state.
+    pub async fn change(&mut self, change: StateChange) -> Result<(), AgentError> {
+        self.store(vec![Event::StateChanged { changes: vec![change] }], &NoWatcher).await
     }
 
     /// Answers for a call that waits, and goes on.

@@ -1,0 +1,85 @@
+//! What a thread keeps of its summaries: what a person asked for, and the compaction that is decided.
+
+use serde::{Deserialize, Serialize};
+
+use crate::middleware::Act;
+use crate::model::Spent;
+use crate::run::{Run, StateChange};
+use crate::state::State;
+
+/// The part's name, under which its state is.
+pub(super) const NAME: &str = "summarisation";
+
+/// What a thread keeps of its summaries.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Whether a person wants the conversation summarised, however short it is.
+    pub(super) is_wanted: bool,
+    decided: Option<Decided>,
+}
+
+/// A compaction that is decided. It is stored before anything is written to the history, and has all that is needed to
+/// finish it: after a crash nobody is asked again, and nothing is written twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Decided {
+    /// The first message that is taken out.
+    pub(super) from: usize,
+    /// The first that stays.
+    pub(super) cut: usize,
+    /// When; the heading of its section.
+    pub(super) at: String,
+    /// The size of the history before, in bytes: the section is behind it, or not written yet.
+    pub(super) size: u64,
+    /// The summary, without its frame.
+    pub(super) summary: String,
+    /// What the summary cost.
+    #[serde(default, skip_serializing_if = "Spent::is_empty")]
+    pub(super) spent: Spent,
+    /// Whether the model refused the conversation as it was: it cannot go on without this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_needed: bool,
+}
+
+/// A change of what a thread keeps.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Delta {
+    /// A person wants a summary.
+    Wanted,
+    /// What the person wanted cannot be done now.
+    Dropped,
+    /// A compaction is decided.
+    Decided(Decided),
+}
+
+impl State for Kept {
+    type Delta = Delta;
+
+    fn apply(&mut self, delta: Delta) {
+        match delta {
+            Delta::Wanted => self.is_wanted = true,
+            Delta::Dropped => self.is_wanted = false,
+            Delta::Decided(decided) => (self.is_wanted, self.decided) = (false, Some(decided)),
+        }
+    }
+}
+
+impl Kept {
+    /// The compaction that is decided and not done.
+    pub(super) fn pending(&self, run: &Run) -> Option<&Decided> {
+        let fits = |decided: &&Decided| {
+            decided.from == run.cut() && decided.from < decided.cut && decided.cut <= run.messages().len()
+        };
+        self.decided.as_ref().filter(fits)
+    }
+}
+
+impl Delta {
+    pub(super) fn change(&self) -> StateChange {
+        StateChange::new::<Kept>(NAME, self)
+    }
+
+    pub(super) fn act(&self) -> Act {
+        Act::Change(self.change())
+    }
+}
