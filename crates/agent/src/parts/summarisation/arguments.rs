@@ -14,7 +14,7 @@ const TOOLS: [&str; 2] = ["write_file", "edit_file"];
 /// How much of a long argument stays, in characters.
 const HEAD: usize = 20;
 /// How many shortened messages are held, so that none is read anew for every call of the model.
-const HELD: usize = 1024;
+const MOST_HELD: usize = 1024;
 
 /// How long arguments of old calls are shortened, in what the model sees.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,8 +90,14 @@ impl TruncateArguments {
 #[derive(Debug)]
 pub(super) struct Shortened {
     pub(super) options: TruncateArguments,
-    /// What a message was and became.
-    held: Mutex<HashMap<MessageId, (Arc<Message>, Arc<Message>)>>,
+    held: Mutex<HashMap<MessageId, Held>>,
+}
+
+/// A message that was shortened.
+#[derive(Debug)]
+struct Held {
+    was: Arc<Message>,
+    is: Arc<Message>,
 }
 
 impl Shortened {
@@ -108,13 +114,13 @@ impl Shortened {
                 continue;
             }
             match held.get(&message.id) {
-                Some((was, is)) if Arc::ptr_eq(was, message) => *message = Arc::clone(is),
+                Some(held) if Arc::ptr_eq(&held.was, message) => *message = Arc::clone(&held.is),
                 _ => {
                     let is = self.options.shorter(message).unwrap_or_else(|| Arc::clone(message));
-                    if held.len() >= HELD {
+                    if held.len() >= MOST_HELD {
                         held.clear();
                     }
-                    held.insert(message.id.clone(), (Arc::clone(message), Arc::clone(&is)));
+                    held.insert(message.id.clone(), Held { was: Arc::clone(message), is: Arc::clone(&is) });
                     *message = is;
                 }
             }
