@@ -124,22 +124,17 @@ impl Opened {
     }
 
     /// Decides that all before `cut` is taken out, with a summary of it, if no part objects. The acts stand in any case.
-    async fn decide(
-        &self,
-        moment: Moment<'_>,
-        cut: usize,
-        is_needed: bool,
-    ) -> (Vec<Act>, Result<Decided, String>) {
+    async fn decide(&self, moment: Moment<'_>, cut: usize) -> (Vec<Act>, Result<Decided, String>) {
         let from = moment.run.cut();
         let heard = moment.announce(Occasion::Compacting { messages: cut - from }).await;
         let acts = heard.changes.into_iter().map(Act::Change).collect();
         if let Some(objection) = heard.objection {
             return (acts, Err(objection));
         }
-        (acts, self.summarised(moment, cut, is_needed).await)
+        (acts, self.summarised(moment, cut).await)
     }
 
-    async fn summarised(&self, moment: Moment<'_>, cut: usize, is_needed: bool) -> Result<Decided, String> {
+    async fn summarised(&self, moment: Moment<'_>, cut: usize) -> Result<Decided, String> {
         let from = moment.run.cut();
         let earlier = moment.run.summary().map(|message| summary::unframed(message)).unwrap_or_default();
         let text = history::written(&moment.run.messages()[from..cut]);
@@ -148,11 +143,11 @@ impl Opened {
         let size = history::size(&*self.part.backends.at(moment), &self.history(moment)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
         let at = jiff::Timestamp::now().to_string();
-        Ok(Decided { from, cut, at, size, summary, spent, is_needed })
+        Ok(Decided { from, cut, at, size, summary, spent })
     }
 
     /// Does what is decided: writes the history, unless that was done, and takes the messages out.
-    async fn finish(&self, moment: Moment<'_>, decided: &Decided) -> Result<Vec<Act>, String> {
+    async fn finish(&self, moment: Moment<'_>, decided: &Decided) -> Result<Act, String> {
         let path = self.history(moment)?;
         let evicted = &moment.run.messages()[decided.from..decided.cut];
         if let Some(section) = history::section(&decided.at, evicted) {
@@ -160,18 +155,17 @@ impl Opened {
             let appended = history::append_once(&*backend, &path, section, decided.size).await;
             appended.map_err(|error| format!("the history cannot be written: {error}"))?;
         }
-        let compact = Act::Compact {
+        Ok(Act::Compact {
             cut: decided.cut,
             summary: summary::message(&path, &decided.summary),
             spent: decided.spent.clone(),
-        };
-        Ok(vec![compact, again()])
+        })
     }
 
     /// What follows when nothing could be taken out: if the model cannot go on, the turn ends.
-    fn failed(&self, moment: Moment<'_>, why: String, is_needed: bool) -> Option<Act> {
-        if is_needed || room(moment).is_some_and(|room| self.sizes.request(moment) >= room) {
-            return Some(Act::Jump(Jump::End(Outcome::WindowFull { why })));
+    fn failed(&self, moment: Moment<'_>, why: String) -> Option<Act> {
+        if room(moment).is_some_and(|room| self.sizes.request(moment) >= room) {
+            return Some(full(why));
         }
         tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
         None
@@ -187,9 +181,11 @@ impl Middleware for Opened {
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
         if let Some(decided) = kept.pending(moment.run) {
-            let finished = self.finish(moment, decided).await;
-            return Ok(finished
-                .unwrap_or_else(|why| self.failed(moment, why, decided.is_needed).into_iter().collect()));
+            return Ok(match self.finish(moment, decided).await {
+                // More may have to go by now.
+                Ok(compact) => vec![compact, Act::Jump(Jump::Again)],
+                Err(why) => self.failed(moment, why).into_iter().collect(),
+            });
         }
         if !kept.is_wanted && !self.is_due(moment, self.part.options.trigger.unwrap_or(Trigger::DEFAULT)) {
             return Ok(Vec::new());
@@ -199,10 +195,10 @@ impl Middleware for Opened {
         if cut == moment.run.cut() {
             return Ok(drop.into_iter().collect());
         }
-        let (mut acts, decided) = self.decide(moment, cut, false).await;
+        let (mut acts, decided) = self.decide(moment, cut).await;
         match decided {
-            Ok(decided) => acts.extend([Delta::Decided(decided).act(), again()]),
-            Err(why) => acts.extend(drop.into_iter().chain(self.failed(moment, why, false))),
+            Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
+            Err(why) => acts.extend(drop.into_iter().chain(self.failed(moment, why))),
         }
         Ok(acts)
     }
@@ -213,18 +209,20 @@ impl Middleware for Opened {
             Effect::End(Outcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {}
             _ => return Ok(Vec::new()),
         }
-        let full = |why: String| Act::Jump(Jump::End(Outcome::WindowFull { why }));
         if let Some(decided) = kept(moment)?.pending(moment.run) {
-            return Ok(self.finish(moment, decided).await.unwrap_or_else(|why| vec![full(why)]));
+            return Ok(match self.finish(moment, decided).await {
+                Ok(compact) => vec![compact, Act::Jump(Jump::Model(Vec::new()))],
+                Err(why) => vec![full(why)],
+            });
         }
         // As much as usual, or else all that can be.
         let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
         let Some(cut) = cuts.find(|cut| *cut > moment.run.cut()) else {
             return Ok(vec![full("what stays is too long by itself".to_owned())]);
         };
-        let (mut acts, decided) = self.decide(moment, cut, true).await;
+        let (mut acts, decided) = self.decide(moment, cut).await;
         match decided {
-            Ok(decided) => acts.extend([Delta::Decided(decided).act(), again()]),
+            Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
             Err(why) => acts.push(full(why)),
         }
         Ok(acts)
@@ -255,7 +253,7 @@ fn kept(moment: Moment<'_>) -> Result<&Kept, String> {
     moment.states.get(NAME).ok_or_else(|| "its state is missing".to_owned())
 }
 
-/// What was wanted is stored; all parts are asked again before the model is.
-fn again() -> Act {
-    Act::Jump(Jump::Model(Vec::new()))
+/// The model cannot go on.
+fn full(why: String) -> Act {
+    Act::Jump(Jump::End(Outcome::WindowFull { why }))
 }

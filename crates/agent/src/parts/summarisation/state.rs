@@ -35,9 +35,6 @@ pub(super) struct Decided {
     /// What the summary cost.
     #[serde(default, skip_serializing_if = "Spent::is_empty")]
     pub(super) spent: Spent,
-    /// Whether the model refused the conversation as it was: it cannot go on without this.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_needed: bool,
 }
 
 /// A change of what a thread keeps.
