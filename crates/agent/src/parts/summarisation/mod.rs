@@ -142,14 +142,15 @@ impl Opened {
         let (summary, spent) = made.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.part.backends.at(moment), &self.history(moment)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
+        let (thread, since) = (moment.thread.clone(), kept(moment)?.since(moment));
         let at = jiff::Timestamp::now().to_string();
-        Ok(Decided { from, cut, at, size, summary, spent })
+        Ok(Decided { thread, since, from, cut, at, size, summary, spent })
     }
 
     /// Does what is decided: writes the history, unless that was done, and takes the messages out.
     async fn finish(&self, moment: Moment<'_>, decided: &Decided) -> Result<Act, String> {
         let path = self.history(moment)?;
-        let evicted = &moment.run.messages()[decided.from..decided.cut];
+        let evicted = &moment.run.messages()[decided.since..decided.cut];
         if let Some(section) = history::section(&decided.at, evicted) {
             let backend = self.part.backends.at(moment);
             let appended = history::append_once(&*backend, &path, section, decided.size).await;
@@ -180,7 +181,7 @@ impl Middleware for Opened {
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let kept = kept(moment)?;
-        if let Some(decided) = kept.pending(moment.run) {
+        if let Some(decided) = kept.pending(moment) {
             return Ok(match self.finish(moment, decided).await {
                 // More may have to go by now.
                 Ok(compact) => vec![compact, Act::Jump(Jump::Again)],
@@ -209,7 +210,7 @@ impl Middleware for Opened {
             Effect::End(Outcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {}
             _ => return Ok(Vec::new()),
         }
-        if let Some(decided) = kept(moment)?.pending(moment.run) {
+        if let Some(decided) = kept(moment)?.pending(moment) {
             return Ok(match self.finish(moment, decided).await {
                 Ok(compact) => vec![compact, Act::Jump(Jump::Model(Vec::new()))],
                 Err(why) => vec![full(why)],

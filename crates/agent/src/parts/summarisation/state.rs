@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::middleware::Act;
+use crate::id::ThreadId;
+use crate::middleware::{Act, Moment};
 use crate::model::Spent;
-use crate::run::{Run, StateChange};
+use crate::run::StateChange;
 use crate::state::State;
 
 /// The part's name, under which its state is.
@@ -22,6 +23,10 @@ pub(super) struct Kept {
 /// finish it: after a crash nobody is asked again, and nothing is written twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Decided {
+    /// The thread whose history it is. One that was forked off it has its own.
+    pub(super) thread: ThreadId,
+    /// The first message that the history does not have.
+    pub(super) since: usize,
     /// The first message that is taken out.
     pub(super) from: usize,
     /// The first that stays.
@@ -63,11 +68,21 @@ impl State for Kept {
 
 impl Kept {
     /// The compaction that is decided and not done.
-    pub(super) fn pending(&self, run: &Run) -> Option<&Decided> {
-        let fits = |decided: &&Decided| {
+    pub(super) fn pending(&self, moment: Moment<'_>) -> Option<&Decided> {
+        let run = moment.run;
+        let is_pending = |decided: &&Decided| {
             decided.from == run.cut() && decided.from < decided.cut && decided.cut <= run.messages().len()
         };
-        self.decided.as_ref().filter(fits)
+        self.decided_in(moment.thread).filter(is_pending)
+    }
+
+    /// The first message that the thread's history does not have, when nothing is pending.
+    pub(super) fn since(&self, moment: Moment<'_>) -> usize {
+        self.decided_in(moment.thread).map_or(0, |decided| decided.cut.min(moment.run.cut()))
+    }
+
+    fn decided_in(&self, thread: &ThreadId) -> Option<&Decided> {
+        self.decided.as_ref().filter(|decided| decided.thread == *thread)
     }
 }
 
@@ -78,5 +93,24 @@ impl Delta {
 
     pub(super) fn act(&self) -> Act {
         Act::Change(self.change())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is stored today is read for good: this form only ever grows.
+    #[test]
+    fn the_stored_form() {
+        let decided = json!({"decided": {
+            "thread": "notes", "since": 0, "from": 2, "cut": 7, "at": "2026-01-02T03:04:05Z", "size": 11, "summary": "All."
+        }});
+        for stored in [json!("wanted"), json!("dropped"), decided] {
+            let delta: Delta = serde_json::from_value(stored.clone()).unwrap();
+            assert_eq!(delta.change().delta, stored);
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use prowess_agent::parts::{Files, Keep, Summarisation, Trigger, TruncateArguments};
 use prowess_agent::{
-    Agent, AssistantPart, MemoryThreads, Message, ModelLimits, NoWatcher, Outcome, ThreadId, ToolCall,
-    ToolResult, Turn,
+    Agent, AssistantPart, MemoryThreads, Message, ModelLimits, NoWatcher, Outcome, ThreadId, ThreadStore,
+    ToolCall, ToolResult, Turn,
 };
 use prowess_backend::{Backend, MemoryBackend};
 use serde_json::{Value, json};
@@ -101,6 +101,33 @@ async fn what_is_said_twice_is_written_twice() {
     }
     let file = text_of(&*backend, &history(&id)).await;
     assert_eq!(sections(&file), ["Human: same\nAI: same", "Human: same\nAI: same"]);
+}
+
+/// A thread that was forked off another has a history of its own, with all that it no longer sees.
+#[tokio::test]
+async fn the_history_of_a_fork_is_whole() {
+    let store = Arc::new(MemoryThreads::new());
+    let id = long_thread(&store, 40).await;
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let model = Says::new((0..20).map(|_| text("A summary.")));
+    let part = || after(12, 4)(model.clone(), backend.clone());
+    let mut first = thread(&store, &model, part(), &id).await;
+    first.say("go on", &NoWatcher).await.unwrap();
+    let before = text_of(&*backend, &history(&id)).await;
+    let fork = ThreadId::new();
+    store.fork(&id, first.events(), &fork).await.unwrap();
+    let mut second = thread(&store, &model, part(), &fork).await;
+    let mut cuts = vec![second.run().cut()];
+    for _ in 0..10 {
+        second.say("elsewhere", &NoWatcher).await.unwrap();
+        cuts.push(second.run().cut());
+    }
+    cuts.dedup();
+    let [_, one, two, ..] = cuts[..] else { panic!("{cuts:?}") };
+    let file = text_of(&*backend, &history(&fork)).await;
+    let messages = second.run().messages();
+    assert_eq!(sections(&file)[..2], [told(&messages[..one]), told(&messages[one..two])]);
+    assert_eq!(text_of(&*backend, &history(&id)).await, before, "the other's is as it was");
 }
 
 /// A tool's result that pretends to be the end of what is summarised.
