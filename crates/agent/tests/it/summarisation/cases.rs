@@ -135,7 +135,7 @@ struct Full(Arc<AtomicBool>);
 impl Append for Full {
     async fn append(
         &self,
-        files: &MemoryBackend,
+        files: &dyn Backend,
         path: &VirtualPath,
         bytes: Bytes,
     ) -> Result<Entry, BackendError> {
@@ -153,7 +153,7 @@ async fn case_91_a_failed_offload_evicts_nothing() {
     let model = Says::new([text("A summary."), text("Ready."), text("Again."), text("At last.")]);
     let has_room = Arc::new(AtomicBool::new(false));
     let backend: Arc<dyn Backend> =
-        Arc::new(Appends { files: MemoryBackend::new(), append: Full(has_room.clone()) });
+        Arc::new(Appends { files: Arc::new(MemoryBackend::new()), append: Full(has_room.clone()) });
     let part = after(10, 4)(model.clone(), backend.clone());
     let mut thread = thread(&store, &model, part, &id).await;
     assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));

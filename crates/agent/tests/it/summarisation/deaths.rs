@@ -17,6 +17,7 @@ use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 use tokio::sync::Notify;
 
 use super::{Append, Appends, history, pairs_are_whole, sections, text_of, told};
+use crate::world::World;
 
 /// How many more steps there are before the process dies.
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ impl Fuse {
 /// A store whose process dies before or after it stores something.
 #[derive(Debug)]
 struct Mortal {
-    threads: MemoryThreads,
+    threads: Arc<dyn ThreadStore>,
     fuse: Arc<Fuse>,
     last: Mutex<Option<Lease>>,
 }
@@ -104,7 +105,7 @@ struct Torn(Arc<Fuse>);
 impl Append for Torn {
     async fn append(
         &self,
-        files: &MemoryBackend,
+        files: &dyn Backend,
         path: &VirtualPath,
         bytes: Bytes,
     ) -> Result<Entry, BackendError> {
@@ -193,13 +194,15 @@ fn messages(round: usize, pieces: &[Piece]) -> Vec<Message> {
     messages
 }
 
-/// Lives through a plan. Says how often a process died.
+/// Lives through a plan in memory. Says how often a process died.
 async fn live(plan: &Plan) -> usize {
+    live_on(plan, Arc::new(MemoryThreads::new()), Arc::new(MemoryBackend::new())).await
+}
+
+async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Backend>) -> usize {
     let fuse = Arc::new(Fuse::default());
-    let store =
-        Arc::new(Mortal { threads: MemoryThreads::new(), fuse: Arc::clone(&fuse), last: Mutex::default() });
-    let backend: Arc<dyn Backend> =
-        Arc::new(Appends { files: MemoryBackend::new(), append: Torn(Arc::clone(&fuse)) });
+    let store = Arc::new(Mortal { threads, fuse: Arc::clone(&fuse), last: Mutex::default() });
+    let backend: Arc<dyn Backend> = Arc::new(Appends { files, append: Torn(Arc::clone(&fuse)) });
     let builder = || -> AgentBuilder {
         let model = Arc::new(Talks { limits: plan.limits, most: plan.most });
         let part = Summarisation::new(model.clone(), backend.clone()).with(|options| {
@@ -294,6 +297,27 @@ async fn death_at_any_step_loses_and_doubles_nothing() {
             steps += 1;
         }
         assert!(steps > 12, "{steps}");
+    }
+}
+
+/// The same with a database and a disk.
+#[tokio::test]
+async fn death_at_any_step_with_a_database_and_a_disk() {
+    let world = World::new(&[]).await;
+    let pieces = vec![Piece::Said(3), Piece::Called(vec![2, 2]), Piece::Answered(2), Piece::Said(1)];
+    for steps in 0.. {
+        let plan = Plan {
+            trigger: Trigger::Messages(4),
+            keep: Keep::Messages(2),
+            limits: ModelLimits::default(),
+            most: usize::MAX,
+            rounds: vec![pieces.clone()],
+            lives: vec![steps],
+        };
+        if live_on(&plan, Arc::new(world.store.clone()), world.backend()).await == 0 {
+            assert!(steps > 12, "{steps}");
+            break;
+        }
     }
 }
 

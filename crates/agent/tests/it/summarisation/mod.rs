@@ -16,8 +16,7 @@ use prowess_agent::{
     ThreadStore, ToolAnswer, ToolCall, Usage,
 };
 use prowess_backend::{
-    Backend, BackendError, Contents, Edit, Edited, Entry, Listing, MemoryBackend, ReadRange, VirtualPath,
-    WriteMode,
+    Backend, BackendError, Contents, Edit, Edited, Entry, Listing, ReadRange, VirtualPath, WriteMode,
 };
 
 use crate::says::Says;
@@ -130,7 +129,7 @@ async fn thread(
 /// A backend to which something happens when something is appended.
 #[derive(Debug)]
 struct Appends<A> {
-    files: MemoryBackend,
+    files: Arc<dyn Backend>,
     append: A,
 }
 
@@ -138,7 +137,7 @@ struct Appends<A> {
 trait Append: Send + Sync + std::fmt::Debug {
     async fn append(
         &self,
-        files: &MemoryBackend,
+        files: &dyn Backend,
         path: &VirtualPath,
         bytes: Bytes,
     ) -> Result<Entry, BackendError>;
@@ -163,7 +162,7 @@ impl<A: Append> Backend for Appends<A> {
     }
 
     async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry, BackendError> {
-        self.append.append(&self.files, path, bytes).await
+        self.append.append(&*self.files, path, bytes).await
     }
 
     async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited, BackendError> {

@@ -134,7 +134,7 @@ struct Full;
 
 #[async_trait]
 impl Append for Full {
-    async fn append(&self, _: &MemoryBackend, path: &VirtualPath, _: Bytes) -> Result<Entry, BackendError> {
+    async fn append(&self, _: &dyn Backend, path: &VirtualPath, _: Bytes) -> Result<Entry, BackendError> {
         Err(BackendError::Conflict { path: path.clone(), attempts: 1 })
     }
 }
@@ -145,7 +145,7 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
     for (tokens, is_full) in [(900, false), (1100, true)] {
         let model = reader([text("Ready.")]);
         let summariser = Says::new([text("A summary.")]);
-        let backend = Arc::new(Appends { files: MemoryBackend::new(), append: Full });
+        let backend = Arc::new(Appends { files: files(), append: Full });
         let part = Summarisation::new(summariser, backend);
         let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
         thread.import(vec![long(tokens)]).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_provider_that_cannot_read_so_much_and_a_full_disk_end_the_turn() {
     let store = Arc::new(MemoryThreads::new());
     let id = long_thread(&store, 40).await;
     let model = Says::new([too_long(), text("A summary.")]);
-    let backend = Arc::new(Appends { files: MemoryBackend::new(), append: Full });
+    let backend = Arc::new(Appends { files: files(), append: Full });
     let part = after(1000, 4)(model.clone(), backend);
     let mut thread = thread(&store, &model, part, &id).await;
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
