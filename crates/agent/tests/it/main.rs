@@ -4,6 +4,7 @@
 
 mod again;
 mod agent;
+mod cost;
 mod files;
 mod foolish;
 mod frontmatter;
@@ -15,5 +16,7 @@ mod says;
 mod scenarios;
 mod summarisation;
 mod tasks;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod threads;
 mod world;

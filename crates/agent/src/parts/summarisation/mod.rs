@@ -138,7 +138,7 @@ impl Opened {
         let from = moment.run.cut();
         let earlier = moment.run.summary().map(|message| summary::unframed(message)).unwrap_or_default();
         let text = history::written(&moment.run.messages()[from..cut]);
-        let made = summary::made(&*self.part.model, &earlier, &text).await;
+        let made = summary::made(&*self.part.model, moment.thread, &earlier, &text).await;
         let (summary, spent) = made.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.part.backends.at(moment), &self.history(moment)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;

@@ -4,6 +4,7 @@ use prowess_backend::VirtualPath;
 
 use super::plan;
 use crate::agent::{NoWatcher, ask};
+use crate::id::ThreadId;
 use crate::message::Message;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelRequest, Spent};
 
@@ -18,6 +19,7 @@ const LEAST_ASKED: u64 = 500;
 /// the summary of those before it: nothing is left out.
 pub(super) async fn made(
     model: &dyn Model,
+    thread: &ThreadId,
     earlier: &str,
     text: &str,
 ) -> Result<(String, Spent), ModelError> {
@@ -31,7 +33,7 @@ pub(super) async fn made(
         let mut request = ModelRequest::new([Message::user(question(&summary, piece))]);
         // What is said now is read again with the next piece.
         request.max_output = room.map(|room| (room / 4).max(1));
-        match ask(model, request, &NoWatcher).await {
+        match ask(model, request, thread, &NoWatcher).await {
             Ok(answer) => {
                 spent += &Spent::on(answer.model, answer.usage);
                 summary = answer.message.text().trim().to_owned();

@@ -1,13 +1,14 @@
 //! How a summary is made: of everything, in frames that nothing closes, and what a history leaves out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prowess_agent::parts::{Files, Keep, Summarisation, Trigger, TruncateArguments};
 use prowess_agent::{
-    Agent, AssistantPart, MemoryThreads, Message, ModelLimits, NoWatcher, Outcome, ThreadId, ThreadStore,
-    ToolCall, ToolResult, Turn,
+    Agent, AssistantPart, Content, MemoryThreads, Message, ModelLimits, NoWatcher, Outcome, ThreadId,
+    ThreadStore, ToolCall, ToolResult, Turn,
 };
-use prowess_backend::{Backend, MemoryBackend};
+use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use serde_json::{Value, json};
 
 use super::{after, history, long_thread, sections, text_of, thread, told};
@@ -44,6 +45,27 @@ async fn a_long_conversation_is_summarised_in_pieces_and_whole() {
     let summary = model.request(0).messages[0].text();
     assert!(summary.ends_with(&format!("<summary>Summary {asked}.</summary>")), "{summary}");
     assert_eq!(thread.run().usage().input, 10 * (asked as u64 + 1), "all of it is paid for");
+}
+
+#[tokio::test]
+async fn the_form_of_the_summary() {
+    let store = Arc::new(MemoryThreads::new());
+    let id = long_thread(&store, 40).await;
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let model = Says::new([text("\n  What is known.\n"), text("Ready.")]);
+    let part = after(10, 4)(model.clone(), backend)
+        .with(|options| options.history_path_prefix = VirtualPath::parse("/old").unwrap());
+    thread(&store, &model, part, &id).await.say("go on", &NoWatcher).await.unwrap();
+    let summary = &model.request(1).messages[0];
+    let expected = format!(
+        "You are in the middle of a conversation that has been summarized.\n\
+         The full conversation history has been saved to /old/{id}.md should you need to refer back to it for details.\n\
+         A condensed summary follows:\n\
+         <summary>What is known.</summary>"
+    );
+    assert_eq!(summary.text(), expected);
+    assert!(matches!(summary.content, Content::User { .. }));
+    assert_eq!(summary.marks, BTreeMap::from([("lc_source".to_owned(), json!("summarization"))]));
 }
 
 /// What the provider cannot read at once is cut smaller.
