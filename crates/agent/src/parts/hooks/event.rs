@@ -181,7 +181,7 @@ impl Happening<'_> {
     }
 }
 
-/// Nobody asks for a compaction by hand: it is made when there is need.
+/// Who wanted a compaction is not told: it is made before a model is asked, in any case.
 const AUTO: &str = "auto";
 
 fn tool(call: &ToolCall, input: &Value) -> Value {
