@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn the_constants_are_kinds() {
-        let constants = [Kind::SKILL, Kind::RUN, Kind::READ, Kind::WRITE, Kind::TOOL, Kind::NETWORK, Kind::HOOK];
+        let constants =
+            [Kind::SKILL, Kind::RUN, Kind::READ, Kind::WRITE, Kind::TOOL, Kind::NETWORK, Kind::HOOK];
         for (kind, name) in constants.into_iter().zip(Kind::KNOWN) {
             assert_eq!(Kind::parse(name), Ok(kind));
         }
