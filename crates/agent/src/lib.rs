@@ -1,6 +1,7 @@
 //! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
 
 mod agent;
+mod backends;
 mod id;
 mod message;
 mod middleware;
@@ -15,15 +16,17 @@ pub use agent::{
     Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, Sight, Thread, Turn,
     Waiting, Watcher,
 };
+pub use backends::Backends;
 pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
 pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
-pub use middleware::{Act, Jump, Layer, Middleware, Moment};
+pub use middleware::{Act, Heard, Jump, Layer, Middleware, Moment, Occasion};
 pub use model::{
     Assembled, Assembly, Delta, Effort, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest,
-    ModelStream, PromptSection, ToolChoice, ToolDefinition, Usage,
+    ModelStream, PromptSection, Spent, ToolChoice, ToolDefinition, Usage,
 };
 pub use run::{
-    Call, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run, StateChange,
+    Call, Consulted, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run,
+    RunLimits, StateChange,
 };
 pub use state::{AnyState, State, States};
 pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};

@@ -1,5 +1,6 @@
 //! The parts that an agent is made of.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::agent::{NextModel, NextTool};
 use crate::id::{CallId, ThreadId};
 use crate::message::{Message, ToolCall};
-use crate::model::{Assembled, ModelError, PromptSection};
+use crate::model::{Assembled, Model, ModelError, PromptSection, Spent};
 use crate::run::{Outcome, Run, StateChange};
 use crate::state::{AnyState, States};
 use crate::tool::{Tool, ToolOutput};
@@ -55,7 +56,7 @@ impl<M: Middleware + Clone + 'static> Layer for M {
 /// Parts are asked in their order; what wraps something is around all parts after it. A hook that failed ends the turn.
 /// After a crash a hook may be asked again for the same moment: its acts are stored with what they change.
 #[async_trait]
-pub trait Middleware: Send + Sync + Debug {
+pub trait Middleware: Any + Send + Sync + Debug {
     /// Its name.
     fn name(&self) -> &str;
 
@@ -64,8 +65,8 @@ pub trait Middleware: Send + Sync + Debug {
         None
     }
 
-    /// The tools that it brings; asked for before every call of a model.
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    /// The tools that it brings; asked for before every call of a model, and before the calls it makes.
+    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         Vec::new()
     }
 
@@ -105,10 +106,51 @@ pub trait Middleware: Send + Sync + Debug {
         next.call().await
     }
 
-    /// A turn is to end.
+    /// A turn is to end. [`Jump::Model`] lets it go on, unless it took all that it may or someone ended it.
     async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, String> {
         Ok(Vec::new())
     }
+
+    /// Another part is about to do something, or did it.
+    async fn hear(&self, _: Moment<'_>, _: Occasion<'_>) -> Heard {
+        Heard::default()
+    }
+}
+
+/// What a part is about to do, or did, that no hook shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Occasion<'a> {
+    /// The first messages that the model sees are to be taken out of its sight.
+    Compacting {
+        /// How many.
+        messages: usize,
+    },
+    /// A sub-agent is to begin.
+    SubAgentStarts {
+        /// Which one.
+        name: &'a str,
+        /// What it is to do.
+        task: &'a str,
+    },
+    /// A sub-agent has ended.
+    SubAgentStopped {
+        /// Which one.
+        name: &'a str,
+        /// What it answered.
+        answer: &'a str,
+    },
+    /// The thread is to be closed by this process.
+    SessionEnds,
+}
+
+/// What parts say to what they hear.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heard {
+    /// Why it should not be done. It is too late for what was done.
+    pub objection: Option<String>,
+    /// What changes with it. Whoever tells of something stores it.
+    pub changes: Vec<StateChange>,
 }
 
 /// What a part sees when it is asked.
@@ -121,6 +163,27 @@ pub struct Moment<'a> {
     pub run: &'a Run,
     /// The states of all parts.
     pub states: &'a States,
+    /// The agent's own model.
+    pub model: &'a Arc<dyn Model>,
+    pub(crate) parts: &'a [Arc<dyn Middleware>],
+}
+
+impl<'a> Moment<'a> {
+    /// Another part of the agent, by its type.
+    pub(crate) fn part<P: Middleware>(self) -> Option<&'a P> {
+        self.parts.iter().find_map(|part| (&**part as &dyn Any).downcast_ref())
+    }
+
+    /// Tells all parts of something. The first objection counts.
+    pub async fn announce(self, occasion: Occasion<'_>) -> Heard {
+        let mut all = Heard::default();
+        for part in self.parts {
+            let heard = part.hear(self, occasion).await;
+            all.objection = all.objection.or(heard.objection);
+            all.changes.extend(heard.changes);
+        }
+        all
+    }
 }
 
 /// What a part wants done.
@@ -135,6 +198,11 @@ pub enum Act {
         call: CallId,
         /// What a front end shows.
         question: Value,
+    },
+    /// After the model: this call needs nobody's word. What the rules deny stays denied.
+    Approve {
+        /// The call.
+        call: CallId,
     },
     /// After the model: this call is not made, and its answer is this.
     Answer {
@@ -151,22 +219,21 @@ pub enum Act {
         cut: usize,
         /// What it sees in their place.
         summary: Message,
+        /// What the summary cost.
+        spent: Spent,
     },
     /// The turn goes on elsewhere.
     Jump(Jump),
 }
 
 /// Where a turn goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Jump {
-    /// At the model: calls that were not made are answered as such.
-    Model,
+    /// At the model, which is told this: calls that were not made are answered as such.
+    Model(Vec<Message>),
     /// At the tools: these calls are made as if the model had made them.
     Tools(Vec<ToolCall>),
     /// At its end.
-    End {
-        /// Why.
-        reason: String,
-    },
+    End(Outcome),
 }

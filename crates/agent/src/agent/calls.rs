@@ -22,6 +22,12 @@ struct Ready {
     tool: Arc<dyn Tool>,
 }
 
+/// What is known of a call.
+enum Known {
+    Answer(ToolAnswer),
+    Question(Value),
+}
+
 /// What came of each call so far.
 struct Slots(Vec<Slot>);
 
@@ -30,17 +36,21 @@ enum Slot {
     Open,
     /// It is to be finished after those before it.
     Held(Box<dyn FnOnce() -> ToolAnswer + Send>),
-    /// It is answered.
+    /// It is answered, or waits for a person.
     Closed,
 }
 
 impl Slots {
-    /// Takes what came of a call. Gives the answers that are known now, by the numbers of their calls.
-    fn put(&mut self, index: usize, output: ToolOutput) -> Vec<(usize, ToolAnswer)> {
+    /// Takes what came of a call. Gives what is known now, by the numbers of the calls.
+    fn put(&mut self, index: usize, output: ToolOutput) -> Vec<(usize, Known)> {
         let mut known = Vec::new();
         self.0[index] = match output {
             ToolOutput::Done(answer) => {
-                known.push((index, answer));
+                known.push((index, Known::Answer(answer)));
+                Slot::Closed
+            }
+            ToolOutput::Ask(question) => {
+                known.push((index, Known::Question(question)));
                 Slot::Closed
             }
             ToolOutput::InOrder(finish) => Slot::Held(finish),
@@ -53,7 +63,7 @@ impl Slots {
                 }
                 Slot::Held(finish) => {
                     let finished = std::panic::catch_unwind(AssertUnwindSafe(finish));
-                    known.push((index, finished.unwrap_or_else(|_| failed())));
+                    known.push((index, Known::Answer(finished.unwrap_or_else(|_| failed()))));
                 }
                 Slot::Closed => {}
             }
@@ -84,10 +94,12 @@ impl Thread {
         running.extend(waiting.by_ref().take(self.agent.options.parallel_calls.max(1)).map(start));
         while let Some((index, output)) = leased(&self.agent, &self.lease, running.next()).await? {
             running.extend(waiting.next().map(start));
-            for (index, answer) in slots.put(index, output) {
-                let ToolAnswer { text, is_error, changes } = answer;
+            for (index, known) in slots.put(index, output) {
                 let call = ready[index].call.call.id.clone();
-                let event = Event::ToolAnswered { call, text, is_error, changes };
+                let event = match known {
+                    Known::Answer(answer) => Event::ToolAnswered { call, answer },
+                    Known::Question(question) => Event::Asked { call, question },
+                };
                 let stored = self.stored + events.len() as u64;
                 self.agent.store.append(&self.lease, stored, std::slice::from_ref(&event)).await?;
                 watcher.see(Sight::Stored(&event));
@@ -106,8 +118,7 @@ impl Thread {
         let (mut ready, mut answered) = (Vec::new(), Vec::new());
         for call in calls {
             let id = call.call.id.clone();
-            let error =
-                |text: String| Event::ToolAnswered { call: id, text, is_error: true, changes: Vec::new() };
+            let error = |text: String| Event::ToolAnswered { call: id, answer: ToolAnswer::error(text) };
             match (tools.get(&call.call.name), call.call.parsed()) {
                 (None, _) => answered.push(error(tools.unknown(&call.call.name))),
                 (Some(tool), _) if call.interrupted && !tool.is_idempotent() => {
@@ -126,7 +137,7 @@ impl Thread {
     pub(super) fn tools(&self) -> Result<Tools, AgentError> {
         let mut tools = Tools::default();
         let own = self.agent.tools.iter().cloned();
-        for tool in own.chain(self.parts.iter().flat_map(|part| part.tools())) {
+        for tool in own.chain(self.parts.iter().flat_map(|part| part.tools(self.moment()))) {
             tools.add(tool)?;
         }
         Ok(tools)
@@ -139,12 +150,13 @@ fn next<'a>(
     parts: &'a [Arc<dyn Middleware>],
     watcher: &'a dyn Watcher,
 ) -> NextTool<'a> {
-    let Call { call, message, approved, .. } = &ready.call;
+    let Call { call, message, approved, consulted, .. } = &ready.call;
     NextTool {
         call,
         message,
         arguments: &ready.arguments,
         approved: *approved,
+        consulted: consulted.as_ref(),
         tool: &*ready.tool,
         moment,
         parts,

@@ -10,6 +10,7 @@ use crate::id::{CallId, MessageId};
 use crate::message::ToolCall;
 use crate::middleware::{Middleware, Moment};
 use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
+use crate::run::Consulted;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
 
 /// The most bytes of one answer. A model that says more says nothing of use.
@@ -57,7 +58,7 @@ pub(crate) async fn ask(
     watcher: &dyn Watcher,
 ) -> Result<Assembled, ModelError> {
     let mut stream = model.ask(request).await?;
-    let mut assembly = Assembly::default();
+    let mut assembly = Assembly::new(model.name());
     let mut bytes = 0_usize;
     while let Some(delta) = stream.next().await {
         let delta = delta?;
@@ -85,6 +86,7 @@ pub struct NextTool<'a> {
     pub arguments: &'a Value,
     /// Whether a person let it pass.
     pub approved: bool,
+    pub(super) consulted: Option<&'a Consulted>,
     pub(super) message: &'a MessageId,
     pub(super) tool: &'a dyn Tool,
     pub(super) moment: Moment<'a>,
@@ -113,7 +115,15 @@ impl NextTool<'_> {
         let (watcher, id): (&dyn Watcher, &CallId) = (self.watcher, &self.call.id);
         let progress = |text: &str| watcher.see(Sight::Progress(id, text));
         let (thread, states) = (self.moment.thread, self.moment.states);
-        let context = ToolContext { thread, call: id, message: self.message, states, progress: &progress };
+        let context = ToolContext {
+            thread,
+            call: id,
+            message: self.message,
+            states,
+            consulted: self.consulted,
+            progress: &progress,
+            moment: self.moment,
+        };
         let limit = self.tool.timeout();
         let called = tokio::time::timeout(limit, self.tool.call(self.arguments.clone(), context)).await;
         called.unwrap_or_else(|_| {

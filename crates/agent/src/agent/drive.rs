@@ -8,9 +8,10 @@ use super::watch::{Sight, Watcher};
 use super::{AgentError, Inner, Thread, Turn, Waiting};
 use crate::message::{AssistantPart, Message, ToolCall};
 use crate::middleware::{Act, Jump};
-use crate::model::{ModelRequest, PromptSection, Usage};
+use crate::model::{ModelErrorKind, ModelRequest, PromptSection, Usage};
 use crate::run::{Effect, Event, Outcome};
 use crate::thread::{Lease, ThreadError};
+use crate::tool::ToolAnswer;
 
 /// How many events are read at once.
 const PAGE: usize = 1000;
@@ -41,8 +42,10 @@ impl Thread {
                             }
                         }
                         Effect::End(outcome) => {
-                            if !self.after_model(watcher).await? {
-                                return self.end(outcome, watcher).await;
+                            if !self.after_model(watcher).await?
+                                && let Some(turn) = self.end(outcome, watcher).await?
+                            {
+                                return Ok(turn);
                             }
                         }
                         Effect::Wait | Effect::Ask(_) => {}
@@ -133,9 +136,12 @@ impl Thread {
         let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
         let answered = leased(&self.agent, &self.lease, next.ask()).await?;
         let event = match answered {
-            Ok(answer) => {
-                Event::ModelAnswered { message: answer.message, usage: answer.usage, finish: answer.finish }
-            }
+            Ok(answer) => Event::ModelAnswered {
+                model: answer.model,
+                message: answer.message,
+                usage: answer.usage,
+                finish: answer.finish,
+            },
             Err(error) => Event::ModelFailed { error },
         };
         self.store(vec![event], watcher).await
@@ -163,30 +169,30 @@ impl Thread {
 
     /// Asks the parts what follows from the model's last answer, once. Says whether the turn goes on elsewhere.
     async fn after_model(&mut self, watcher: &dyn Watcher) -> Result<bool, AgentError> {
-        let last = self
-            .run
-            .messages()
-            .iter()
-            .rev()
-            .find(|message| matches!(message.content, crate::message::Content::Assistant { .. }));
-        let last = last.map(|message| message.id.clone());
-        if last == self.heard {
+        if self.heard == self.run.answers() {
             return Ok(false);
         }
-        self.heard = last;
+        self.heard = self.run.answers();
         self.hook(Hook::AfterModel, watcher).await
     }
 
-    async fn end(&mut self, outcome: Outcome, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+    /// Ends the turn, unless a part wants it to go on and it may.
+    async fn end(&mut self, outcome: Outcome, watcher: &dyn Watcher) -> Result<Option<Turn>, AgentError> {
         for part in self.parts.clone() {
             let acts = part.after_agent(self.moment(), &outcome).await;
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            let changes: Vec<Act> =
-                acts.map_err(failed)?.into_iter().filter(|act| !matches!(act, Act::Jump(_))).collect();
-            self.obey(changes, watcher).await?;
+            let mut acts = acts.map_err(failed)?;
+            acts.retain(|act| match act {
+                Act::Jump(Jump::Model(_)) => may_go_on(&outcome),
+                Act::Jump(_) => false,
+                _ => true,
+            });
+            if self.obey(part.name(), acts, watcher).await? == Moved::Jumped {
+                return Ok(None);
+            }
         }
         self.store(vec![Event::TurnEnded { outcome: outcome.clone() }], watcher).await?;
-        Ok(Turn::Ended(outcome))
+        Ok(Some(Turn::Ended(outcome)))
     }
 
     /// Asks all parts at one place. Says whether something happened after which it must be looked again what comes next.
@@ -200,7 +206,7 @@ impl Thread {
                 Hook::AfterModel => part.after_model(moment).await,
             };
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            match self.obey(acts.map_err(failed)?, watcher).await? {
+            match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
                 Moved::No => {}
                 Moved::Settled => moved = true,
                 Moved::Jumped => return Ok(true),
@@ -210,56 +216,84 @@ impl Thread {
     }
 
     /// Does what a part wants.
-    async fn obey(&mut self, acts: Vec<Act>, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
+    async fn obey(&mut self, part: &str, acts: Vec<Act>, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
         let mut moved = Moved::No;
+        let mut events = Vec::new();
         for act in acts {
-            let event = match act {
+            events.push(match act {
                 Act::Change(change) => Event::StateChanged { changes: vec![change] },
                 Act::Ask { call, question } => {
                     moved = Moved::Settled;
                     Event::Asked { call, question }
                 }
+                Act::Approve { call } => {
+                    moved = Moved::Settled;
+                    Event::Approved { call, by: part.to_owned() }
+                }
                 Act::Answer { call, text, is_error } => {
                     moved = Moved::Settled;
-                    Event::ToolAnswered { call, text, is_error, changes: Vec::new() }
+                    let answer = ToolAnswer { text, is_error, ..ToolAnswer::default() };
+                    Event::ToolAnswered { call, answer }
                 }
-                Act::Compact { cut, summary } => Event::Compacted { cut, summary },
+                Act::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },
                 Act::Jump(jump) => {
+                    self.store(events, watcher).await?;
                     self.jump(jump, watcher).await?;
                     return Ok(Moved::Jumped);
                 }
-            };
-            self.store(vec![event], watcher).await?;
+            });
         }
+        self.store(events, watcher).await?;
         Ok(moved)
     }
 
     async fn jump(&mut self, jump: Jump, watcher: &dyn Watcher) -> Result<(), AgentError> {
         let events = match jump {
-            Jump::End { reason } => vec![Event::Stopped { reason }],
-            Jump::Model => {
+            Jump::End(outcome) => vec![Event::Stopped { outcome }],
+            Jump::Model(messages) => {
                 let skipped = |call: ToolCall| Event::ToolAnswered {
                     call: call.id,
-                    text: "Error: this call was not made.".to_owned(),
-                    is_error: true,
-                    changes: Vec::new(),
+                    answer: ToolAnswer::error("Error: this call was not made."),
                 };
-                match self.run.next() {
+                let mut events: Vec<Event> = match self.run.next() {
                     Effect::CallTools(calls) => calls.into_iter().map(|call| skipped(call.call)).collect(),
                     Effect::Ask(calls) => calls.into_iter().map(skipped).collect(),
                     _ => Vec::new(),
+                };
+                if !messages.is_empty() || matches!(self.run.next(), Effect::End(_)) {
+                    events.push(Event::Resumed { messages });
                 }
+                events
             }
             Jump::Tools(calls) => {
                 let parts = calls.into_iter().map(AssistantPart::ToolCall).collect();
                 let message = Message::assistant(parts);
                 vec![
                     Event::ModelAsked { model: "middleware".to_owned() },
-                    Event::ModelAnswered { message, usage: Usage::default(), finish: None },
+                    Event::ModelAnswered {
+                        model: "middleware".to_owned(),
+                        message,
+                        usage: Usage::default(),
+                        finish: None,
+                    },
                 ]
             }
         };
         self.store(events, watcher).await
+    }
+}
+
+/// Whether a turn that is to end may go on: it has not taken all that it may, and nobody ended it.
+fn may_go_on(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Answered | Outcome::Silent | Outcome::CutOff => true,
+        Outcome::Failed { error } => error.kind == ModelErrorKind::ContextTooLong,
+        Outcome::Refused
+        | Outcome::TooManySteps { .. }
+        | Outcome::TooManyTokens { .. }
+        | Outcome::WindowFull { .. }
+        | Outcome::Cancelled
+        | Outcome::Stopped { .. } => false,
     }
 }
 

@@ -18,11 +18,11 @@ pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
 pub use self::error::AgentError;
 pub use self::watch::{NoWatcher, Sight, Watcher};
-use crate::id::{CallId, MessageId, ThreadId};
+use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
-use crate::middleware::{Layer, Middleware, Moment};
+use crate::middleware::{Layer, Middleware, Moment, Occasion};
 use crate::model::Model;
-use crate::run::{DEFAULT_MAX_STEPS, Event, Outcome, Reply, Run};
+use crate::run::{Event, Outcome, Reply, Run, RunLimits};
 use crate::state::States;
 use crate::thread::{Lease, ThreadStore};
 use crate::tool::Tool;
@@ -31,8 +31,8 @@ use crate::tool::Tool;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentOptions {
-    /// How often the model is asked in one turn.
-    pub max_steps: u32,
+    /// How much one turn may take.
+    pub limits: RunLimits,
     /// How many calls of one answer are made at the same time.
     pub parallel_calls: usize,
     /// How long a thread stays leased to a process that died.
@@ -41,7 +41,7 @@ pub struct AgentOptions {
 
 impl Default for AgentOptions {
     fn default() -> Self {
-        Self { max_steps: DEFAULT_MAX_STEPS, parallel_calls: 8, lease: Duration::from_secs(30) }
+        Self { limits: RunLimits::default(), parallel_calls: 8, lease: Duration::from_secs(30) }
     }
 }
 
@@ -92,8 +92,8 @@ pub struct Thread {
     questions: Vec<(CallId, Value)>,
     /// Whether the parts were told by this handle that the turn begins.
     begun: bool,
-    /// The last answer that the parts were asked about by this handle.
-    heard: Option<MessageId>,
+    /// How many answers of the model there were when the parts were asked about the last by this handle.
+    heard: u64,
     /// Whether something could not be stored that this handle went on from.
     is_ahead: bool,
 }
@@ -148,13 +148,13 @@ impl Agent {
         let mut thread = Thread {
             agent: Arc::clone(inner),
             lease,
-            run: Run::new(inner.options.max_steps),
+            run: Run::new(inner.options.limits),
             states,
             parts: Vec::new(),
             stored: 0,
             questions: Vec::new(),
             begun: false,
-            heard: None,
+            heard: 0,
             is_ahead: false,
         };
         thread.read().await?;
@@ -213,6 +213,16 @@ impl Thread {
         self.go_on(watcher).await
     }
 
+    /// Puts a conversation from elsewhere at the thread's end. What it lacks is mended: a call without a result gets
+    /// one that says so, and a result without a call is left out.
+    ///
+    /// # Errors
+    ///
+    /// A turn is going on, or it could not be stored.
+    pub async fn import(&mut self, messages: Vec<Message>) -> Result<(), AgentError> {
+        self.store(vec![Event::Imported { messages }], &NoWatcher).await
+    }
+
     /// Answers for a call that waits, and goes on.
     ///
     /// # Errors
@@ -237,16 +247,26 @@ impl Thread {
         self.store(vec![Event::TurnEnded { outcome: Outcome::Cancelled }], watcher).await
     }
 
-    /// Gives the thread to others at once.
+    /// Tells the parts that this process is done with the thread, and gives it to others at once.
     ///
     /// # Errors
     ///
     /// The store failed; the thread is free when its lease is over.
-    pub async fn close(self) -> Result<(), AgentError> {
+    pub async fn close(mut self) -> Result<(), AgentError> {
+        let changes = self.moment().announce(Occasion::SessionEnds).await.changes;
+        if !changes.is_empty() && !self.is_ahead {
+            self.store(vec![Event::StateChanged { changes }], &NoWatcher).await?;
+        }
         Ok(self.agent.store.release(&self.lease).await?)
     }
 
     fn moment(&self) -> Moment<'_> {
-        Moment { thread: &self.lease.thread, run: &self.run, states: &self.states }
+        Moment {
+            thread: &self.lease.thread,
+            run: &self.run,
+            states: &self.states,
+            model: &self.agent.model,
+            parts: &self.parts,
+        }
     }
 }

@@ -7,8 +7,9 @@ use crate::id::CallId;
 use crate::message::{AssistantPart, Message, Reasoning, ToolCall};
 
 /// Puts an answer together from its pieces.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Assembly {
+    model: String,
     parts: Vec<AssistantPart>,
     /// Where the calls are among the parts, by their numbers.
     calls: BTreeMap<usize, usize>,
@@ -19,6 +20,8 @@ pub struct Assembly {
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assembled {
+    /// Who said it.
+    pub model: String,
     /// What was said.
     pub message: Message,
     /// What was paid.
@@ -28,6 +31,17 @@ pub struct Assembled {
 }
 
 impl Assembly {
+    /// Nothing so far, of the model of that name.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            parts: Vec::new(),
+            calls: BTreeMap::new(),
+            usage: Usage::default(),
+            finish: None,
+        }
+    }
+
     /// Takes the next piece.
     pub fn push(&mut self, delta: Delta) {
         match delta {
@@ -86,7 +100,12 @@ impl Assembly {
             call.id = CallId::from(id.as_str());
             known.insert(id);
         }
-        Assembled { message: Message::assistant(parts), usage: self.usage, finish: self.finish }
+        Assembled {
+            model: self.model,
+            message: Message::assistant(parts),
+            usage: self.usage,
+            finish: self.finish,
+        }
     }
 
     fn think(&mut self, thought: Reasoning) {
@@ -116,7 +135,7 @@ mod tests {
     use super::*;
 
     fn assembled(deltas: impl IntoIterator<Item = Delta>) -> Vec<AssistantPart> {
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new("test");
         deltas.into_iter().for_each(|delta| assembly.push(delta));
         match assembly.finish().message.content {
             crate::message::Content::Assistant { parts } => parts,

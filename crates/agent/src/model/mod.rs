@@ -4,17 +4,18 @@ mod assembly;
 mod delta;
 mod error;
 mod request;
+mod usage;
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use serde::{Deserialize, Serialize};
 
 pub use self::assembly::{Assembled, Assembly};
 pub use self::delta::{Delta, Finish};
 pub use self::error::{ModelError, ModelErrorKind};
 pub use self::request::{Effort, ModelRequest, PromptSection, ToolChoice, ToolDefinition};
+pub use self::usage::{Spent, Usage};
 
 /// A stream of what a model says. Dropping it ends the call.
 pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
@@ -57,28 +58,5 @@ impl ModelLimits {
     /// A model that reads and says `context` tokens in all, and says `output` of them.
     pub fn new(context: u64, output: u64) -> Self {
         Self { context: Some(context), output: Some(output) }
-    }
-}
-
-/// How many tokens were paid for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    /// Read, all of them.
-    pub input: u64,
-    /// Said.
-    pub output: u64,
-    /// Of those read: found in the provider's cache.
-    pub cache_read: u64,
-    /// Of those read: put into the provider's cache.
-    pub cache_written: u64,
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.cache_written = self.cache_written.saturating_add(other.cache_written);
     }
 }

@@ -1,11 +1,10 @@
 //! Eviction: a large result goes into a file, and the model sees its head and where the rest is.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use prowess_backend::{Backend, VirtualPath, WriteMode};
 
 use crate::agent::NextTool;
+use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::tool::{ToolAnswer, ToolOutput};
 
@@ -20,14 +19,14 @@ const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 /// Eviction as a part of an agent: put it before the parts whose tools it is for.
 #[derive(Clone, Debug)]
 pub struct Eviction {
-    backend: Arc<dyn Backend>,
+    backends: Backends,
     max_bytes: usize,
 }
 
 impl Eviction {
-    /// Large results into files of this backend, below `/large_tool_results`.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, max_bytes: DEFAULT_MAX_BYTES }
+    /// Large results into these files, below `/large_tool_results`.
+    pub fn new(backends: impl Into<Backends>) -> Self {
+        Self { backends: backends.into(), max_bytes: DEFAULT_MAX_BYTES }
     }
 
     /// The same for results longer than this.
@@ -37,11 +36,11 @@ impl Eviction {
         self
     }
 
-    async fn evict(&self, place: &str, answer: ToolAnswer) -> ToolAnswer {
+    async fn evict(&self, backend: &dyn Backend, place: &str, answer: ToolAnswer) -> ToolAnswer {
         let root = VirtualPath::parse("/large_tool_results");
         let Ok(path) = root.and_then(|root| root.join(&format!("{place}.txt"))) else { return answer };
         let bytes = answer.text.len();
-        let written = self.backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
+        let written = backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
         let head = &answer.text[..answer.text.floor_char_boundary(HEAD.min(bytes))];
         let text = match written {
             Ok(_) => format!(
@@ -68,7 +67,7 @@ impl Middleware for Eviction {
         let place = format!("{}/{}", moment.thread, next.place());
         match next.call().await {
             ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
-                self.evict(&place, answer).await.into()
+                self.evict(&*self.backends.at(moment), &place, answer).await.into()
             }
             // What is finished in order is the skills' own, and within their budgets.
             output => output,

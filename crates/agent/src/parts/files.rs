@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::middleware::Middleware;
+use crate::backends::Backends;
+use crate::middleware::{Middleware, Moment};
 use crate::model::ToolDefinition;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
 
@@ -30,14 +31,14 @@ const MAX_NAMES: usize = 1000;
 /// How long `execute` may take when nobody says otherwise.
 const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 
-/// File tools as a part of an agent, over one backend.
+/// File tools as a part of an agent.
 #[derive(Clone, Debug)]
-pub struct Files(Arc<dyn Backend>);
+pub struct Files(Backends);
 
 impl Files {
-    /// The tools for the files of this backend.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self(backend)
+    /// The tools for these files.
+    pub fn new(backends: impl Into<Backends>) -> Self {
+        Self(backends.into())
     }
 }
 
@@ -47,12 +48,13 @@ impl Middleware for Files {
         NAME
     }
 
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         let all = [Kind::Ls, Kind::Read, Kind::Write, Kind::Edit, Kind::Glob, Kind::Grep, Kind::Execute];
-        let can = |kind: &Kind| *kind != Kind::Execute || self.0.executor().is_some();
+        let backend = self.0.at(moment);
+        let can = |kind: &Kind| *kind != Kind::Execute || backend.executor().is_some();
         all.into_iter()
             .filter(can)
-            .map(|kind| Arc::new(FileTool { kind, backend: Arc::clone(&self.0) }) as Arc<dyn Tool>)
+            .map(|kind| Arc::new(FileTool { kind, backend: Arc::clone(&backend) }) as Arc<dyn Tool>)
             .collect()
     }
 }

@@ -1,11 +1,10 @@
 //! Memory: files that the agent reads at the beginning of a session and keeps up to date.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
 use serde::{Deserialize, Serialize};
 
+use crate::backends::Backends;
 use crate::middleware::{Act, Middleware, Moment};
 use crate::model::PromptSection;
 use crate::run::StateChange;
@@ -21,30 +20,30 @@ pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 /// is worse than one that says so.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    backend: Arc<dyn Backend>,
+    backends: Backends,
     sources: Vec<VirtualPath>,
 }
 
 impl Memory {
     /// Memory in these files.
-    pub fn new(backend: Arc<dyn Backend>, sources: impl IntoIterator<Item = VirtualPath>) -> Self {
-        Self { backend, sources: sources.into_iter().collect() }
+    pub fn new(backends: impl Into<Backends>, sources: impl IntoIterator<Item = VirtualPath>) -> Self {
+        Self { backends: backends.into(), sources: sources.into_iter().collect() }
     }
+}
 
-    async fn read(&self, path: &VirtualPath) -> Result<Option<String>, String> {
-        let range = ReadRange::first(MAX_MEMORY_BYTES);
-        let contents = match self.backend.read(path, range).await {
-            Ok(contents) => contents,
-            Err(BackendError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error.to_string()),
-        };
-        let whole = contents.is_whole();
-        let mut text = String::from_utf8_lossy(&contents.bytes).into_owned();
-        if !whole {
-            text.push_str("\n[the rest was left out: the file is too long]");
-        }
-        Ok(Some(text))
+/// What a file brings into the prompt, if it is there.
+async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String>, String> {
+    let contents = match backend.read(path, ReadRange::first(MAX_MEMORY_BYTES)).await {
+        Ok(contents) => contents,
+        Err(BackendError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let whole = contents.is_whole();
+    let mut text = String::from_utf8_lossy(&contents.bytes).into_owned();
+    if !whole {
+        text.push_str("\n[the rest was left out: the file is too long]");
     }
+    Ok(Some(text))
 }
 
 /// What was read: paths and contents; `None` while nothing was.
@@ -79,9 +78,10 @@ impl Middleware for Memory {
         if moment.states.get::<Read>(NAME).is_some_and(|read| read.0.is_some()) {
             return Ok(Vec::new());
         }
+        let backend = self.backends.at(moment);
         let mut entries = Vec::new();
         for path in &self.sources {
-            if let Some(text) = self.read(path).await? {
+            if let Some(text) = read(&*backend, path).await? {
                 entries.push(Entry { path: path.to_string(), text });
             }
         }

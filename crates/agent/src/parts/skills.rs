@@ -115,7 +115,7 @@ impl Middleware for Opened {
         NAME
     }
 
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         let tools = self.session.tools().into_iter();
         tools
             .map(|spec| Arc::new(SkillTool { session: self.session.clone(), spec }) as Arc<dyn Tool>)
@@ -213,6 +213,7 @@ impl Tool for SkillTool {
                 text: reply.text,
                 is_error: reply.is_error,
                 changes: deltas.map(|delta| StateChange::new::<Kept>(NAME, &delta)).collect(),
+                ..ToolAnswer::default()
             }
         }))
     }

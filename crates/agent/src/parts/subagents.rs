@@ -67,7 +67,7 @@ impl Middleware for SubAgents {
         NAME
     }
 
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(Task(Arc::clone(&self.0)))]
     }
 
@@ -163,10 +163,9 @@ async fn work(agent: &Agent, id: ThreadId, description: String) -> Result<ToolAn
     thread.close().await?;
     Ok(match turn {
         Turn::Ended(Outcome::Answered) | Turn::Idle => ToolAnswer::text(answer),
-        Turn::Ended(outcome) => ToolAnswer::error(format!(
-            "Error: the sub-agent ended without an answer: {}. {answer}",
-            said(&outcome)
-        )),
+        Turn::Ended(outcome) => {
+            ToolAnswer::error(format!("Error: the sub-agent ended without an answer: {outcome}. {answer}"))
+        }
         Turn::Waiting(_) => ToolAnswer::error("Error: the sub-agent waits for a person."),
     })
 }
@@ -182,18 +181,5 @@ async fn open(agent: &Agent, id: ThreadId) -> Result<Thread, AgentError> {
             }
             opened => return opened,
         }
-    }
-}
-
-fn said(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Answered => "it answered".to_owned(),
-        Outcome::Silent => "the model said nothing".to_owned(),
-        Outcome::CutOff => "the model had no more room".to_owned(),
-        Outcome::Refused => "the model refused".to_owned(),
-        Outcome::TooManySteps { most } => format!("it took {most} steps, the most there may be"),
-        Outcome::Failed { error } => error.to_string(),
-        Outcome::Cancelled => "it was cancelled".to_owned(),
-        Outcome::Stopped { reason } => reason.clone(),
     }
 }

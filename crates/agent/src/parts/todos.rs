@@ -81,7 +81,7 @@ impl Middleware for Todos {
         Some(Box::<List>::default())
     }
 
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(WriteTodos)]
     }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::id::CallId;
 use crate::message::Message;
-use crate::model::{Finish, ModelError, Usage};
+use crate::model::{Finish, ModelError, Spent, Usage};
+use crate::tool::ToolAnswer;
 
 /// The version of the stored form of events. What is stored is read for good: a later version reads all before it.
 pub const EVENT_VERSION: u32 = 1;
@@ -23,13 +24,20 @@ pub enum Event {
         /// What was said.
         messages: Vec<Message>,
     },
+    /// A conversation from elsewhere is put at the end of the thread.
+    Imported {
+        /// What was said.
+        messages: Vec<Message>,
+    },
     /// A model is asked.
     ModelAsked {
-        /// Which one.
+        /// The agent's own; a part may ask another.
         model: String,
     },
     /// A model answered.
     ModelAnswered {
+        /// Which one.
+        model: String,
         /// What it said.
         message: Message,
         /// What was paid.
@@ -51,16 +59,18 @@ pub enum Event {
     ToolAnswered {
         /// Which call.
         call: CallId,
-        /// What the model reads.
-        text: String,
-        /// Whether it is an error.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        is_error: bool,
-        /// What changed with it.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        changes: Vec<StateChange>,
+        /// What it was.
+        #[serde(flatten)]
+        answer: ToolAnswer,
     },
-    /// A call waits for a person.
+    /// A call needs nobody's word.
+    Approved {
+        /// Which call.
+        call: CallId,
+        /// Who says so.
+        by: String,
+    },
+    /// A call waits for a person: before it is made, or because its tool wants to know something.
     Asked {
         /// Which call.
         call: CallId,
@@ -85,11 +95,19 @@ pub enum Event {
         cut: usize,
         /// What it sees in their place.
         summary: Message,
+        /// What the summary cost.
+        #[serde(default, skip_serializing_if = "Spent::is_empty")]
+        spent: Spent,
     },
     /// A part of the agent wants the turn to end.
     Stopped {
-        /// Which one, and why.
-        reason: String,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A part of the agent wants the turn to go on that was to end.
+    Resumed {
+        /// What the model is told.
+        messages: Vec<Message>,
     },
     /// The turn is over.
     TurnEnded {
@@ -126,6 +144,25 @@ pub enum Reply {
     },
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Answered => f.write_str("it answered"),
+            Self::Silent => f.write_str("the model said nothing"),
+            Self::CutOff => f.write_str("the model had no more room"),
+            Self::Refused => f.write_str("the model refused"),
+            Self::TooManySteps { most } => write!(f, "it took {most} steps, the most there may be"),
+            Self::TooManyTokens { most } => write!(f, "it took {most} tokens, the most there may be"),
+            Self::WindowFull { why } => {
+                write!(f, "the conversation fills the model's window, and nothing could be taken out: {why}")
+            }
+            Self::Failed { error } => error.fmt(f),
+            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::Stopped { reason } => f.write_str(reason),
+        }
+    }
+}
+
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -143,6 +180,16 @@ pub enum Outcome {
     TooManySteps {
         /// How often that is.
         most: u32,
+    },
+    /// The turn took as many tokens as it may.
+    TooManyTokens {
+        /// How many that is.
+        most: u64,
+    },
+    /// The conversation fills the model's window, and nothing could be taken out of it.
+    WindowFull {
+        /// Why nothing could.
+        why: String,
     },
     /// The model did not answer.
     Failed {

@@ -1,14 +1,18 @@
 //! The agent's steps as a state machine. It does nothing itself: given what happened, it says what comes next.
 
 mod event;
+mod repair;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 pub use self::event::{EVENT_VERSION, Event, Outcome, Reply, StateChange};
 use crate::id::{CallId, MessageId};
 use crate::message::{Content, Message, ToolCall, ToolResult};
-use crate::model::{Finish, ModelError, Usage};
+use crate::model::{Finish, ModelError, Spent, Usage};
+use crate::tool::ToolAnswer;
 
 /// How often a model is asked in one turn, when nobody says otherwise.
 pub const DEFAULT_MAX_STEPS: u32 = 100;
@@ -25,10 +29,29 @@ pub struct Run {
     cut: usize,
     summary: Option<Arc<Message>>,
     phase: Phase,
+    limits: RunLimits,
     /// How often the model was asked in this turn.
     steps: u32,
-    max_steps: u32,
-    usage: Usage,
+    /// How many tokens this turn took.
+    tokens: u64,
+    /// How often the model answered, or failed to.
+    answers: u64,
+    spent: Spent,
+}
+
+/// How much one turn may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    /// How often the model is asked.
+    pub steps: u32,
+    /// How many tokens it and those who work for it read and say; without end otherwise.
+    pub tokens: Option<u64>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { steps: DEFAULT_MAX_STEPS, tokens: None }
+    }
 }
 
 /// Where a turn stands.
@@ -51,8 +74,19 @@ struct Pending {
     /// The name of the message with its result, the same whenever the thread is read.
     message: MessageId,
     status: Status,
+    /// What its tool asked a person.
+    consulted: Option<Consulted>,
     /// What changes once all calls are answered.
     changes: Vec<StateChange>,
+}
+
+/// What a tool asked a person about a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Consulted {
+    /// What was asked.
+    pub question: Value,
+    /// What the person said; nothing yet while the call waits.
+    pub reply: Option<Reply>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +118,7 @@ pub enum Effect {
 }
 
 /// A call to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// The call.
     pub call: ToolCall,
@@ -94,6 +128,8 @@ pub struct Call {
     pub approved: bool,
     /// Whether it was begun before, and nobody knows what came of it.
     pub interrupted: bool,
+    /// What its tool asked a person, and the reply.
+    pub consulted: Option<Consulted>,
 }
 
 /// An event that cannot follow on those before it.
@@ -106,21 +142,23 @@ pub struct Misplaced {
 
 impl Default for Run {
     fn default() -> Self {
-        Self::new(DEFAULT_MAX_STEPS)
+        Self::new(RunLimits::default())
     }
 }
 
 impl Run {
-    /// An empty thread. In one turn the model is asked `max_steps` times at most.
-    pub fn new(max_steps: u32) -> Self {
+    /// An empty thread whose turns take no more than this.
+    pub fn new(limits: RunLimits) -> Self {
         Self {
             messages: Vec::new(),
             cut: 0,
             summary: None,
             phase: Phase::Idle,
+            limits,
             steps: 0,
-            max_steps,
-            usage: Usage::default(),
+            tokens: 0,
+            answers: 0,
+            spent: Spent::default(),
         }
     }
 
@@ -141,7 +179,17 @@ impl Run {
 
     /// What was paid in all.
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.spent.total()
+    }
+
+    /// What was paid to each model, by this thread and those who worked for it.
+    pub fn spent(&self) -> &Spent {
+        &self.spent
+    }
+
+    /// How often the model answered in the thread, or failed to.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
     }
 
     /// How often the model was asked in this turn.
@@ -153,10 +201,13 @@ impl Run {
     pub fn next(&self) -> Effect {
         match &self.phase {
             Phase::Idle => Effect::Wait,
-            Phase::Model if self.steps >= self.max_steps => {
-                Effect::End(Outcome::TooManySteps { most: self.max_steps })
+            Phase::Model if self.steps >= self.limits.steps => {
+                Effect::End(Outcome::TooManySteps { most: self.limits.steps })
             }
-            Phase::Model => Effect::AskModel,
+            Phase::Model => match self.limits.tokens {
+                Some(most) if self.tokens >= most => Effect::End(Outcome::TooManyTokens { most }),
+                _ => Effect::AskModel,
+            },
             Phase::Ending(outcome) => Effect::End(outcome.clone()),
             Phase::Tools(calls) => {
                 let ready: Vec<Call> = calls.iter().filter_map(Pending::ready).collect();
@@ -178,20 +229,25 @@ impl Run {
     pub fn apply(&mut self, event: &Event) -> Result<Vec<StateChange>, Misplaced> {
         match event {
             Event::TurnStarted { messages } => self.start(messages)?,
+            Event::Imported { messages } => self.import(messages)?,
             Event::ModelAsked { .. } => self.ask_model()?,
-            Event::ModelAnswered { message, usage, finish } => self.hear(message, *usage, *finish)?,
+            Event::ModelAnswered { model, message, usage, finish } => {
+                self.hear(message, *finish)?;
+                self.pay(&Spent::on(model.clone(), *usage));
+            }
             Event::ModelFailed { error } => self.fail(error)?,
             Event::ToolStarted { call } => self.begin(call)?,
-            Event::ToolAnswered { call, text, is_error, changes } => {
-                return self.answer(call, text, *is_error, changes);
-            }
-            Event::Asked { call, .. } => self.ask(call)?,
+            Event::ToolAnswered { call, answer } => return self.answer(call, answer),
+            Event::Approved { call, .. } => self.approve(call)?,
+            Event::Asked { call, question } => self.ask(call, question)?,
             Event::Replied { call, reply } => return self.reply(call, reply),
             Event::StateChanged { changes } => return Ok(changes.clone()),
-            Event::Compacted { cut, summary } => self.compact(*cut, summary)?,
-            Event::Stopped { reason } => {
-                return self.stop("stopped", Outcome::Stopped { reason: reason.clone() });
+            Event::Compacted { cut, summary, spent } => {
+                self.compact(*cut, summary)?;
+                self.pay(spent);
             }
+            Event::Stopped { outcome } => return self.stop("stopped", outcome.clone()),
+            Event::Resumed { messages } => self.resume(messages)?,
             Event::TurnEnded { .. } => {
                 let changes = self.stop("turn_ended", Outcome::Cancelled)?;
                 self.phase = Phase::Idle;
@@ -205,12 +261,38 @@ impl Run {
         if self.phase != Phase::Idle {
             return Err(misplaced("turn_started", "a turn is going on"));
         }
-        if !messages.iter().all(|message| matches!(message.content, Content::User { .. })) {
+        if !are_user(messages) {
             return Err(misplaced("turn_started", "only what a user says starts a turn"));
         }
         self.messages.extend(messages.iter().cloned().map(Arc::new));
-        (self.steps, self.phase) = (0, Phase::Model);
+        (self.steps, self.tokens, self.phase) = (0, 0, Phase::Model);
         Ok(())
+    }
+
+    /// Takes a conversation from elsewhere, mended so that every call has its result.
+    fn import(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
+        if self.phase != Phase::Idle {
+            return Err(misplaced("imported", "a turn is going on"));
+        }
+        self.messages.extend(repair::repaired(messages).map(Arc::new));
+        Ok(())
+    }
+
+    fn resume(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
+        if !matches!(self.phase, Phase::Ending(_) | Phase::Model) {
+            return Err(misplaced("resumed", "the turn is not to end"));
+        }
+        if !are_user(messages) {
+            return Err(misplaced("resumed", "a user did not say this"));
+        }
+        self.messages.extend(messages.iter().cloned().map(Arc::new));
+        self.phase = Phase::Model;
+        Ok(())
+    }
+
+    fn pay(&mut self, spent: &Spent) {
+        self.tokens = self.tokens.saturating_add(spent.total().total());
+        self.spent += spent;
     }
 
     fn ask_model(&mut self) -> Result<(), Misplaced> {
@@ -221,7 +303,7 @@ impl Run {
         Ok(())
     }
 
-    fn hear(&mut self, message: &Message, usage: Usage, finish: Option<Finish>) -> Result<(), Misplaced> {
+    fn hear(&mut self, message: &Message, finish: Option<Finish>) -> Result<(), Misplaced> {
         if self.phase != Phase::Model {
             return Err(misplaced("model_answered", "it is not the model's turn"));
         }
@@ -236,7 +318,7 @@ impl Run {
             _ if parts.is_empty() => Phase::Ending(Outcome::Silent),
             _ => Phase::Ending(Outcome::Answered),
         };
-        self.usage += usage;
+        self.answers += 1;
         // Providers take no empty message back.
         if !parts.is_empty() {
             self.messages.push(Arc::new(message.clone()));
@@ -251,6 +333,7 @@ impl Run {
         if self.phase != Phase::Model {
             return Err(misplaced("model_failed", "it is not the model's turn"));
         }
+        self.answers += 1;
         self.phase = Phase::Ending(Outcome::Failed { error: error.clone() });
         Ok(())
     }
@@ -265,26 +348,37 @@ impl Run {
         Ok(())
     }
 
-    fn answer(
-        &mut self,
-        call: &CallId,
-        text: &str,
-        is_error: bool,
-        changes: &[StateChange],
-    ) -> Result<Vec<StateChange>, Misplaced> {
+    fn answer(&mut self, call: &CallId, answer: &ToolAnswer) -> Result<Vec<StateChange>, Misplaced> {
         let pending = self.pending("tool_answered", call)?;
         if matches!(pending.status, Status::Answered(_)) {
             return Err(misplaced("tool_answered", "the call is answered"));
         }
-        pending.status = Status::Answered(pending.result(text, is_error));
-        pending.changes = changes.to_vec();
+        pending.status = Status::Answered(pending.result(&answer.text, answer.is_error));
+        pending.changes.clone_from(&answer.changes);
+        self.pay(&answer.spent);
         Ok(self.take_answers())
     }
 
-    fn ask(&mut self, call: &CallId) -> Result<(), Misplaced> {
+    fn approve(&mut self, call: &CallId) -> Result<(), Misplaced> {
+        let pending = self.pending("approved", call)?;
+        let Status::New { approved } = &mut pending.status else {
+            return Err(misplaced("approved", "the call is begun, or was asked about"));
+        };
+        *approved = true;
+        Ok(())
+    }
+
+    fn ask(&mut self, call: &CallId, question: &Value) -> Result<(), Misplaced> {
         let pending = self.pending("asked", call)?;
-        if pending.status != (Status::New { approved: false }) {
-            return Err(misplaced("asked", "the call is begun, or was asked about"));
+        match pending.status {
+            Status::New { approved: false } => {}
+            // Its tool asks.
+            Status::Started => {
+                pending.consulted = Some(Consulted { question: question.clone(), reply: None });
+            }
+            Status::New { approved: true } | Status::Asked | Status::Answered(_) => {
+                return Err(misplaced("asked", "the call is answered, or was asked about"));
+            }
         }
         pending.status = Status::Asked;
         Ok(())
@@ -294,6 +388,12 @@ impl Run {
         let pending = self.pending("replied", call)?;
         if pending.status != Status::Asked {
             return Err(misplaced("replied", "nobody asked about the call"));
+        }
+        if let Some(consulted) = &mut pending.consulted {
+            // The tool asked, and does with the reply what it means.
+            consulted.reply = Some(reply.clone());
+            pending.status = Status::New { approved: true };
+            return Ok(Vec::new());
         }
         pending.status = match reply {
             Reply::Approve => Status::New { approved: true },
@@ -386,7 +486,13 @@ impl Pending {
             Status::Started => (true, true),
             Status::Asked | Status::Answered(_) => return None,
         };
-        Some(Call { call: self.call.clone(), message: self.message.clone(), approved, interrupted })
+        Some(Call {
+            call: self.call.clone(),
+            message: self.message.clone(),
+            approved,
+            interrupted,
+            consulted: self.consulted.clone(),
+        })
     }
 
     fn result(&self, text: &str, is_error: bool) -> ToolResult {
@@ -402,12 +508,7 @@ impl Pending {
 impl Call {
     /// The answer to a call that was begun before and must not be made twice.
     pub fn unknown_outcome(&self) -> Event {
-        Event::ToolAnswered {
-            call: self.call.id.clone(),
-            text: UNKNOWN_OUTCOME.to_owned(),
-            is_error: true,
-            changes: Vec::new(),
-        }
+        Event::ToolAnswered { call: self.call.id.clone(), answer: ToolAnswer::error(UNKNOWN_OUTCOME) }
     }
 }
 
@@ -417,8 +518,13 @@ fn pending(message: &Message) -> impl Iterator<Item = Pending> {
         call: call.clone(),
         message: format!("{}-{number}", message.id.as_str()).as_str().into(),
         status: Status::New { approved: false },
+        consulted: None,
         changes: Vec::new(),
     })
+}
+
+fn are_user(messages: &[Message]) -> bool {
+    messages.iter().all(|message| matches!(message.content, Content::User { .. }))
 }
 
 fn misplaced(event: &'static str, why: &'static str) -> Misplaced {

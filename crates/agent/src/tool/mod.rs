@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
-use crate::model::ToolDefinition;
-use crate::run::StateChange;
+use crate::middleware::{Heard, Moment, Occasion};
+use crate::model::{Spent, ToolDefinition};
+use crate::run::{Consulted, StateChange};
 use crate::state::States;
 
 /// How long a tool may take when it does not say otherwise.
@@ -52,8 +54,18 @@ pub struct ToolContext<'a> {
     pub message: &'a MessageId,
     /// The states as they were when the model made its calls.
     pub states: &'a States,
+    /// What this tool asked a person about this call before, and the reply.
+    pub consulted: Option<&'a Consulted>,
     /// Who hears how far it is.
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
+    pub(crate) moment: Moment<'a>,
+}
+
+impl ToolContext<'_> {
+    /// Tells the parts of the agent of something; see [`Moment::announce`].
+    pub async fn announce(&self, occasion: Occasion<'_>) -> Heard {
+        self.moment.announce(occasion).await
+    }
 }
 
 impl Debug for ToolContext<'_> {
@@ -72,17 +84,25 @@ pub enum ToolOutput {
     /// What this gives, once the calls before it in the same answer are done: for work that can be prepared at the
     /// same time, but takes effect in the order of the calls.
     InOrder(Box<dyn FnOnce() -> ToolAnswer + Send>),
+    /// A question for a person, as a front end shows it. The call waits in the thread; once there is a reply the tool is
+    /// called again, with [`ToolContext::consulted`].
+    Ask(Value),
 }
 
 /// What a tool answers.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolAnswer {
     /// What the model reads.
     pub text: String,
     /// Whether it is an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
     /// What changes with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<StateChange>,
+    /// What other models were paid for it.
+    #[serde(default, skip_serializing_if = "Spent::is_empty")]
+    pub spent: Spent,
 }
 
 impl ToolAnswer {
@@ -115,6 +135,7 @@ impl Debug for ToolOutput {
         match self {
             Self::Done(answer) => f.debug_tuple("Done").field(answer).finish(),
             Self::InOrder(_) => f.debug_tuple("InOrder").finish_non_exhaustive(),
+            Self::Ask(question) => f.debug_tuple("Ask").field(question).finish(),
         }
     }
 }

@@ -177,7 +177,7 @@ impl Middleware for Notes {
         Some(Box::<Noted>::default())
     }
 
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(Note)]
     }
 
@@ -439,9 +439,10 @@ async fn a_part_jumps() {
         (turn, results(&thread), model.count())
     };
     let reason = "enough".to_owned();
-    let (ended, made, asked) = turn(Jump::End { reason: reason.clone() }, "before_model").await;
+    let (ended, made, asked) =
+        turn(Jump::End(Outcome::Stopped { reason: reason.clone() }), "before_model").await;
     assert_eq!((ended, made.len(), asked), (Turn::Ended(Outcome::Stopped { reason }), 0, 0));
-    let (_, made, asked) = turn(Jump::Model, "after_model").await;
+    let (_, made, asked) = turn(Jump::Model(Vec::new()), "after_model").await;
     assert_eq!((made, asked), (vec!["Error: this call was not made.".to_owned()], 2));
     let call = prowess_agent::ToolCall {
         id: "mine".into(),

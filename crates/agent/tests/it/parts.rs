@@ -259,7 +259,7 @@ async fn a_task_starts_clean_and_hands_back_its_answer() {
 async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     let endless = Says::new((0..50).map(|_| calls(&[("x", "add", "{\"numbers\": [1]}")])));
     let mut options = prowess_agent::AgentOptions::default();
-    options.max_steps = 5;
+    options.limits.steps = 5;
     let worker = Agent::builder(endless).tool(add()).options(options).build().unwrap();
     let silent = Agent::builder(Says::new([Ok(Vec::new())])).build().unwrap();
     let asks = Agent::builder(Says::new([calls(&[("x", "add", "{\"numbers\": [1]}")]), text("Denied.")]))

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use prowess_agent::{
     AssistantPart, Call, CallId, Content, Effect, Event, Finish, Message, ModelError, ModelErrorKind,
-    Outcome, Reply, Run, StateChange, ToolCall, Usage,
+    Outcome, Reply, Run, RunLimits, Spent, StateChange, ToolAnswer, ToolCall, Usage,
 };
 use serde_json::json;
 
@@ -21,7 +21,8 @@ fn text(text: &str) -> AssistantPart {
 
 fn answered(parts: Vec<AssistantPart>) -> Event {
     let usage = Usage { input: 10, output: 1, ..Usage::default() };
-    Event::ModelAnswered { message: Message::assistant(parts), usage, finish: Some(Finish::Stop) }
+    let model = "scripted".to_owned();
+    Event::ModelAnswered { model, message: Message::assistant(parts), usage, finish: Some(Finish::Stop) }
 }
 
 fn asked() -> Event {
@@ -33,7 +34,7 @@ fn started(id: &str) -> Event {
 }
 
 fn result(id: &str, text: &str) -> Event {
-    Event::ToolAnswered { call: id.into(), text: text.to_owned(), is_error: false, changes: Vec::new() }
+    Event::ToolAnswered { call: id.into(), answer: ToolAnswer::text(text) }
 }
 
 fn question(id: &str) -> Event {
@@ -86,9 +87,7 @@ fn a_thread_read_again_is_the_same() {
 fn changes_of_parallel_calls_come_in_the_order_of_the_calls() {
     let change = |id: &str| Event::ToolAnswered {
         call: id.into(),
-        text: "done".to_owned(),
-        is_error: false,
-        changes: vec![StateChange { owner: "todos".to_owned(), delta: json!(id) }],
+        answer: ToolAnswer::text("done").with(StateChange { owner: "todos".to_owned(), delta: json!(id) }),
     };
     let mut run = run(&[said("x"), asked(), answered(vec![call("a"), call("b"), call("c")])]);
     assert_eq!(run.apply(&change("c")).unwrap(), []);
@@ -120,9 +119,19 @@ fn foolish_models_end_in_a_clear_state() {
     assert_eq!(ends(answered(Vec::new())), Effect::End(Outcome::Silent));
     let message = || Message::assistant(vec![text("half of")]);
     let usage = Usage::default();
-    let cut = Event::ModelAnswered { message: message(), usage, finish: Some(Finish::Length) };
+    let cut = Event::ModelAnswered {
+        model: "scripted".to_owned(),
+        message: message(),
+        usage,
+        finish: Some(Finish::Length),
+    };
     assert_eq!(ends(cut), Effect::End(Outcome::CutOff));
-    let refused = Event::ModelAnswered { message: message(), usage, finish: Some(Finish::Refused) };
+    let refused = Event::ModelAnswered {
+        model: "scripted".to_owned(),
+        message: message(),
+        usage,
+        finish: Some(Finish::Refused),
+    };
     assert_eq!(ends(refused), Effect::End(Outcome::Refused));
     let error = ModelError::new("scripted", ModelErrorKind::Auth, "no key");
     assert_eq!(ends(Event::ModelFailed { error: error.clone() }), Effect::End(Outcome::Failed { error }));
@@ -130,7 +139,7 @@ fn foolish_models_end_in_a_clear_state() {
 
 #[test]
 fn an_endless_loop_ends() {
-    let mut run = Run::new(3);
+    let mut run = Run::new(RunLimits { steps: 3, tokens: None });
     run.apply(&said("x")).unwrap();
     for _ in 0..3 {
         assert_eq!(run.next(), Effect::AskModel);
@@ -163,7 +172,7 @@ fn compaction_hides_and_never_parts_a_pair() {
     let turn = [said("one"), asked(), answered(vec![call("a")]), started("a"), result("a", "1"), asked()];
     let done = [answered(vec![text("done")]), Event::TurnEnded { outcome: Outcome::Answered }];
     let mut after = run(&[turn.to_vec(), done.to_vec()].concat());
-    let compacted = |cut| Event::Compacted { cut, summary: Message::user("so far") };
+    let compacted = |cut| Event::Compacted { cut, summary: Message::user("so far"), spent: Spent::default() };
     assert!(after.apply(&compacted(2)).is_err(), "the result would be without its call");
     assert!(after.apply(&compacted(9)).is_err());
     after.apply(&compacted(3)).unwrap();
@@ -198,8 +207,12 @@ fn any_event() -> impl Strategy<Value = Event> {
             call: id.into(),
             reply: Reply::Reject { message: "no".to_owned() }
         }),
-        (0usize..12).prop_map(|cut| Event::Compacted { cut, summary: Message::user("s") }),
-        Just(Event::Stopped { reason: "enough".to_owned() }),
+        (0usize..12).prop_map(|cut| Event::Compacted {
+            cut,
+            summary: Message::user("s"),
+            spent: Spent::default()
+        }),
+        Just(Event::Stopped { outcome: Outcome::Stopped { reason: "enough".to_owned() } }),
         Just(Event::TurnEnded { outcome: Outcome::Cancelled }),
     ]
 }
@@ -211,7 +224,7 @@ proptest! {
     /// provider takes.
     #[test]
     fn no_sequence_breaks_a_conversation(events in proptest::collection::vec(any_event(), 0..60)) {
-        let mut run = Run::new(5);
+        let mut run = Run::new(RunLimits { steps: 5, tokens: None });
         let mut accepted = Vec::new();
         for event in events {
             let before = run.clone();
@@ -239,7 +252,7 @@ proptest! {
             let ids: std::collections::BTreeSet<_> = run.messages().iter().map(|message| &message.id).collect();
             prop_assert_eq!(ids.len(), run.messages().len());
         }
-        let mut again = Run::new(5);
+        let mut again = Run::new(RunLimits { steps: 5, tokens: None });
         for event in &accepted {
             prop_assert!(again.apply(event).is_ok());
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use prowess_agent::parts::{Keep, Skills, Summarisation, Trigger};
 use prowess_agent::{
     Agent, AssistantPart, Content, Event, MemoryThreads, Message, NoWatcher, Outcome, Thread, ThreadId,
-    ThreadStore, ToolCall, Turn, Usage,
+    ThreadStore, ToolAnswer, ToolCall, Turn, Usage,
 };
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Listing, MemoryBackend, ReadRange, VirtualPath,
@@ -27,6 +27,7 @@ async fn long_thread(store: &MemoryThreads, messages: usize) -> ThreadId {
     for turn in 0..messages / 4 {
         let call = ToolCall { id: "c".into(), name: "ls".to_owned(), arguments: "{}".to_owned() };
         let said = |parts| Event::ModelAnswered {
+            model: "says".to_owned(),
             message: Message::assistant(parts),
             usage: Usage::default(),
             finish: None,
@@ -36,12 +37,7 @@ async fn long_thread(store: &MemoryThreads, messages: usize) -> ThreadId {
             Event::ModelAsked { model: "says".to_owned() },
             said(vec![AssistantPart::ToolCall(call)]),
             Event::ToolStarted { call: "c".into() },
-            Event::ToolAnswered {
-                call: "c".into(),
-                text: format!("result {turn}."),
-                is_error: false,
-                changes: vec![],
-            },
+            Event::ToolAnswered { call: "c".into(), answer: ToolAnswer::text(format!("result {turn}.")) },
             Event::ModelAsked { model: "says".to_owned() },
             said(vec![AssistantPart::Text { text: format!("answer {turn}.") }]),
             Event::TurnEnded { outcome: Outcome::Answered },

@@ -177,7 +177,7 @@ mod tests {
         let mut answer = Answer::new(bytes, decoder, &HttpOptions::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut assembly = Assembly::default();
+            let mut assembly = Assembly::new("test");
             while let Some(delta) = answer.next().await {
                 match delta {
                     Ok(delta) => assembly.push(delta),

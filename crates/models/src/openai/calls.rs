@@ -86,7 +86,7 @@ mod tests {
     fn calls(fragments: &[Value]) -> Vec<(String, String, String)> {
         let (mut calls, mut deltas) = (Calls::default(), VecDeque::new());
         fragments.iter().for_each(|fragment| calls.read(fragment, &mut deltas));
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new("test");
         deltas.into_iter().for_each(|delta| assembly.push(delta));
         let message = assembly.finish().message;
         message

@@ -63,7 +63,7 @@ pub(crate) async fn heard(model: &dyn Model, request: ModelRequest) -> (Vec<Delt
 pub(crate) async fn answer(model: &dyn Model, request: ModelRequest) -> Assembled {
     let (deltas, error) = heard(model, request).await;
     assert_eq!(error, None);
-    let mut assembly = Assembly::default();
+    let mut assembly = Assembly::new("test");
     deltas.into_iter().for_each(|delta| assembly.push(delta));
     assembly.finish()
 }

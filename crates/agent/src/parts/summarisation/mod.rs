@@ -10,14 +10,16 @@ mod plan;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_backend::{Backend, VirtualPath};
+use prowess_backend::VirtualPath;
 
 pub use self::arguments::TruncateArguments;
 pub use self::plan::{Keep, Trigger};
 use crate::agent::{NextModel, NoWatcher, ask};
+use crate::backends::Backends;
 use crate::message::Message;
-use crate::middleware::{Act, Middleware, Moment};
-use crate::model::{Assembled, Model, ModelError, ModelErrorKind, ModelRequest};
+use crate::middleware::{Act, Jump, Middleware, Moment, Occasion};
+use crate::model::{Assembled, Model, ModelError, ModelErrorKind, ModelRequest, Spent};
+use crate::run::{Effect, Outcome};
 
 const NAME: &str = "summarisation";
 /// The mark of a message that is a summary, and its value.
@@ -58,13 +60,13 @@ impl SummarisationOptions {
 #[derive(Clone, Debug)]
 pub struct Summarisation {
     model: Arc<dyn Model>,
-    backend: Arc<dyn Backend>,
+    backends: Backends,
     options: SummarisationOptions,
 }
 
 impl Summarisation {
-    /// Summaries by this model, and histories in this backend below `/conversation_history`.
-    pub fn new(model: Arc<dyn Model>, backend: Arc<dyn Backend>) -> Self {
+    /// Summaries by this model, and histories in these files below `/conversation_history`.
+    pub fn new(model: Arc<dyn Model>, backends: impl Into<Backends>) -> Self {
         let prefix = VirtualPath::parse("/conversation_history").unwrap_or_else(|_| VirtualPath::root());
         let options = SummarisationOptions {
             trigger: None,
@@ -72,7 +74,7 @@ impl Summarisation {
             history_path_prefix: prefix,
             truncate_arguments: Some(TruncateArguments::default()),
         };
-        Self { model, backend, options }
+        Self { model, backends: backends.into(), options }
     }
 
     /// The same with other options.
@@ -83,7 +85,7 @@ impl Summarisation {
     }
 
     /// A summary of messages. Of what is too long for one request the end is read.
-    async fn summary(&self, messages: &str) -> Result<String, ModelError> {
+    async fn summary(&self, messages: &str) -> Result<(String, Spent), ModelError> {
         let most = self.model.limits().context.map_or(MOST_ASKED, |window| window / ASKED);
         let mut messages = messages;
         while self.model.count_tokens(messages) > most {
@@ -92,7 +94,8 @@ impl Summarisation {
         }
         let request =
             ModelRequest::new([Message::user(format!("{PROMPT}\n\n<messages>\n{messages}\n</messages>"))]);
-        let text = ask(&*self.model, request, &NoWatcher).await?.message.text();
+        let answer = ask(&*self.model, request, &NoWatcher).await?;
+        let text = answer.message.text();
         if text.trim().is_empty() {
             return Err(ModelError::new(
                 self.model.name(),
@@ -100,12 +103,45 @@ impl Summarisation {
                 "the summary is empty",
             ));
         }
-        Ok(text.trim().to_owned())
+        Ok((text.trim().to_owned(), Spent::on(answer.model, answer.usage)))
     }
 
-    fn path(&self, moment: Moment<'_>) -> Result<VirtualPath, String> {
-        let prefix = &self.options.history_path_prefix;
-        prefix.join(&format!("{}.md", moment.thread)).map_err(|error| error.to_string())
+    /// Takes the first messages out of the model's sight, if there are any to take.
+    async fn compacted(&self, moment: Moment<'_>, sizes: &[u64]) -> Result<Vec<Act>, String> {
+        let model = &*self.model;
+        let seen = &moment.run.messages()[moment.run.cut()..];
+        let cut = plan::cut(self.options.keep(model), model, seen, sizes);
+        if cut == 0 {
+            return Ok(Vec::new());
+        }
+        let heard = moment.announce(Occasion::Compacting { messages: cut }).await;
+        let mut acts: Vec<Act> = heard.changes.into_iter().map(Act::Change).collect();
+        if let Some(objection) = heard.objection {
+            tracing::warn!(thread = %moment.thread, objection, "Nothing is taken out");
+            return Ok(acts);
+        }
+        let evicted = history::written(&seen[..cut]);
+        // The summary first: a history that tells of a cut that never came would tell it twice.
+        let earlier = moment.run.view().next().filter(|message| message.marks.contains_key(MARK.0));
+        let told = match earlier {
+            Some(summary) => format!("{}\n{evicted}", summary.text()),
+            None => evicted.clone(),
+        };
+        let (summary, spent) = self.summary(&told).await.map_err(|error| format!("no summary: {error}"))?;
+        let path = self.options.history_path_prefix.join(&format!("{}.md", moment.thread));
+        let path = path.map_err(|error| error.to_string())?;
+        let at = jiff::Timestamp::now().to_string();
+        let appended = history::append(&*self.backends.at(moment), &path, &evicted, &at).await;
+        appended.map_err(|error| format!("the history cannot be written: {error}"))?;
+        let summary = Message::user(message(&path, &summary)).marked(MARK.0, MARK.1);
+        acts.push(Act::Compact { cut: moment.run.cut() + cut, summary, spent });
+        Ok(acts)
+    }
+
+    /// How many tokens each message takes that the model sees, without the summary.
+    fn sizes(&self, moment: Moment<'_>) -> Vec<u64> {
+        let seen = &moment.run.messages()[moment.run.cut()..];
+        seen.iter().map(|message| plan::tokens(&*self.model, message)).collect()
     }
 }
 
@@ -117,37 +153,37 @@ impl Middleware for Summarisation {
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
         let model = &*self.model;
-        let seen = &moment.run.messages()[moment.run.cut()..];
-        let sizes: Vec<u64> = seen.iter().map(|message| plan::tokens(model, message)).collect();
+        let sizes = self.sizes(moment);
         if !plan::is_due(self.options.trigger(model), model, &sizes) {
             return Ok(Vec::new());
         }
-        let cut = plan::cut(self.options.keep(model), model, seen, &sizes);
-        if cut == 0 {
-            return Ok(Vec::new());
-        }
-        let evicted = history::written(&seen[..cut]);
-        let path = self.path(moment)?;
-        let at = jiff::Timestamp::now().to_string();
-        // The summary first: a history that tells of a cut that never came would tell it twice.
-        let earlier = moment.run.view().next().filter(|message| message.marks.contains_key(MARK.0));
-        let told = match earlier {
-            Some(summary) => format!("{}\n{evicted}", summary.text()),
-            None => evicted.clone(),
-        };
-        let summary = match self.summary(&told).await {
-            Ok(summary) => summary,
-            Err(error) => {
-                tracing::warn!(thread = %moment.thread, %error, "No summary: nothing is taken out");
-                return Ok(Vec::new());
+        match self.compacted(moment, &sizes).await {
+            Ok(acts) => Ok(acts),
+            Err(why) if model.limits().context.is_some_and(|window| sizes.iter().sum::<u64>() >= window) => {
+                Ok(vec![Act::Jump(Jump::End(Outcome::WindowFull { why }))])
             }
-        };
-        if let Err(error) = history::append(&*self.backend, &path, &evicted, &at).await {
-            tracing::warn!(thread = %moment.thread, %error, "The history cannot be written: nothing is taken out");
-            return Ok(Vec::new());
+            Err(why) => {
+                tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
+                Ok(Vec::new())
+            }
         }
-        let summary = Message::user(message(&path, &summary)).marked(MARK.0, MARK.1);
-        Ok(vec![Act::Compact { cut: moment.run.cut() + cut, summary }])
+    }
+
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+        match moment.run.next() {
+            // The provider counts otherwise than we do.
+            Effect::End(Outcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {}
+            _ => return Ok(Vec::new()),
+        }
+        match self.compacted(moment, &self.sizes(moment)).await {
+            Ok(mut acts) => {
+                if acts.iter().any(|act| matches!(act, Act::Compact { .. })) {
+                    acts.push(Act::Jump(Jump::Model(Vec::new())));
+                }
+                Ok(acts)
+            }
+            Err(why) => Ok(vec![Act::Jump(Jump::End(Outcome::WindowFull { why }))]),
+        }
     }
 
     async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
