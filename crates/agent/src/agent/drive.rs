@@ -163,7 +163,7 @@ impl Thread {
         }
         request.system.sort_by_key(|section| !section.is_stable);
         request.messages = self.run.view().cloned().collect();
-        request.tools = self.tools()?.definitions().to_vec();
+        request.tools = self.tools()?.into_definitions();
         Ok(request)
     }
 
