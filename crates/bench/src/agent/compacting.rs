@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use prowess_agent::parts::{Skills, Summarisation};
 use prowess_agent::{
     Agent, AssistantPart, Event, MemoryThreads, Message, Model, NoWatcher, Outcome, ThreadId, ThreadStore,
-    ToolCall, Usage,
+    ToolAnswer, ToolCall, Usage,
 };
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_skills::SkillSession;
@@ -75,22 +75,18 @@ async fn lengthen(store: &MemoryThreads, id: &ThreadId) -> Result<()> {
         let call = ToolCall { id: "c".into(), name: "ls".to_owned(), arguments };
         let asked = || Event::ModelAsked { model: "notes".to_owned() };
         let said = |part| Event::ModelAnswered {
+            model: "notes".to_owned(),
             message: Message::assistant(vec![part]),
             usage: Usage::default(),
             finish: None,
         };
-        let answered = Event::ToolAnswered {
-            call: "c".into(),
-            text: text("result", turn),
-            is_error: false,
-            changes: Vec::new(),
-        };
+        let answer = ToolAnswer::text(text("result", turn));
         let events = [
             Event::TurnStarted { messages: vec![Message::user(text("question", turn))] },
             asked(),
             said(AssistantPart::ToolCall(call)),
             Event::ToolStarted { call: "c".into() },
-            answered,
+            Event::ToolAnswered { call: "c".into(), answer },
             asked(),
             said(AssistantPart::Text { text: text("answer", turn) }),
             Event::TurnEnded { outcome: Outcome::Answered },
