@@ -178,11 +178,6 @@ impl Tools {
         &self.order
     }
 
-    /// The same, as one's own.
-    pub(crate) fn into_definitions(self) -> Vec<ToolDefinition> {
-        self.order
-    }
-
     /// What a model is told that calls what is not there.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let names: Vec<&str> = self.order.iter().map(|tool| tool.name.as_str()).collect();
