@@ -101,9 +101,10 @@ impl Thread {
                     Known::Question(question) => Event::Asked { call, question },
                 };
                 let stored = self.stored + events.len() as u64;
-                self.agent.store.append(&self.lease, stored, std::slice::from_ref(&event)).await?;
-                watcher.see(Sight::Stored(&event));
-                events.push(event);
+                let new: Vec<Event> = self.unstored().into_iter().chain([event]).collect();
+                self.agent.store.append(&self.lease, stored, &new).await?;
+                new.iter().for_each(|event| watcher.see(Sight::Stored(event)));
+                events.extend(new);
             }
         }
         drop(running);

@@ -29,8 +29,10 @@ impl Thread {
                 Effect::Ask(calls) => return Ok(Turn::Waiting(self.waiting(calls))),
                 effect => {
                     if !self.begun {
+                        // A part that failed is asked again when the turn is tried again.
+                        let moved = self.hook(Hook::BeforeAgent, watcher).await?;
                         self.begun = true;
-                        if self.hook(Hook::BeforeAgent, watcher).await? {
+                        if moved {
                             continue;
                         }
                     }
@@ -73,15 +75,16 @@ impl Thread {
         }
     }
 
-    /// Stores events, then goes on from them and shows them.
+    /// Stores events after what the parts have not stored, then goes on from them and shows them.
     pub(super) async fn store(
         &mut self,
-        events: Vec<Event>,
+        mut events: Vec<Event>,
         watcher: &dyn Watcher,
     ) -> Result<(), AgentError> {
         if self.is_ahead {
             return Err(AgentError::Reopen);
         }
+        events.splice(..0, self.unstored());
         if events.is_empty() {
             return Ok(());
         }
@@ -97,6 +100,12 @@ impl Thread {
             watcher.see(Sight::Stored(event));
         }
         Ok(())
+    }
+
+    /// What changed in the parts' states while nobody asked them.
+    pub(super) fn unstored(&self) -> Option<Event> {
+        let changes: Vec<_> = self.parts.iter().flat_map(|part| part.unstored()).collect();
+        (!changes.is_empty()).then_some(Event::StateChanged { changes })
     }
 
     /// Goes on from an event.

@@ -9,5 +9,6 @@ mod parts;
 mod readme;
 mod run;
 mod says;
+mod state_files;
 mod summarisation;
 mod threads;
