@@ -88,7 +88,9 @@ pub enum BackendError {
         limit: u64,
     },
     /// There is no room for it.
-    #[error("{path} does not fit: {files} files of {bytes} bytes in all are the most here; delete what is no longer needed")]
+    #[error(
+        "{path} does not fit: {files} files of {bytes} bytes in all are the most here; delete what is no longer needed"
+    )]
     Full {
         /// What was to be written.
         path: VirtualPath,

@@ -17,6 +17,10 @@ const HEAD: usize = 4_000;
 const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 
 /// Eviction as a part of an agent: put it before the parts whose tools it is for.
+///
+/// What is in a file can be read to its end with `read_file`. Should the file not be written, the model sees the head and
+/// why the rest is lost. What a tool finishes in order ([`ToolOutput::InOrder`]) stays where it is: the text of a skill
+/// must not be taken out of its frame.
 #[derive(Clone, Debug)]
 pub struct Eviction {
     backends: Backends,
@@ -69,7 +73,6 @@ impl Middleware for Eviction {
             ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
                 self.evict(&*self.backends.at(moment), &place, answer).await.into()
             }
-            // What is finished in order is the skills' own, and within their budgets.
             output => output,
         }
     }

@@ -1,6 +1,6 @@
 //! A call's act at the permission gate: where nobody else can be asked, the thread asks.
 
-use prowess_permission::{Permissions, Refusal, Request};
+use prowess_permission::{Fingerprint, Permissions, Refusal, Request};
 use serde_json::{Value, json};
 
 use crate::run::Reply;
@@ -13,24 +13,33 @@ pub(super) async fn pass(
     request: Request,
     context: &ToolContext<'_>,
 ) -> Result<(), ToolOutput> {
-    let question = question(&request);
-    let reply = context.consulted.and_then(|consulted| Some((&consulted.question, consulted.reply.as_ref()?)));
-    let passed = match reply {
-        Some((asked, Reply::Approve)) if *asked == question => permissions.request_preapproved(&request),
+    let allowed = match context.consulted.and_then(|consulted| consulted.reply.as_ref()) {
+        Some(Reply::Approve) => allowed(context),
         // Whoever wrote the arguments wants what they ask for.
-        Some((_, Reply::Edit { .. })) => permissions.request_preapproved(&request),
-        Some((_, Reply::Reject { message })) => return Err(ToolAnswer::error(message.clone()).into()),
-        Some((_, Reply::Approve)) | None => permissions.request(request).await,
+        Some(Reply::Edit { .. }) => Some(request.fingerprint()),
+        Some(Reply::Reject { message }) => return Err(ToolAnswer::error(message.clone()).into()),
+        None => None,
     };
-    match passed {
+    let _allowed = allowed.map(|fingerprint| permissions.allow_once(fingerprint));
+    match permissions.request(request).await {
         Ok(_) => Ok(()),
-        Err(Refusal::NobodyToAsk { .. }) => Err(ToolOutput::Ask(question)),
+        Err(Refusal::NobodyToAsk { request, .. }) => Err(ToolOutput::Ask(question(&request))),
         Err(refusal) => Err(ToolAnswer::error(format!("Error: {refusal}")).into()),
     }
 }
 
-/// What a front end shows. It says what exactly is asked, so a reply is for that and nothing else.
-fn question(request: &Request) -> Value {
+/// The arguments of a call, or those that a person gave it when it asked.
+pub(super) fn arguments(context: &ToolContext<'_>, arguments: Value) -> Result<Value, ToolAnswer> {
+    match context.consulted.and_then(|consulted| consulted.reply.as_ref()) {
+        Some(Reply::Edit { arguments }) => serde_json::from_str(arguments).map_err(|error| {
+            ToolAnswer::error(format!("Error: the new arguments are not valid JSON: {error}"))
+        }),
+        _ => Ok(arguments),
+    }
+}
+
+/// What a front end shows. It says what exactly is asked, so that a reply is for that and nothing else.
+pub(super) fn question(request: &Request) -> Value {
     json!({
         "title": request.title,
         "kind": request.kind,
@@ -38,4 +47,11 @@ fn question(request: &Request) -> Value {
         "details": request.details,
         "fingerprint": request.fingerprint().to_string(),
     })
+}
+
+/// What a person allowed when this call asked.
+pub(super) fn allowed(context: &ToolContext<'_>) -> Option<Fingerprint> {
+    let consulted = context.consulted?;
+    let fingerprint = consulted.question.get("fingerprint")?.as_str()?.parse().ok()?;
+    (consulted.reply == Some(Reply::Approve)).then_some(fingerprint)
 }

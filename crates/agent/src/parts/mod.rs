@@ -3,6 +3,7 @@
 mod approval;
 mod eviction;
 mod files;
+mod gate;
 mod memory;
 mod skills;
 mod state_files;

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod agent;
+mod eviction;
+mod failing;
 mod files;
+mod memory;
 mod offline;
 mod parts;
 mod readme;
@@ -12,3 +15,4 @@ mod says;
 mod state_files;
 mod summarisation;
 mod threads;
+mod todos;

@@ -46,7 +46,11 @@ async fn files_are_where_their_thread_is() {
         text("written"),
         made(&[read("c", "/notes.md"), read("d", "/more.md")]),
         text("read"),
-        made(&[("e", "edit_file", json!({"file_path": "/notes.md", "old_string": "one", "new_string": "eins"}).to_string())]),
+        made(&[(
+            "e",
+            "edit_file",
+            json!({"file_path": "/notes.md", "old_string": "one", "new_string": "eins"}).to_string(),
+        )]),
         text("edited"),
         made(&[read("f", "/notes.md")]),
         text("read"),
@@ -149,7 +153,8 @@ async fn the_history_is_stored_before_the_cut() {
     let fork = ThreadId::new();
     store.fork(&id, cut as u64, &fork).await.unwrap();
     let before = agent.open(fork).await.unwrap();
-    let (path, history) = StateFiles::of(before.states()).next().expect("the history is there before the cut");
+    let (path, history) =
+        StateFiles::of(before.states()).next().expect("the history is there before the cut");
     assert_eq!(path.as_str(), format!("/conversation_history/{id}.md"));
     assert!(String::from_utf8_lossy(history).contains("Human: first\nAI: one\nHuman: second\nAI: two\n"));
 }
@@ -289,9 +294,9 @@ impl Tool for Does {
 fn any_act() -> impl Strategy<Value = Value> {
     let path = prop_oneof![Just("/a"), Just("/b"), Just("/b/c"), Just("/d/e")];
     let byte = prop_oneof![3 => Just(b'a'), 2 => Just(b'b'), 1 => Just(0xff_u8)];
-    (0..7_u64, path, prop::collection::vec(byte, 0..5), 0..3_u64).prop_map(|(act, path, bytes, pauses)| {
-        json!({"act": act, "path": path, "bytes": bytes, "pauses": pauses})
-    })
+    (0..7_u64, path, prop::collection::vec(byte, 0..5), 0..3_u64).prop_map(
+        |(act, path, bytes, pauses)| json!({"act": act, "path": path, "bytes": bytes, "pauses": pauses}),
+    )
 }
 
 fn any_call() -> impl Strategy<Value = Value> {
@@ -304,7 +309,8 @@ async fn lives(turns: Vec<Vec<Value>>, deaths: Vec<u32>) {
     let script = turns.iter().map(|turn| {
         let ids: Vec<String> = (0..turn.len()).map(|number| format!("c{number}")).collect();
         let arguments: Vec<String> = turn.iter().map(ToString::to_string).collect();
-        let list: Vec<_> = ids.iter().zip(&arguments).map(|(id, a)| (id.as_str(), "do", a.as_str())).collect();
+        let list: Vec<_> =
+            ids.iter().zip(&arguments).map(|(id, a)| (id.as_str(), "do", a.as_str())).collect();
         calls(&list)
     });
     let model = Says::new(script.chain([text("done")]));

@@ -1,44 +1,59 @@
 //! File tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep` and, where the backend can, `execute`.
 
-use std::fmt::Write as _;
+mod arguments;
+mod reach;
+mod read;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_backend::{
-    Backend, BackendError, Edit, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, ReadRange, VirtualPath,
-    WriteMode,
+    Backend, BackendError, Edit, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
+use prowess_permission::Permissions;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
+use self::reach::Reach;
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::model::ToolDefinition;
+use crate::parts::gate;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
 
 const NAME: &str = "files";
-/// The most that `read_file` reads of a file, in bytes.
-const MAX_READ_BYTES: u64 = 10 * 1024 * 1024;
 /// How many lines `read_file` shows when nobody says otherwise.
 const DEFAULT_LINES: usize = 2000;
-/// The longest line that is shown whole, in characters.
-const MAX_LINE: usize = 2000;
-/// How many names a listing shows.
+/// The most that one answer shows of files, in bytes.
+const MAX_SHOWN: usize = 60_000;
+/// How many names or lines a listing shows.
 const MAX_NAMES: usize = 1000;
+/// How many files a search has something to say about, beyond what it found.
+const MAX_NOTES: usize = 10;
 /// How long `execute` may take when nobody says otherwise.
 const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 
 /// File tools as a part of an agent.
 #[derive(Clone, Debug)]
-pub struct Files(Backends);
+pub struct Files {
+    backends: Backends,
+    permissions: Option<Permissions>,
+}
 
 impl Files {
-    /// The tools for these files.
+    /// The tools for these files. Whoever calls them may see and change all of the files.
     pub fn new(backends: impl Into<Backends>) -> Self {
-        Self(backends.into())
+        Self { backends: backends.into(), permissions: None }
+    }
+
+    /// The same within these permissions: rules of kind `read` and `write` by path, and `run` by command line. What
+    /// they want asked waits in the thread where nobody else can be asked. What they deny is not listed, and not found.
+    #[must_use]
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
+        self
     }
 }
 
@@ -50,12 +65,11 @@ impl Middleware for Files {
 
     fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         let all = [Kind::Ls, Kind::Read, Kind::Write, Kind::Edit, Kind::Glob, Kind::Grep, Kind::Execute];
-        let backend = self.0.at(moment);
+        let backend = self.backends.at(moment);
         let can = |kind: &Kind| *kind != Kind::Execute || backend.executor().is_some();
-        all.into_iter()
-            .filter(can)
-            .map(|kind| Arc::new(FileTool { kind, backend: Arc::clone(&backend) }) as Arc<dyn Tool>)
-            .collect()
+        let tool =
+            |kind| FileTool { kind, backend: Arc::clone(&backend), permissions: self.permissions.clone() };
+        all.into_iter().filter(can).map(|kind| Arc::new(tool(kind)) as Arc<dyn Tool>).collect()
     }
 }
 
@@ -74,82 +88,26 @@ enum Kind {
 struct FileTool {
     kind: Kind,
     backend: Arc<dyn Backend>,
+    permissions: Option<Permissions>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Ls {
-    /// The directory, from the root, such as `/notes`.
-    path: String,
+/// Why a call does not go on.
+enum Stop {
+    Backend(BackendError),
+    /// The call's output instead.
+    Output(ToolOutput),
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Read {
-    /// The file, from the root.
-    file_path: String,
-    /// The line to begin at, from 0.
-    #[serde(default)]
-    offset: Option<usize>,
-    /// How many lines; 2000 by default.
-    #[serde(default)]
-    limit: Option<usize>,
+impl From<BackendError> for Stop {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Write {
-    /// The new file, from the root.
-    file_path: String,
-    /// All of its text.
-    content: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct EditFile {
-    /// The file, from the root.
-    file_path: String,
-    /// The text to replace, exactly as it stands in the file.
-    old_string: String,
-    /// What to put there.
-    new_string: String,
-    /// Whether to replace every occurrence, and not the only one.
-    #[serde(default)]
-    replace_all: Option<bool>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Glob {
-    /// What paths below `path` must look like, such as `**/*.md`.
-    pattern: String,
-    /// The directory to look in; the root by default.
-    #[serde(default)]
-    path: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Grep {
-    /// A regular expression that lines must match.
-    pattern: String,
-    /// The file or directory to look in; the root by default.
-    #[serde(default)]
-    path: Option<String>,
-    /// Only files whose path looks like this, such as `**/*.rs`.
-    #[serde(default)]
-    glob: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Execute {
-    /// The command line.
-    command: String,
-    /// Seconds that it may take; 120 by default.
-    #[serde(default)]
-    timeout: Option<u64>,
+impl From<ToolOutput> for Stop {
+    fn from(output: ToolOutput) -> Self {
+        Self::Output(output)
+    }
 }
 
 #[async_trait]
@@ -158,7 +116,8 @@ impl Tool for FileTool {
         let (description, parameters) = match self.kind {
             Kind::Ls => ("List the files and directories in a directory.", schema::<Ls>()),
             Kind::Read => (
-                "Read a text file, with line numbers. Long files are read in parts, with offset and limit.",
+                "Read a text file, with line numbers. Long files are read in parts, with offset and limit; long lines are \
+                 shown in pieces such as 12.1 and 12.2.",
                 schema::<Read>(),
             ),
             Kind::Write => {
@@ -179,17 +138,22 @@ impl Tool for FileTool {
         matches!(self.kind, Kind::Ls | Kind::Read | Kind::Glob | Kind::Grep)
     }
 
-    async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {
-        let text = match self.kind {
-            Kind::Ls => self.with(arguments, |a: Ls| self.ls(a)).await,
-            Kind::Read => self.with(arguments, |a: Read| self.read(a)).await,
-            Kind::Write => self.with(arguments, |a: Write| self.write(a)).await,
-            Kind::Edit => self.with(arguments, |a: EditFile| self.edit(a)).await,
-            Kind::Glob => self.with(arguments, |a: Glob| self.glob(a)).await,
-            Kind::Grep => self.with(arguments, |a: Grep| self.grep(a)).await,
-            Kind::Execute => self.with(arguments, |a: Execute| self.execute(a)).await,
+    async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
+        let arguments = match gate::arguments(&context, arguments) {
+            Ok(arguments) => arguments,
+            Err(answer) => return answer.into(),
         };
-        text.unwrap_or_else(|answer| answer).into()
+        let reach = Reach { permissions: self.permissions.as_ref(), context };
+        let done = match self.kind {
+            Kind::Ls => self.with(arguments, |a: Ls| self.ls(a, &reach)).await,
+            Kind::Read => self.with(arguments, |a: Read| self.read(a, &reach)).await,
+            Kind::Write => self.with(arguments, |a: Write| self.write(a, &reach)).await,
+            Kind::Edit => self.with(arguments, |a: EditFile| self.edit(a, &reach)).await,
+            Kind::Glob => self.with(arguments, |a: Glob| self.glob(a, &reach)).await,
+            Kind::Grep => self.with(arguments, |a: Grep| self.grep(a, &reach)).await,
+            Kind::Execute => self.with(arguments, |a: Execute| self.execute(a, &reach)).await,
+        };
+        done.unwrap_or_else(|stopped| stopped)
     }
 }
 
@@ -209,66 +173,53 @@ impl Kind {
 
 impl FileTool {
     /// Does something with typed arguments.
-    async fn with<A: DeserializeOwned, W: Future<Output = Result<String, BackendError>>>(
+    async fn with<A: DeserializeOwned, W: Future<Output = Result<String, Stop>>>(
         &self,
         arguments: Value,
         act: impl FnOnce(A) -> W,
-    ) -> Result<ToolAnswer, ToolAnswer> {
+    ) -> Result<ToolOutput, ToolOutput> {
         let arguments = parsed(self.kind.name(), arguments)?;
         match act(arguments).await {
-            Ok(text) => Ok(ToolAnswer::text(text)),
-            Err(error) => Err(ToolAnswer::error(format!("Error: {error}"))),
+            Ok(text) => Ok(ToolAnswer::text(text).into()),
+            Err(Stop::Backend(error)) => Err(ToolAnswer::error(format!("Error: {error}")).into()),
+            Err(Stop::Output(output)) => Err(output),
         }
     }
 
-    async fn ls(&self, ls: Ls) -> Result<String, BackendError> {
-        let listing = self.backend.ls(&VirtualPath::parse(&ls.path)?).await?;
-        let names = listing.entries.iter().map(|entry| match entry.kind {
+    async fn ls(&self, ls: Ls, reach: &Reach<'_>) -> Result<String, Stop> {
+        let path = VirtualPath::parse(&ls.path)?;
+        let look = reach.look(&path).await?;
+        let listing = self.backend.ls(&path).await?;
+        let entries = listing.entries.iter().filter(|entry| look.names(&entry.path));
+        let names = entries.map(|entry| match entry.kind {
             EntryKind::Directory => format!("{}/", entry.path),
             _ => entry.path.to_string(),
         });
         Ok(listed(names, "the directory is empty"))
     }
 
-    async fn read(&self, read: Read) -> Result<String, BackendError> {
+    async fn read(&self, read: Read, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&read.file_path)?;
-        let contents = self.backend.read(&path, ReadRange::first(MAX_READ_BYTES)).await?;
-        let whole = contents.is_whole();
-        let Ok(text) = std::str::from_utf8(&contents.bytes) else {
-            return Err(BackendError::NotText { path });
-        };
-        if text.is_empty() {
-            return Ok("(the file is empty)".to_owned());
-        }
-        let (offset, limit) = (read.offset.unwrap_or(0), read.limit.unwrap_or(DEFAULT_LINES).max(1));
-        let mut shown = String::new();
-        let lines = text.lines().count();
-        for (number, line) in text.lines().enumerate().skip(offset).take(limit) {
-            let cut: String = line.chars().take(MAX_LINE).collect();
-            let more = if cut.len() < line.len() { " [line truncated]" } else { "" };
-            let _ = writeln!(shown, "{:6}\t{cut}{more}", number + 1);
-        }
-        if shown.is_empty() {
-            return Ok(format!("(the file has {lines} lines: there is nothing from line {} on)", offset + 1));
-        }
-        if offset + limit < lines {
-            let more = count(lines - offset - limit, "more line");
-            let _ = write!(shown, "[{more}: read on with offset {}]", offset + limit);
-        } else if !whole {
-            let _ = write!(shown, "[the rest was left out: the file is too long]");
-        }
-        Ok(shown)
+        reach.look(&path).await?;
+        let from = (read.offset.unwrap_or(0), read.piece.unwrap_or(0));
+        let limit = read.limit.unwrap_or(DEFAULT_LINES).max(1);
+        Ok(read::lines(&*self.backend, &path, from, limit).await?)
     }
 
-    async fn write(&self, write: Write) -> Result<String, BackendError> {
+    async fn write(&self, write: Write, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&write.file_path)?;
+        reach.write(&path, json!({"content": write.content})).await?;
         let entry = self.backend.write(&path, write.content.into(), WriteMode::CreateNew).await?;
         Ok(format!("Wrote {} ({} bytes).", entry.path, entry.size))
     }
 
-    async fn edit(&self, edit: EditFile) -> Result<String, BackendError> {
+    async fn edit(&self, edit: EditFile, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&edit.file_path)?;
-        let change = if edit.replace_all == Some(true) {
+        let all = edit.replace_all == Some(true);
+        let details =
+            json!({"old_string": edit.old_string, "new_string": edit.new_string, "replace_all": all});
+        reach.edit(&path, details).await?;
+        let change = if all {
             Edit::all(edit.old_string, edit.new_string)
         } else {
             Edit::unique(edit.old_string, edit.new_string)
@@ -277,33 +228,57 @@ impl FileTool {
         Ok(format!("Replaced {} in {}.", count(edited.replacements, "occurrence"), edited.entry.path))
     }
 
-    async fn glob(&self, glob: Glob) -> Result<String, BackendError> {
+    async fn glob(&self, glob: Glob, reach: &Reach<'_>) -> Result<String, Stop> {
         let base = base(glob.path.as_deref())?;
+        let look = reach.look(&base).await?;
         // Models write patterns from the root; they are from the base here.
         let query = GlobQuery::new(glob.pattern.trim_start_matches('/'))?.max_results(MAX_NAMES + 1);
         let report = self.backend.glob(&base, &query).await?;
-        Ok(listed(report.entries.iter().map(|entry| entry.path.to_string()), "no file matches"))
+        let entries = report.entries.iter().filter(|entry| look.names(&entry.path));
+        let mut text = listed(entries.map(|entry| entry.path.to_string()), "no file matches");
+        if let Some(cap) = report.stopped {
+            text.push_str(&format!("\n[{cap}]"));
+        }
+        Ok(text)
     }
 
-    async fn grep(&self, grep: Grep) -> Result<String, BackendError> {
+    async fn grep(&self, grep: Grep, reach: &Reach<'_>) -> Result<String, Stop> {
+        let base = base(grep.path.as_deref())?;
+        let look = reach.look(&base).await?;
         let mut query = GrepQuery::regex(&grep.pattern)?.max_matches(MAX_NAMES);
         if let Some(files) = &grep.glob {
             query = query.in_files(GlobQuery::new(files.trim_start_matches('/'))?);
         }
-        let report = self.backend.grep(&base(grep.path.as_deref())?, &query).await?;
+        let mut report = self.backend.grep(&base, &query).await?;
+        let mut withheld: Vec<VirtualPath> = Vec::new();
+        report.matches.retain(|found| {
+            let is_shown = look.shows(&found.path);
+            if !is_shown && look.names(&found.path) && withheld.last() != Some(&found.path) {
+                withheld.push(found.path.clone());
+            }
+            is_shown
+        });
+        report.partial.retain(|(path, _)| look.names(path));
         let lines =
             report.matches.iter().map(|found| format!("{}:{}:{}", found.path, found.line, found.text));
         let mut text = listed(lines, "no line matches");
         if report.stopped.is_some() {
             text.push_str("\n[there may be more: ask for less]");
         }
+        for (path, _) in report.partial.iter().take(MAX_NOTES) {
+            text.push_str(&format!("\n[{path} was searched in part: read it, or ask for less]"));
+        }
+        for path in withheld.iter().take(MAX_NOTES) {
+            text.push_str(&format!("\n[{path} has lines that match, and needs permission: read it]"));
+        }
         Ok(text)
     }
 
-    async fn execute(&self, execute: Execute) -> Result<String, BackendError> {
+    async fn execute(&self, execute: Execute, reach: &Reach<'_>) -> Result<String, Stop> {
         let Some(executor) = self.backend.executor() else {
             return Ok("Error: commands cannot be run here.".to_owned());
         };
+        reach.run(&execute.command).await?;
         let request = ExecuteRequest {
             command: execute.command,
             cwd: VirtualPath::root(),
@@ -324,16 +299,23 @@ fn base(path: Option<&str>) -> Result<VirtualPath, BackendError> {
     Ok(path.map(VirtualPath::parse).transpose()?.unwrap_or_else(VirtualPath::root))
 }
 
+/// Lines of a listing, as many as may be shown.
 fn listed(lines: impl Iterator<Item = String>, none: &str) -> String {
-    let mut lines: Vec<String> = lines.collect();
-    if lines.is_empty() {
+    let (mut text, mut shown) = (String::new(), 0);
+    for line in lines {
+        if shown == MAX_NAMES || text.len() + line.len() > MAX_SHOWN {
+            text.push_str(&format!("[only the first {shown} are shown]\n"));
+            break;
+        }
+        text.push_str(&line);
+        text.push('\n');
+        shown += 1;
+    }
+    if text.is_empty() {
         return format!("({none})");
     }
-    if lines.len() > MAX_NAMES {
-        lines.truncate(MAX_NAMES);
-        lines.push(format!("[only the first {MAX_NAMES} are shown]"));
-    }
-    lines.join("\n")
+    text.pop();
+    text
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -134,8 +134,11 @@ impl Page {
         let (line, piece) = self.at;
         if self.at >= self.from && self.next.is_none() {
             let number = line + 1;
-            let label =
-                if line_goes_on || piece > 0 { format!("{number}.{}", piece + 1) } else { number.to_string() };
+            let label = if line_goes_on || piece > 0 {
+                format!("{number}.{}", piece + 1)
+            } else {
+                number.to_string()
+            };
             let row = format!("{label:>6}\t{}\n", self.held);
             if !self.shown.is_empty() && self.shown.len() + row.len() > MAX_SHOWN {
                 self.next = Some(self.at);
@@ -252,9 +255,13 @@ mod tests {
         let long = "x".repeat(MAX_PIECE);
         let (backend, path) = file(format!("a\n\n{long}\r\n{long}y\nz")).await;
         let shown = lines(&backend, &path, (0, 0), 9).await.unwrap();
-        let labels: Vec<&str> = shown.lines().filter_map(|row| row.split_once('\t')).map(|row| row.0.trim()).collect();
+        let labels: Vec<&str> =
+            shown.lines().filter_map(|row| row.split_once('\t')).map(|row| row.0.trim()).collect();
         assert_eq!(labels, ["1", "2", "3.1", "4.1", "4.2", "5"]);
-        assert_eq!(lines(&backend, &path, (3, 1), 1).await.unwrap(), "   4.2\ty\n[1 more line: read on with offset 4]");
+        assert_eq!(
+            lines(&backend, &path, (3, 1), 1).await.unwrap(),
+            "   4.2\ty\n[1 more line: read on with offset 4]"
+        );
     }
 
     #[tokio::test]

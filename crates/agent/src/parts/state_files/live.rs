@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_backend::{
-    Backend, BackendError, Contents, Edit, Edited, Entry, EntryKind, GlobQuery, GlobReport, GrepQuery, GrepReport,
-    Listing, MAX_EDIT_BYTES, MemoryBackend, ReadRange, Result, VirtualPath, WriteMode,
+    Backend, BackendError, Contents, Edit, Edited, Entry, EntryKind, GlobQuery, GlobReport, GrepQuery,
+    GrepReport, Listing, MAX_EDIT_BYTES, MemoryBackend, ReadRange, Result, VirtualPath, WriteMode,
 };
 
 use super::delta::{self, Delta, Tree};
