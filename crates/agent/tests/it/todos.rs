@@ -29,5 +29,13 @@ async fn the_list_is_in_the_prompt_once_the_conversation_was_cut() {
     let sections: Vec<(&str, bool)> =
         request.system.iter().map(|section| (section.owner.as_str(), section.is_stable)).collect();
     assert_eq!(sections, [("todos", true), ("todos", false)], "what changes is after what stays");
-    insta::assert_snapshot!(request.system[1].text, @"");
+    insta::assert_snapshot!(request.system[1].text, @r"
+    ## Your list of todos, as you wrote it last
+
+    - [x] look
+    - [>] leap - [x] land
+    - [ ] rest
+
+    `x` is completed, `>` in progress.
+    ");
 }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
-use self::reach::Reach;
+use self::reach::{Look, Reach};
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::model::ToolDefinition;
@@ -30,7 +30,7 @@ const DEFAULT_LINES: usize = 2000;
 const MAX_SHOWN: usize = 60_000;
 /// How many names or lines a listing shows.
 const MAX_NAMES: usize = 1000;
-/// How many files a search has something to say about, beyond what it found.
+/// How many notes of a kind a listing has.
 const MAX_NOTES: usize = 10;
 /// How long `execute` may take when nobody says otherwise.
 const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
@@ -195,7 +195,10 @@ impl FileTool {
             EntryKind::Directory => format!("{}/", entry.path),
             _ => entry.path.to_string(),
         });
-        Ok(listed(names, "the directory is empty"))
+        let mut text = listed(names, "the directory is empty");
+        note(&mut text, skipped(&listing.skipped, &look));
+        note(&mut text, listing.stopped.map(|cap| cap.to_string()));
+        Ok(text)
     }
 
     async fn read(&self, read: Read, reach: &Reach<'_>) -> Result<String, Stop> {
@@ -236,9 +239,8 @@ impl FileTool {
         let report = self.backend.glob(&base, &query).await?;
         let entries = report.entries.iter().filter(|entry| look.names(&entry.path));
         let mut text = listed(entries.map(|entry| entry.path.to_string()), "no file matches");
-        if let Some(cap) = report.stopped {
-            text.push_str(&format!("\n[{cap}]"));
-        }
+        note(&mut text, skipped(&report.skipped, &look));
+        note(&mut text, report.stopped.map(|cap| cap.to_string()));
         Ok(text)
     }
 
@@ -249,29 +251,28 @@ impl FileTool {
         if let Some(files) = &grep.glob {
             query = query.in_files(GlobQuery::new(files.trim_start_matches('/'))?);
         }
-        let mut report = self.backend.grep(&base, &query).await?;
-        let mut withheld: Vec<VirtualPath> = Vec::new();
-        report.matches.retain(|found| {
-            let is_shown = look.shows(&found.path);
-            if !is_shown && look.names(&found.path) && withheld.last() != Some(&found.path) {
-                withheld.push(found.path.clone());
-            }
-            is_shown
-        });
-        report.partial.retain(|(path, _)| look.names(path));
-        let lines =
-            report.matches.iter().map(|found| format!("{}:{}:{}", found.path, found.line, found.text));
+        let report = self.backend.grep(&base, &query).await?;
+        let matches = report.matches.iter().filter(|found| look.shows(&found.path));
+        let lines = matches.map(|found| format!("{}:{}:{}", found.path, found.line, found.text));
         let mut text = listed(lines, "no line matches");
-        if report.stopped.is_some() {
-            text.push_str("\n[there may be more: ask for less]");
-        }
-        for (path, _) in report.partial.iter().take(MAX_NOTES) {
-            text.push_str(&format!("\n[{path} was searched in part: read it, or ask for less]"));
-        }
-        for path in withheld.iter().take(MAX_NOTES) {
-            text.push_str(&format!("\n[{path} has lines that match, and needs permission: read it]"));
-        }
+        let partial = report.partial.iter().map(|(path, _)| path).filter(|path| look.shows(path));
+        note(&mut text, partial.map(|path| format!("{path} was searched in part: read it, or ask for less")));
+        let withheld = self.withheld(&base, query.files(), &look).await.into_iter();
+        note(&mut text, withheld.map(|path| format!("{path} needs permission: read it")));
+        note(&mut text, skipped(&report.skipped, &look));
+        note(&mut text, report.stopped.map(|cap| cap.to_string()));
         Ok(text)
+    }
+
+    /// The files that a search leaves out because nobody was asked about them, whatever is in them.
+    async fn withheld(&self, base: &VirtualPath, files: &GlobQuery, look: &Look<'_>) -> Vec<VirtualPath> {
+        if !look.withholds() {
+            return Vec::new();
+        }
+        // A base that is a file was asked about itself.
+        let Ok(report) = self.backend.glob(base, files).await else { return Vec::new() };
+        let paths = report.entries.into_iter().map(|entry| entry.path);
+        paths.filter(|path| look.names(path) && !look.shows(path)).take(MAX_NOTES).collect()
     }
 
     async fn execute(&self, execute: Execute, reach: &Reach<'_>) -> Result<String, Stop> {
@@ -316,6 +317,19 @@ fn listed(lines: impl Iterator<Item = String>, none: &str) -> String {
     }
     text.pop();
     text
+}
+
+/// Says after a listing what it is not.
+fn note(text: &mut String, notes: impl IntoIterator<Item = String>) {
+    for note in notes.into_iter().take(MAX_NOTES) {
+        text.push_str(&format!("\n[{note}]"));
+    }
+}
+
+/// What could not be looked at.
+fn skipped(errors: &[BackendError], look: &Look<'_>) -> impl Iterator<Item = String> {
+    let named = errors.iter().filter(|error| error.path().is_none_or(|path| look.names(path)));
+    named.map(|error| format!("left out: {error}"))
 }
 
 fn count(number: usize, what: &str) -> String {

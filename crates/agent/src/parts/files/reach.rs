@@ -77,6 +77,11 @@ impl Look<'_> {
         !self.reach.is_secret(path) && self.reach.decision(path) != Decision::Deny
     }
 
+    /// Whether there can be files whose names may be said and whose contents may not.
+    pub(super) fn withholds(&self) -> bool {
+        self.by_rule && self.reach.permissions.is_some()
+    }
+
     /// Whether what is in it may be shown. What has a rule of its own that wants somebody asked is not, where nobody was.
     pub(super) fn shows(&self, path: &VirtualPath) -> bool {
         self.names(path) && (!self.by_rule || self.reach.decision(path) == Decision::Allow)
