@@ -20,7 +20,6 @@ use self::reach::{Look, Reach};
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::model::ToolDefinition;
-use crate::parts::gate;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
 
 const NAME: &str = "files";
@@ -139,10 +138,6 @@ impl Tool for FileTool {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let arguments = match gate::arguments(&context, arguments) {
-            Ok(arguments) => arguments,
-            Err(answer) => return answer.into(),
-        };
         let reach = Reach { permissions: self.permissions.as_ref(), context };
         let done = match self.kind {
             Kind::Ls => self.with(arguments, |a: Ls| self.ls(a, &reach)).await,

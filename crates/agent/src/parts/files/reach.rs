@@ -1,14 +1,15 @@
 //! What of the files a call may see and change.
 
 use prowess_backend::{BackendError, VirtualPath};
-use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
+use prowess_skills::Owner;
 use serde_json::Value;
 
 use super::Stop;
-use crate::parts::gate;
-use crate::tool::ToolContext;
+use crate::parts::{consult, skills};
+use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
-/// What a call may see and change, by the rules.
+/// What a call may see and change: by the rules, and by the skills that the agent is denied.
 pub(super) struct Reach<'a> {
     pub(super) permissions: Option<&'a Permissions>,
     pub(super) context: ToolContext<'a>,
@@ -50,9 +51,16 @@ impl Reach<'_> {
     }
 
     async fn pass(&self, request: Request) -> Result<(), Stop> {
-        match self.permissions {
-            Some(permissions) => Ok(gate::pass(permissions, request, &self.context).await?),
-            None => Ok(()),
+        let Some(permissions) = self.permissions else { return Ok(()) };
+        let consulted = self.context.consulted;
+        let _allowed = consult::allow(permissions, consulted).map_err(ToolOutput::from)?;
+        match permissions.request(request).await {
+            Ok(_) => Ok(()),
+            // The thread asks, where nobody else can.
+            Err(Refusal::NobodyToAsk { request, .. }) => {
+                Err(ToolOutput::Ask(consult::question(&request, consulted)).into())
+            }
+            Err(refusal) => Err(ToolOutput::from(ToolAnswer::error(format!("Error: {refusal}"))).into()),
         }
     }
 
@@ -66,8 +74,10 @@ impl Reach<'_> {
         if self.is_secret(path) { Err(BackendError::NotFound { path: path.clone() }) } else { Ok(()) }
     }
 
-    fn is_secret(&self, _: &VirtualPath) -> bool {
-        false
+    /// Whether it is of a skill that this agent is not to know of.
+    fn is_secret(&self, path: &VirtualPath) -> bool {
+        let session = skills::session(self.context.moment);
+        session.is_some_and(|session| session.owner_of(path.as_str()) == Owner::Denied)
     }
 }
 
