@@ -11,10 +11,12 @@ use prowess_backend::{
     MemoryBackend, ReadRange, VirtualPath, WriteMode,
 };
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::{Dialect, SessionOptions};
 use serde_json::json;
 
 use crate::agent::results;
 use crate::says::{Says, calls, text};
+use crate::world::{World, open};
 
 async fn said(steps: &[&[(&str, &str, &str)]]) -> Vec<String> {
     let turns = steps.iter().map(|step| calls(step)).chain([text("done")]);
@@ -260,4 +262,71 @@ async fn no_answer_is_larger_than_a_conversation_bears() {
     assert!(answers[..3].iter().all(|answer| answer.contains("[only the first ")));
     assert!(answers[3].contains("[there are more lines: read on with offset "));
     assert_eq!(answers[4], "300000\ta line of some length, as lines are\n");
+}
+
+/// A skill that the agent is denied is nowhere: not in the files either, whatever way leads to it.
+#[tokio::test]
+async fn denied_skills_are_not_in_the_files() {
+    let world = World::new(&[("open", "", "The open way."), ("hidden", "", "The hidden way.")]).await;
+    world.write("hidden/scripts/run.sh", "echo The hidden way.\n");
+    std::os::unix::fs::symlink("skills/hidden", world.root().join("../alias")).unwrap();
+    std::os::unix::fs::symlink("skills/open/SKILL.md", world.root().join("../link.md")).unwrap();
+    let model = Says::new([
+        calls(&[
+            ("1", "ls", r#"{"path": "/skills"}"#),
+            ("2", "glob", r#"{"pattern": "**/*.{md,sh}"}"#),
+            ("3", "grep", r#"{"pattern": "way\\."}"#),
+            ("4", "read_file", r#"{"file_path": "/skills/hidden/SKILL.md"}"#),
+            ("5", "read_file", r#"{"file_path": "/alias/SKILL.md"}"#),
+            ("6", "ls", r#"{"path": "/alias/scripts"}"#),
+            ("7", "ls", r#"{"path": "/skills/hidden"}"#),
+            ("8", "grep", r#"{"pattern": "way", "path": "/skills/hidden/scripts/run.sh"}"#),
+            ("9", "read_file", r#"{"file_path": "/link.md", "offset": 4}"#),
+            ("10", "ls", r#"{"path": "/"}"#),
+            ("11", "write_file", r#"{"file_path": "/skills/hidden/x", "content": "x"}"#),
+            (
+                "12",
+                "edit_file",
+                r#"{"file_path": "/alias/SKILL.md", "old_string": "The", "new_string": "A"}"#,
+            ),
+        ]),
+        text("done"),
+    ]);
+    let skills = world
+        .skills_with(|_| SessionOptions::new(Dialect::DeepAgents), &[("skill", "hidden", Decision::Deny)]);
+    let agent = world.agent(model).with(skills).with(Files::new(world.backend())).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    insta::assert_snapshot!(results(&thread).join("\n---\n"));
+}
+
+/// A rule for a place holds for what leads there.
+#[tokio::test]
+async fn rules_hold_through_links() {
+    let world = World::new(&[]).await;
+    let files = world.root().join("..");
+    std::fs::create_dir(files.join("secret")).unwrap();
+    std::fs::write(files.join("secret/key.md"), "a heron\n").unwrap();
+    std::os::unix::fs::symlink("secret", files.join("alias")).unwrap();
+    let permissions = rules(&[("read", "*", Decision::Allow), ("read", "/secret/*", Decision::Deny)]);
+    let model = Says::new([
+        calls(&[
+            ("1", "read_file", r#"{"file_path": "/alias/key.md"}"#),
+            ("2", "ls", r#"{"path": "/alias"}"#),
+            ("3", "grep", r#"{"pattern": "heron", "path": "/alias"}"#),
+        ]),
+        text("done"),
+    ]);
+    let files = Files::new(world.backend()).permissions(permissions);
+    let agent = world.agent(model).with(files).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert_eq!(
+        results(&thread),
+        [
+            "Error: Permission denied: read '/secret/key.md' is denied by a rule.",
+            "(the directory is empty)",
+            "(no line matches)",
+        ]
+    );
 }

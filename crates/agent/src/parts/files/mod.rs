@@ -1,6 +1,7 @@
 //! File tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep` and, where the backend can, `execute`.
 
 mod arguments;
+mod listed;
 mod reach;
 mod read;
 
@@ -16,10 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
+use self::listed::{Listed, MAX_NAMES, MAX_NOTES};
 use self::reach::{Look, Reach};
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::model::ToolDefinition;
+use crate::parts::skills;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
 
 const NAME: &str = "files";
@@ -27,10 +30,6 @@ const NAME: &str = "files";
 const DEFAULT_LINES: usize = 2000;
 /// The most that one answer shows of files, in bytes.
 const MAX_SHOWN: usize = 60_000;
-/// How many names or lines a listing shows.
-const MAX_NAMES: usize = 1000;
-/// How many notes of a kind a listing has.
-const MAX_NOTES: usize = 10;
 /// How long `execute` may take when nobody says otherwise.
 const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 
@@ -42,7 +41,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// The tools for these files. Whoever calls them may see and change all of the files.
+    /// The tools for these files. Whoever calls them may see and change all of them, but for the files of skills that
+    /// the agent is denied: for it they are not there.
     pub fn new(backends: impl Into<Backends>) -> Self {
         Self { backends: backends.into(), permissions: None }
     }
@@ -138,7 +138,12 @@ impl Tool for FileTool {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let reach = Reach { permissions: self.permissions.as_ref(), context };
+        let reach = Reach {
+            backend: &*self.backend,
+            permissions: self.permissions.as_ref(),
+            skills: skills::session(context.moment),
+            context,
+        };
         let done = match self.kind {
             Kind::Ls => self.with(arguments, |a: Ls| self.ls(a, &reach)).await,
             Kind::Read => self.with(arguments, |a: Read| self.read(a, &reach)).await,
@@ -185,15 +190,16 @@ impl FileTool {
         let path = VirtualPath::parse(&ls.path)?;
         let look = reach.look(&path).await?;
         let listing = self.backend.ls(&path).await?;
-        let entries = listing.entries.iter().filter(|entry| look.names(&entry.path));
-        let names = entries.map(|entry| match entry.kind {
-            EntryKind::Directory => format!("{}/", entry.path),
-            _ => entry.path.to_string(),
-        });
-        let mut text = listed(names, "the directory is empty");
-        note(&mut text, skipped(&listing.skipped, &look));
-        note(&mut text, listing.stopped.map(|cap| cap.to_string()));
-        Ok(text)
+        let mut names = Listed::default();
+        for entry in &listing.entries {
+            if names.has_room() && look.names(&entry.path).await {
+                let end = if entry.kind == EntryKind::Directory { "/" } else { "" };
+                names.add(&format!("{}{end}", entry.path));
+            }
+        }
+        names.note_skipped(&listing.skipped, &look).await;
+        names.note(listing.stopped.map(|cap| cap.to_string()));
+        Ok(names.or("the directory is empty"))
     }
 
     async fn read(&self, read: Read, reach: &Reach<'_>) -> Result<String, Stop> {
@@ -230,13 +236,17 @@ impl FileTool {
         let base = base(glob.path.as_deref())?;
         let look = reach.look(&base).await?;
         // Models write patterns from the root; they are from the base here.
-        let query = GlobQuery::new(glob.pattern.trim_start_matches('/'))?.max_results(MAX_NAMES + 1);
+        let query = GlobQuery::new(glob.pattern.trim_start_matches('/'))?;
         let report = self.backend.glob(&base, &query).await?;
-        let entries = report.entries.iter().filter(|entry| look.names(&entry.path));
-        let mut text = listed(entries.map(|entry| entry.path.to_string()), "no file matches");
-        note(&mut text, skipped(&report.skipped, &look));
-        note(&mut text, report.stopped.map(|cap| cap.to_string()));
-        Ok(text)
+        let mut names = Listed::default();
+        for entry in &report.entries {
+            if names.has_room() && look.names(&entry.path).await {
+                names.add(entry.path.as_str());
+            }
+        }
+        names.note_skipped(&report.skipped, &look).await;
+        names.note(report.stopped.map(|cap| cap.to_string()));
+        Ok(names.or("no file matches"))
     }
 
     async fn grep(&self, grep: Grep, reach: &Reach<'_>) -> Result<String, Stop> {
@@ -247,27 +257,39 @@ impl FileTool {
             query = query.in_files(GlobQuery::new(files.trim_start_matches('/'))?);
         }
         let report = self.backend.grep(&base, &query).await?;
-        let matches = report.matches.iter().filter(|found| look.shows(&found.path));
-        let lines = matches.map(|found| format!("{}:{}:{}", found.path, found.line, found.text));
-        let mut text = listed(lines, "no line matches");
-        let partial = report.partial.iter().map(|(path, _)| path).filter(|path| look.shows(path));
-        note(&mut text, partial.map(|path| format!("{path} was searched in part: read it, or ask for less")));
-        let withheld = self.withheld(&base, query.files(), &look).await.into_iter();
-        note(&mut text, withheld.map(|path| format!("{path} needs permission: read it")));
-        note(&mut text, skipped(&report.skipped, &look));
-        note(&mut text, report.stopped.map(|cap| cap.to_string()));
-        Ok(text)
+        let mut lines = Listed::default();
+        for found in &report.matches {
+            if lines.has_room() && look.shows(&found.path).await {
+                lines.add(&format!("{}:{}:{}", found.path, found.line, found.text));
+            }
+        }
+        let mut partial = Vec::new();
+        for (path, _) in &report.partial {
+            if look.shows(path).await {
+                partial.push(format!("{path} was searched in part: read it, or ask for less"));
+            }
+        }
+        lines.note(partial);
+        lines.note(self.withheld(&base, query.files(), &look).await);
+        lines.note_skipped(&report.skipped, &look).await;
+        lines.note(report.stopped.map(|cap| cap.to_string()));
+        Ok(lines.or("no line matches"))
     }
 
     /// The files that a search leaves out because nobody was asked about them, whatever is in them.
-    async fn withheld(&self, base: &VirtualPath, files: &GlobQuery, look: &Look<'_>) -> Vec<VirtualPath> {
+    async fn withheld(&self, base: &VirtualPath, files: &GlobQuery, look: &Look<'_>) -> Vec<String> {
+        let mut withheld = Vec::new();
         if !look.withholds() {
-            return Vec::new();
+            return withheld;
         }
         // A base that is a file was asked about itself.
-        let Ok(report) = self.backend.glob(base, files).await else { return Vec::new() };
-        let paths = report.entries.into_iter().map(|entry| entry.path);
-        paths.filter(|path| look.names(path) && !look.shows(path)).take(MAX_NOTES).collect()
+        let Ok(report) = self.backend.glob(base, files).await else { return withheld };
+        for path in report.entries.into_iter().map(|entry| entry.path) {
+            if withheld.len() <= MAX_NOTES && look.names(&path).await && !look.shows(&path).await {
+                withheld.push(format!("{path} needs permission: read it"));
+            }
+        }
+        withheld
     }
 
     async fn execute(&self, execute: Execute, reach: &Reach<'_>) -> Result<String, Stop> {
@@ -293,38 +315,6 @@ impl FileTool {
 
 fn base(path: Option<&str>) -> Result<VirtualPath, BackendError> {
     Ok(path.map(VirtualPath::parse).transpose()?.unwrap_or_else(VirtualPath::root))
-}
-
-/// Lines of a listing, as many as may be shown.
-fn listed(lines: impl Iterator<Item = String>, none: &str) -> String {
-    let (mut text, mut shown) = (String::new(), 0);
-    for line in lines {
-        if shown == MAX_NAMES || text.len() + line.len() > MAX_SHOWN {
-            text.push_str(&format!("[only the first {shown} are shown]\n"));
-            break;
-        }
-        text.push_str(&line);
-        text.push('\n');
-        shown += 1;
-    }
-    if text.is_empty() {
-        return format!("({none})");
-    }
-    text.pop();
-    text
-}
-
-/// Says after a listing what it is not.
-fn note(text: &mut String, notes: impl IntoIterator<Item = String>) {
-    for note in notes.into_iter().take(MAX_NOTES) {
-        text.push_str(&format!("\n[{note}]"));
-    }
-}
-
-/// What could not be looked at.
-fn skipped(errors: &[BackendError], look: &Look<'_>) -> impl Iterator<Item = String> {
-    let named = errors.iter().filter(|error| error.path().is_none_or(|path| look.names(path)));
-    named.map(|error| format!("left out: {error}"))
 }
 
 fn count(number: usize, what: &str) -> String {

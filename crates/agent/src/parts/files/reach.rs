@@ -1,17 +1,20 @@
 //! What of the files a call may see and change.
 
-use prowess_backend::{BackendError, VirtualPath};
+use prowess_backend::{Backend, BackendError, Target, VirtualPath};
 use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
-use prowess_skills::Owner;
+use prowess_skills::{Owner, SkillSession};
 use serde_json::Value;
 
 use super::Stop;
-use crate::parts::{consult, skills};
+use crate::parts::consult;
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
-/// What a call may see and change: by the rules, and by the skills that the agent is denied.
+/// What a call may see and change: by the rules, and by the skills that the agent is denied. Where a path has links in
+/// it, what it leads to counts as well.
 pub(super) struct Reach<'a> {
+    pub(super) backend: &'a dyn Backend,
     pub(super) permissions: Option<&'a Permissions>,
+    pub(super) skills: Option<&'a SkillSession>,
     pub(super) context: ToolContext<'a>,
 }
 
@@ -25,22 +28,25 @@ pub(super) struct Look<'a> {
 impl Reach<'_> {
     /// Asks for a look at a path and what is below it.
     pub(super) async fn look(&self, path: &VirtualPath) -> Result<Look<'_>, Stop> {
-        self.find(path)?;
-        let by_rule = self.decision(path) == Decision::Allow;
-        self.pass(Request::new(Kind::READ, path.as_str())).await?;
+        let target = self.find(path).await?;
+        let request = about(Kind::READ, path, &target);
+        let by_rule = self.decision(&request) == Decision::Allow;
+        self.pass(request).await?;
         Ok(Look { reach: self, by_rule })
     }
 
     /// Asks to write a file.
     pub(super) async fn write(&self, path: &VirtualPath, details: Value) -> Result<(), Stop> {
-        self.find(path)?;
-        self.pass(Request::new(Kind::WRITE, path.as_str()).with_details(details)).await
+        let target = self.find(path).await?;
+        self.pass(about(Kind::WRITE, path, &target).with_details(details)).await
     }
 
     /// Asks to change a file, which tells what is in it.
     pub(super) async fn edit(&self, path: &VirtualPath, details: Value) -> Result<(), Stop> {
-        if self.decision(path) == Decision::Deny {
-            self.look(path).await?;
+        let target = self.find(path).await?;
+        let read = about(Kind::READ, path, &target);
+        if self.decision(&read) == Decision::Deny {
+            self.pass(read).await?;
         }
         self.write(path, details).await
     }
@@ -64,27 +70,36 @@ impl Reach<'_> {
         }
     }
 
-    fn decision(&self, path: &VirtualPath) -> Decision {
-        let decide = |of: &Permissions| of.decide(&Request::new(Kind::READ, path.as_str())).decision;
-        self.permissions.map_or(Decision::Allow, decide)
+    fn decision(&self, request: &Request) -> Decision {
+        self.permissions.map_or(Decision::Allow, |permissions| permissions.decide(request).decision)
     }
 
-    /// What is not to be known of is not there.
-    fn find(&self, path: &VirtualPath) -> Result<(), BackendError> {
-        if self.is_secret(path) { Err(BackendError::NotFound { path: path.clone() }) } else { Ok(()) }
-    }
-
-    /// Whether it is of a skill that this agent is not to know of.
-    fn is_secret(&self, path: &VirtualPath) -> bool {
-        let session = skills::session(self.context.moment);
-        session.is_some_and(|session| session.owner_of(path.as_str()) == Owner::Denied)
+    /// Where a path leads. What is not to be known of is not there.
+    async fn find(&self, path: &VirtualPath) -> Result<Target, BackendError> {
+        if self.permissions.is_none() && self.skills.is_none() {
+            return Ok(Target { path: path.clone(), on_disk: Vec::new() });
+        }
+        let target = self.backend.target(path).await;
+        let is_secret =
+            |place: &str| self.skills.is_some_and(|skills| skills.owner_of(place) == Owner::Denied);
+        let on_disk = target.on_disk.iter().map(|place| place.to_string_lossy());
+        let in_backend = [path, &target.path].map(|path| path.as_str().into());
+        if on_disk.chain(in_backend).any(|place| is_secret(&place)) {
+            return Err(BackendError::NotFound { path: path.clone() });
+        }
+        Ok(target)
     }
 }
 
 impl Look<'_> {
     /// Whether it may be said that this is there.
-    pub(super) fn names(&self, path: &VirtualPath) -> bool {
-        !self.reach.is_secret(path) && self.reach.decision(path) != Decision::Deny
+    pub(super) async fn names(&self, path: &VirtualPath) -> bool {
+        self.judged(path).await.is_some()
+    }
+
+    /// Whether what is in it may be shown. What a rule of its own wants asked about is not, where nobody was asked.
+    pub(super) async fn shows(&self, path: &VirtualPath) -> bool {
+        self.judged(path).await.is_some_and(|decision| !self.by_rule || decision == Decision::Allow)
     }
 
     /// Whether there can be files whose names may be said and whose contents may not.
@@ -92,8 +107,16 @@ impl Look<'_> {
         self.by_rule && self.reach.permissions.is_some()
     }
 
-    /// Whether what is in it may be shown. What has a rule of its own that wants somebody asked is not, where nobody was.
-    pub(super) fn shows(&self, path: &VirtualPath) -> bool {
-        self.names(path) && (!self.by_rule || self.reach.decision(path) == Decision::Allow)
+    /// What is decided about something that was found, unless it is not to be known of.
+    async fn judged(&self, path: &VirtualPath) -> Option<Decision> {
+        let target = self.reach.find(path).await.ok()?;
+        let decision = self.reach.decision(&about(Kind::READ, path, &target));
+        (decision != Decision::Deny).then_some(decision)
     }
+}
+
+/// A request about a path, and about what it leads to.
+fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
+    let request = Request::new(kind, path.as_str());
+    if target.path == *path { request } else { request.and(target.path.as_str()) }
 }
