@@ -300,6 +300,32 @@ async fn denied_skills_are_not_in_the_files() {
     insta::assert_snapshot!(results(&thread).join("\n---\n"));
 }
 
+/// Reading a skill's files is part of loading it: what a person has to be asked about is asked there.
+#[tokio::test]
+async fn a_skill_to_be_asked_about_is_not_read_past_the_gate() {
+    let world = World::new(&[("careful", "", "The careful way.")]).await;
+    let read = || calls(&[("r", "read_file", r#"{"file_path": "/skills/careful/SKILL.md", "offset": 4}"#)]);
+    let model = Says::new([
+        calls(&[
+            ("1", "read_file", r#"{"file_path": "/skills/careful/SKILL.md"}"#),
+            ("2", "grep", r#"{"pattern": "careful"}"#),
+        ]),
+        calls(&[("l", "load_skill", r#"{"skill_name": "careful"}"#)]),
+        read(),
+        text("done"),
+    ]);
+    let options = |_: &ThreadId| SessionOptions::new(Dialect::DeepAgents);
+    let skills = world.skills_with(options, &[("skill", "careful", Decision::Ask)]);
+    let agent = world.agent(model).with(skills).with(Files::new(world.backend())).build().unwrap();
+    let mut thread = open(&agent).await;
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    let refused = "Error: access to /skills/careful/SKILL.md is denied: it is of the skill 'careful', which has to be \
+                   loaded first";
+    assert_eq!(results(&thread), [refused, "(no line matches)"]);
+    thread.reply(&"l".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(results(&thread)[3], "     5\tThe careful way.\n");
+}
+
 /// A rule for a place holds for what leads there.
 #[tokio::test]
 async fn rules_hold_through_links() {

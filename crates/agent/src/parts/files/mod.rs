@@ -41,8 +41,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// The tools for these files. Whoever calls them may see and change all of them, but for the files of skills that
-    /// the agent is denied: for it they are not there.
+    /// The tools for these files. Whoever calls them may see and change all of them, but for those of skills: what the
+    /// agent is denied is not there for it, and what somebody has to be asked about has to be loaded first.
     pub fn new(backends: impl Into<Backends>) -> Self {
         Self { backends: backends.into(), permissions: None }
     }

@@ -9,8 +9,8 @@ use super::Stop;
 use crate::parts::consult;
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
-/// What a call may see and change: by the rules, and by the skills that the agent is denied. Where a path has links in
-/// it, what it leads to counts as well.
+/// What a call may see and change: by the rules, and by those of the skills whose files they are. Where a path has links
+/// in it, what it leads to counts as well.
 pub(super) struct Reach<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) permissions: Option<&'a Permissions>,
@@ -74,20 +74,34 @@ impl Reach<'_> {
         self.permissions.map_or(Decision::Allow, |permissions| permissions.decide(request).decision)
     }
 
-    /// Where a path leads. What is not to be known of is not there.
+    /// Where a path leads, if it may be known of.
     async fn find(&self, path: &VirtualPath) -> Result<Target, BackendError> {
         if self.permissions.is_none() && self.skills.is_none() {
             return Ok(Target { path: path.clone(), on_disk: Vec::new() });
         }
         let target = self.backend.target(path).await;
-        let is_secret =
-            |place: &str| self.skills.is_some_and(|skills| skills.owner_of(place) == Owner::Denied);
         let on_disk = target.on_disk.iter().map(|place| place.to_string_lossy());
         let in_backend = [path, &target.path].map(|path| path.as_str().into());
-        if on_disk.chain(in_backend).any(|place| is_secret(&place)) {
-            return Err(BackendError::NotFound { path: path.clone() });
+        for place in on_disk.chain(in_backend) {
+            self.owned(path, &place)?;
         }
         Ok(target)
+    }
+
+    /// Whether a place may be known of, by the skill that it belongs to.
+    fn owned(&self, path: &VirtualPath, place: &str) -> Result<(), BackendError> {
+        let Some(skills) = self.skills else { return Ok(()) };
+        let name = match skills.owner_of(place) {
+            Owner::Denied => return Err(BackendError::NotFound { path: path.clone() }),
+            Owner::Skill(name) => name,
+            _ => return Ok(()),
+        };
+        let decision = || skills.permissions().decide(&Request::new(Kind::SKILL, name.as_str())).decision;
+        if skills.state().get(&name).is_some() || decision() == Decision::Allow {
+            return Ok(());
+        }
+        let reason = format!("it is of the skill '{name}', which has to be loaded first");
+        Err(BackendError::PermissionDenied { path: path.clone(), reason })
     }
 }
 
