@@ -6,6 +6,7 @@ mod agent;
 mod eviction;
 mod failing;
 mod files;
+mod foolish;
 mod frontmatter;
 mod memory;
 mod offline;
