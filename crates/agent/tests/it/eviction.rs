@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use prowess_agent::parts::{Eviction, Files, StateFiles};
-use prowess_agent::{Agent, FunctionTool, MemoryThreads, NoWatcher, ThreadId, ToolAnswer};
-use serde_json::json;
+use prowess_agent::{
+    Agent, FunctionTool, MemoryThreads, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition,
+    ToolOutput,
+};
+use prowess_skills::Dialect;
+use serde_json::{Value, json};
 
 use crate::agent::{Nothing, results};
 use crate::says::{Says, calls, text};
+use crate::world::{World, open};
 
 /// One line of 100 KB, and a process that dies between the call and the reading.
 #[tokio::test]
@@ -18,7 +24,7 @@ async fn one_line_of_100_kb_can_be_read_to_its_end() {
         let said = said.clone();
         async move { Ok(ToolAnswer::text(said)) }
     });
-    let long: Arc<dyn prowess_agent::Tool> = Arc::new(long);
+    let long: Arc<dyn Tool> = Arc::new(long);
     let files = StateFiles::new();
     let store = Arc::new(MemoryThreads::new());
     let build = |model: Arc<Says>| {
@@ -81,4 +87,42 @@ async fn foolish_calls_get_no_large_answers() {
     for result in results(&thread) {
         assert!(result.len() < 5_000, "{} bytes: {}", result.len(), &result[..200]);
     }
+}
+
+/// Says much, once the calls before it are done.
+#[derive(Debug)]
+struct Ordered;
+
+#[async_trait]
+impl Tool for Ordered {
+    fn definition(&self) -> ToolDefinition {
+        let parameters = json!({"type": "object"});
+        ToolDefinition { name: "ordered".to_owned(), description: "Says much.".to_owned(), parameters }
+    }
+
+    async fn call(&self, _: Value, _: ToolContext<'_>) -> ToolOutput {
+        ToolOutput::InOrder(Box::new(|| ToolAnswer::text("é".repeat(100_000))))
+    }
+}
+
+#[tokio::test]
+async fn what_is_finished_in_order_is_no_flood_either() {
+    let skills = World::new(&[("long", "", &"A long way. ".repeat(10_000))]).await;
+    let model = Says::new([
+        calls(&[("a", "ordered", "{}"), ("b", "load_skill", r#"{"skill_name": "long"}"#)]),
+        text("I see."),
+    ]);
+    let agent = skills
+        .agent(model)
+        .with(Eviction::new(skills.backend()))
+        .with(skills.skills(Dialect::DeepAgents))
+        .tool(Arc::new(Ordered))
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let results = results(&thread);
+    let begins = "The result is large (200000 bytes), and what is finished in order is not written to a file. It begins:";
+    assert!(results[0].starts_with(begins) && results[0].len() < 5_000, "{}", results[0]);
+    assert!(results[1].len() > 120_000, "a skill's text stays in its frame");
 }
