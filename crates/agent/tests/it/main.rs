@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod agent;
+mod cost;
 mod eviction;
 mod failing;
 mod files;
@@ -18,6 +19,8 @@ mod scenarios;
 mod state_files;
 mod summarisation;
 mod tasks;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod threads;
 mod todos;
 mod world;
