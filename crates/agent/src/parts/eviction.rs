@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use prowess_backend::{Backend, VirtualPath, WriteMode};
+use prowess_skills::SkillSession;
 
 use crate::agent::NextTool;
 use crate::backends::Backends;
@@ -79,7 +80,7 @@ impl Middleware for Eviction {
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         let reads = READERS.contains(&next.call.name.as_str());
-        let own = skills::session(moment).map(|session| session.tools()).unwrap_or_default();
+        let own = skills::session(moment).map(SkillSession::tools).unwrap_or_default();
         let of_skills = own.iter().any(|spec| spec.name == next.call.name);
         let place = format!("{}/{}", moment.thread, next.place());
         match next.call().await {
