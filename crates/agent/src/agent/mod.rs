@@ -327,8 +327,9 @@ impl Thread {
     /// The store failed; the thread is free when its lease is over.
     pub async fn close(mut self) -> Result<(), AgentError> {
         let changes = self.moment().announce(Occasion::SessionEnds).await.changes;
-        if !changes.is_empty() && !self.is_ahead {
-            self.store(vec![Event::StateChanged { changes }], &NoWatcher).await?;
+        if !self.is_ahead {
+            let events = if changes.is_empty() { Vec::new() } else { vec![Event::StateChanged { changes }] };
+            self.store(events, &NoWatcher).await?;
         }
         Ok(self.agent.store.release(&self.hold.lease).await?)
     }

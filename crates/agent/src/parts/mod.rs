@@ -7,6 +7,7 @@ mod files;
 mod hooks;
 mod memory;
 mod skills;
+mod state_files;
 mod subagents;
 mod summarisation;
 mod todos;
@@ -22,6 +23,7 @@ pub use self::hooks::{
 };
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
 pub use self::skills::{SkillUse, Skills, SkillsState};
+pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
 pub use self::subagents::SubAgents;
 pub(crate) use self::subagents::children;
 pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};

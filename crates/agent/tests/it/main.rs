@@ -5,19 +5,24 @@
 mod again;
 mod agent;
 mod cost;
+mod eviction;
+mod failing;
 mod files;
 mod foolish;
 mod frontmatter;
 mod hooks;
+mod memory;
 mod offline;
 mod parts;
 mod readme;
 mod run;
 mod says;
 mod scenarios;
+mod state_files;
 mod summarisation;
 mod tasks;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod threads;
+mod todos;
 mod world;
