@@ -64,7 +64,7 @@ impl ThreadStore for MemoryThreads {
             None => thread.epoch += 1,
         }
         thread.held = Some((owner.to_owned(), Instant::now() + lasts));
-        Ok(Lease { thread: id.clone(), owner: owner.to_owned(), epoch: thread.epoch })
+        Ok(Lease { thread: id.clone(), owner: owner.to_owned(), epoch: thread.epoch, lasts })
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
@@ -90,6 +90,9 @@ impl ThreadStore for MemoryThreads {
         }
         let at = SystemTime::now();
         let stored = events.iter().zip(after + 1..);
+        if let Some((_, until)) = &mut thread.held {
+            *until = (*until).max(Instant::now() + lease.lasts);
+        }
         thread.events.extend(stored.map(|(event, number)| StoredEvent { number, at, event: event.clone() }));
         Ok(())
     }

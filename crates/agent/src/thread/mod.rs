@@ -33,7 +33,8 @@ pub trait ThreadStore: Send + Sync + Debug {
     /// The store failed.
     async fn release(&self, lease: &Lease) -> Result<(), ThreadError>;
 
-    /// Appends events, all of them or none, after `after` that are there.
+    /// Appends events, all of them or none, after `after` that are there. The lease lasts from then on as long as it
+    /// did at first, and never shorter than before.
     ///
     /// # Errors
     ///
@@ -85,6 +86,8 @@ pub struct Lease {
     pub owner: String,
     /// Which lease of the thread it is. A later one ends all before it.
     pub epoch: u64,
+    /// How long it lasts from when it is taken, and from each append.
+    pub lasts: Duration,
 }
 
 /// An event with its place.

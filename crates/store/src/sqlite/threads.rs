@@ -126,7 +126,7 @@ impl ThreadStore for SqliteStore {
         match done.await.map_err(failed)? {
             Ok(epoch) => {
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
-                Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch })
+                Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch, lasts })
             }
             // Its time may have ended between the two looks; the next try will have it.
             Err(state) => Err(held(thread, state.as_ref()).unwrap_or_else(|| ThreadError::Leased {
