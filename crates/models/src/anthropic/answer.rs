@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use prowess_agent::{Delta, Finish, Usage};
 use serde_json::Value;
 
-use crate::http::{Complaint, Decoder, Failure, Progress, SseEvent};
+use crate::http::{Complaint, Decoder, Failure, MAX_CALLS, Progress, SseEvent};
 
 /// One answer.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Decoder for Answer {
         };
         match data["type"].as_str().unwrap_or(&event.event) {
             "message_start" => self.paid(&data["message"]["usage"], deltas),
-            "content_block_start" => self.block(&data, deltas),
+            "content_block_start" => self.block(&data, deltas)?,
             "content_block_delta" => self.piece(&data, deltas),
             "message_delta" => {
                 self.paid(&data["usage"], deltas);
@@ -95,7 +95,7 @@ impl Answer {
     }
 
     /// A block begins. Most are empty then.
-    fn block(&mut self, data: &Value, deltas: &mut VecDeque<Delta>) {
+    fn block(&mut self, data: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         let block = &data["content_block"];
         let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str() {
@@ -108,6 +108,9 @@ impl Answer {
             Some("tool_use") => {
                 let index = index(data);
                 self.calls.insert(index);
+                if self.calls.len() > MAX_CALLS {
+                    return Err(Failure::too_many_calls());
+                }
                 deltas.push_back(Delta::ToolCall { index, id: text("id"), name: text("name") });
                 // Gateways may give all arguments at once.
                 if block["input"].as_object().is_some_and(|input| !input.is_empty()) {
@@ -116,6 +119,7 @@ impl Answer {
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// A block goes on.
