@@ -1,9 +1,13 @@
 //! What is PostgreSQL's own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use prowess_agent::{ThreadError, ThreadId, ThreadStore};
 use prowess_store::{DatabaseError, PostgresStore};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UnixStream};
 use tokio_postgres::{Client, NoTls};
 
 use crate::support::{postgres_url, said, thread_of};
@@ -105,6 +109,57 @@ async fn nobody_waits_for_others_without_end() {
     assert!(matches!(cause, Some(DatabaseError::Busy { seconds: 10, .. })), "{error:?}");
     other.batch_execute("ROLLBACK").await.unwrap();
     store.append(&lease, 1, &[said("its turn")]).await.unwrap();
+}
+
+/// A way to the server that can be made to swallow everything, as a network does that lost its other side.
+async fn way_to(url: &str, is_lost: Arc<AtomicBool>) -> String {
+    let (_, query) = url.split_once('?').unwrap();
+    let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap().to_owned();
+    let (host, port, options) = (value("host="), value("port="), value("options="));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = UnixStream::connect(format!("{host}/.s.PGSQL.{port}")).await.unwrap();
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            tokio::spawn(pour(from_client, to_server, Arc::clone(&is_lost)));
+            tokio::spawn(pour(from_server, to_client, Arc::clone(&is_lost)));
+        }
+    });
+    format!("postgres://prowess@{at}/prowess?sslmode=disable&options={options}")
+}
+
+async fn pour(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    is_lost: Arc<AtomicBool>,
+) -> std::io::Result<()> {
+    let mut bytes = [0; 8192];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        if !is_lost.load(Ordering::Relaxed) {
+            to.write_all(&bytes[..count]).await?;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_went_away_without_a_word_is_not_waited_for() {
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let url = way_to(&postgres_url().await, Arc::clone(&is_lost)).await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let lease = thread_of(&store, 2).await;
+    is_lost.store(true, Ordering::Relaxed);
+    let reading = tokio::time::timeout(Duration::from_secs(60), store.events(&lease.thread, 0, 9));
+    let error = reading.await.expect("it is waited for without end").unwrap_err();
+    let cause = DatabaseError::of(&error);
+    assert!(matches!(cause, Some(DatabaseError::Unreachable { .. })), "{error:?}");
+    is_lost.store(false, Ordering::Relaxed);
+    assert_eq!(store.events(&lease.thread, 0, 9).await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
