@@ -154,6 +154,11 @@ impl Message {
         Self { id: MessageId::new(), content, marks: BTreeMap::new() }
     }
 
+    /// The name of the message that answers its call of this number: the same whenever a thread is read.
+    pub(crate) fn result_id(&self, number: usize) -> MessageId {
+        format!("{}-{number}", self.id.as_str()).as_str().into()
+    }
+
     /// Notes something on it.
     #[must_use]
     pub fn marked(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {

@@ -13,6 +13,7 @@ use crate::message::{Message, ToolCall};
 use crate::model::{Assembled, Model, ModelError, PromptSection, Spent};
 use crate::run::{Outcome, Run, StateChange};
 use crate::state::{AnyState, States};
+use crate::thread::ThreadStore;
 use crate::tool::{Tool, ToolOutput};
 
 /// A part of an agent, before there is a thread: it says what state it has, and opens itself for a thread.
@@ -53,8 +54,8 @@ impl<M: Middleware + Clone + 'static> Layer for M {
 
 /// A part of an agent in a thread: it may own tools, prompt sections and state, and take part at six places.
 ///
-/// Parts are asked in their order; what wraps something is around all parts after it. A hook that failed ends the turn.
-/// After a crash a hook may be asked again for the same moment: its acts are stored with what they change.
+/// Parts are asked in their order; what wraps something is around all parts after it. When a hook fails the turn stays
+/// where it is: [`crate::Thread::go_on`] asks it again. After a crash, too, a hook may be asked again for the same moment.
 #[async_trait]
 pub trait Middleware: Any + Send + Sync + Debug {
     /// Its name.
@@ -106,7 +107,8 @@ pub trait Middleware: Any + Send + Sync + Debug {
         next.call().await
     }
 
-    /// A turn is to end. [`Jump::Model`] lets it go on, unless it took all that it may or someone ended it.
+    /// A turn is to end. [`Act::Tell`] and [`Jump::Model`] let it go on, unless it took all that it may or someone
+    /// ended it.
     async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, String> {
         Ok(Vec::new())
     }
@@ -165,6 +167,8 @@ pub struct Moment<'a> {
     pub states: &'a States,
     /// The agent's own model.
     pub model: &'a Arc<dyn Model>,
+    /// Where its thread is kept.
+    pub(crate) store: &'a Arc<dyn ThreadStore>,
     pub(crate) parts: &'a [Arc<dyn Middleware>],
 }
 
@@ -222,6 +226,8 @@ pub enum Act {
         /// What the summary cost.
         spent: Spent,
     },
+    /// The model is told this, as if a user said it. A turn that is to end goes on.
+    Tell(Vec<Message>),
     /// The turn goes on elsewhere.
     Jump(Jump),
 }

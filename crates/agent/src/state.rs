@@ -28,12 +28,23 @@ pub trait AnyState: Any + Debug + Send + Sync {
     ///
     /// The delta cannot be read.
     fn apply_stored(&mut self, change: &StateChange) -> Result<(), serde_json::Error>;
+
+    /// Whether it could be changed so.
+    ///
+    /// # Errors
+    ///
+    /// The delta cannot be read.
+    fn check(&self, change: &StateChange) -> Result<(), serde_json::Error>;
 }
 
 impl<S: State> AnyState for S {
     fn apply_stored(&mut self, change: &StateChange) -> Result<(), serde_json::Error> {
         self.apply(S::Delta::deserialize(&change.delta)?);
         Ok(())
+    }
+
+    fn check(&self, change: &StateChange) -> Result<(), serde_json::Error> {
+        S::Delta::deserialize(&change.delta).map(drop)
     }
 }
 
@@ -50,6 +61,19 @@ impl States {
     pub fn get<S: State>(&self, owner: &str) -> Option<&S> {
         let state: &dyn Any = &**self.0.get(owner)?;
         state.downcast_ref()
+    }
+
+    /// Whether changes can be made.
+    ///
+    /// # Errors
+    ///
+    /// A delta cannot be read, and whose it is.
+    pub(crate) fn check(&self, changes: &[StateChange]) -> Result<(), (String, serde_json::Error)> {
+        let known = changes.iter().filter_map(|change| Some((change, self.0.get(&change.owner)?)));
+        for (change, state) in known {
+            state.check(change).map_err(|error| (change.owner.clone(), error))?;
+        }
+        Ok(())
     }
 
     /// Makes changes. Those of owners that are no longer there are left.

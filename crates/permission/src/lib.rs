@@ -86,7 +86,7 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 pub use grant::{Grant, Granted};
 pub use kind::{Kind, KindError, MAX_KIND_CHARS};
 pub use pattern::{MAX_WILDCARD_CHARS, MAX_WILDCARDS, Pattern, PatternError};
-pub use permissions::Permissions;
+pub use permissions::{AllowedOnce, Permissions};
 pub use policy::{Policy, Verdict};
 pub use refusal::Refusal;
 pub use request::Request;

@@ -1,9 +1,11 @@
 //! One session's permissions.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::judgement::Judgement;
-use crate::{Broker, Decision, Grant, Granted, Kind, Layer, Policy, Refusal, Request, Rule, Verdict};
+use crate::{
+    Broker, Decision, Fingerprint, Grant, Granted, Kind, Layer, Policy, Refusal, Request, Rule, Verdict,
+};
 
 /// One session's permissions: rules that may change while they are used, and the broker that asks.
 ///
@@ -37,11 +39,24 @@ pub struct Permissions {
 pub(crate) struct Session {
     pub(crate) name: String,
     policy: RwLock<Policy>,
+    /// What somebody allowed elsewhere, each time that they did.
+    allowed: Mutex<Vec<Arc<Fingerprint>>>,
 }
 
 impl Session {
     pub(crate) fn policy(&self) -> Policy {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn allowed(&self) -> MutexGuard<'_, Vec<Arc<Fingerprint>>> {
+        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one permission for exactly this, if there is one.
+    fn take(&self, fingerprint: Fingerprint) -> bool {
+        let mut allowed = self.allowed();
+        let place = allowed.iter().position(|given| **given == fingerprint);
+        place.map(|place| allowed.swap_remove(place)).is_some()
     }
 
     pub(crate) fn set(&self, layer: Layer, rules: Vec<Rule>) {
@@ -53,7 +68,9 @@ impl Permissions {
     /// The permissions of `session`, which starts with the rules of `policy`.
     #[must_use]
     pub fn new(broker: Arc<Broker>, session: impl Into<String>, policy: Policy) -> Self {
-        Self { broker, session: Arc::new(Session { name: session.into(), policy: RwLock::new(policy) }) }
+        let session =
+            Session { name: session.into(), policy: RwLock::new(policy), allowed: Mutex::default() };
+        Self { broker, session: Arc::new(session) }
     }
 
     /// Permissions with nobody to ask and nothing remembered: what is not allowed is refused.
@@ -95,6 +112,7 @@ impl Permissions {
         let how = match Judgement::of(&self.session.policy(), &[], &request) {
             Judgement::Granted(how, _) => how,
             Judgement::Denied(verdict) => return Err(Refusal::denied(&request.kind, verdict)),
+            Judgement::Asking(..) if self.session.take(fingerprint) => Granted::Once,
             Judgement::Asking(..) => {
                 let asked = request.clone();
                 let how = self.broker.ask(&self.session, request, fingerprint).await?;
@@ -125,6 +143,30 @@ impl Permissions {
         Ok(Grant::new(request.fingerprint(), how))
     }
 
+    /// Lets one request pass that somebody allowed elsewhere: exactly this one, once, and only while the answer is
+    /// kept. A rule that denies it stands.
+    ///
+    /// ```
+    /// use prowess_permission::{Granted, Kind, Permissions, Policy, Refusal, Request};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let permissions = Permissions::unattended(Policy::new());
+    /// let refusal = permissions.request(Request::new(Kind::RUN, "make")).await.unwrap_err();
+    /// let Refusal::NobodyToAsk { request, .. } = refusal else { return };
+    /// // Somebody is asked about it, in another process perhaps, and says yes.
+    /// let _allowed = permissions.allow_once(request.fingerprint());
+    /// assert_eq!(permissions.request(*request.clone()).await.unwrap().how(), Granted::Once);
+    /// assert!(permissions.request(*request).await.is_err(), "once");
+    /// # }
+    /// ```
+    #[must_use = "the permission is gone when this is dropped"]
+    pub fn allow_once(&self, fingerprint: Fingerprint) -> AllowedOnce {
+        let given = Arc::new(fingerprint);
+        self.session.allowed().push(Arc::clone(&given));
+        AllowedOnce { session: Arc::clone(&self.session), given }
+    }
+
     /// The session's name.
     #[must_use]
     pub fn session(&self) -> &str {
@@ -141,6 +183,19 @@ impl Permissions {
 impl Default for Permissions {
     fn default() -> Self {
         Self::unattended(Policy::new())
+    }
+}
+
+/// Permission for one request, until it is used or this is dropped.
+#[derive(Debug)]
+pub struct AllowedOnce {
+    session: Arc<Session>,
+    given: Arc<Fingerprint>,
+}
+
+impl Drop for AllowedOnce {
+    fn drop(&mut self) {
+        self.session.allowed().retain(|given| !Arc::ptr_eq(given, &self.given));
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Refusal {
         kind: Kind,
         /// What needs permission and has none.
         subjects: Vec<String>,
+        /// What was to be asked, for whoever can ask in another way.
+        request: Box<Request>,
     },
     /// Nobody answered in time.
     #[error(

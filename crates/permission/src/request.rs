@@ -14,7 +14,7 @@ use crate::{Fingerprint, Kind, Pattern};
 /// let request = Request::new(Kind::RUN, "git push").titled("Push the branch");
 /// assert_eq!(request.always[0].as_str(), "git push", "what `always` would record");
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The sort of act.
     pub kind: Kind,

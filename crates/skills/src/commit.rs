@@ -49,6 +49,20 @@ impl SkillSession {
         Ok(Arc::clone(&shared.state))
     }
 
+    /// Goes on from a state that others made of this session's deltas, such as the log of a thread that was read again.
+    pub fn follow(&self, state: &SkillState) {
+        let mut shared = self.lock();
+        if *shared.state == *state {
+            return;
+        }
+        shared.texts.retain(|name, text| {
+            let nonce = text.instructions.as_ref().map(|text| text.nonce.as_str());
+            state.get(name).is_some_and(|skill| nonce.is_none_or(|nonce| nonce == skill.nonce))
+        });
+        shared.changed.retain(|name| state.get(name).is_some());
+        shared.state = Arc::new(state.clone());
+    }
+
     /// Keeps texts that were read again and are what the state says is loaded; others are out of date.
     pub(crate) fn keep(&self, name: &str, text: LoadedText) {
         let mut shared = self.lock();

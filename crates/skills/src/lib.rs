@@ -78,7 +78,7 @@ pub use prowess_permission;
 
 pub use context::LoadedSection;
 pub use delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason};
-pub use dialect::{Dialect, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Words};
+pub use dialect::{Dialect, Forked, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Words};
 pub use documents::{Choice, MAX_CHOSEN_BYTES};
 pub use error::SkillError;
 pub use event::{SkillEvent, Stale, Staleness};

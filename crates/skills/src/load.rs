@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, SkillEntry, SkillText};
+use prowess_catalog::{ManualSkills, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
 use crate::commit::Rejected;
 use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Forked};
 use crate::documents::{Choice, Chosen};
 use crate::error::{SkillError, safe};
 use crate::options::{Placement, UnloadedText};
@@ -97,7 +97,8 @@ impl SkillSession {
             }
             return Ok(prepared);
         }
-        if !is_loaded && state.loaded().len() >= self.options().budgets.max_loaded_skills {
+        let inline = entry.skill.extensions.context == SkillContext::Inline;
+        if inline && !is_loaded && state.loaded().len() >= self.options().budgets.max_loaded_skills {
             return Err(self.limit_reached(name, &state));
         }
         let read = self.pass_gate(entry, arguments).await?;
@@ -295,6 +296,20 @@ impl PreparedLoad {
                 Err(rejected) => return Err(self.session.rejected(&self.name, &deltas, &rejected)),
             }
         }
+    }
+
+    /// What a sub-agent is given, if the skill wants one.
+    pub(crate) fn forked(&self) -> Option<Forked> {
+        let fresh = self.fresh.as_ref()?;
+        let known = self.session.known();
+        let extensions = &known.view.get(&self.name)?.skill.extensions;
+        (extensions.context == SkillContext::Fork).then(|| Forked {
+            name: self.name.clone(),
+            agent: extensions.agent.clone(),
+            arguments: fresh.skill.arguments.clone(),
+            instructions: fresh.instructions.text.clone(),
+            deltas: self.deltas(false).unwrap_or_default(),
+        })
     }
 
     /// What has to change, if anything has.

@@ -8,7 +8,6 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 
 use super::chain::NextTool;
-use super::drive::leased;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread};
 use crate::middleware::{Middleware, Moment};
@@ -16,10 +15,16 @@ use crate::run::{Call, Event};
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
 /// A call that can be made.
-struct Ready {
+pub(super) struct Ready {
     call: Call,
     arguments: Value,
     tool: Arc<dyn Tool>,
+}
+
+impl Ready {
+    fn started(&self) -> Event {
+        Event::ToolStarted { call: self.call.call.id.clone() }
+    }
 }
 
 /// What is known of a call.
@@ -75,36 +80,30 @@ impl Slots {
 impl Thread {
     /// Makes calls, and stores the answer of each as soon as it is known. The states stay as they were when the model
     /// made its calls: changes take effect when all are answered.
-    pub(super) async fn make(&mut self, calls: Vec<Call>, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        let (ready, answered) = self.sort(calls)?;
-        self.store(answered, watcher).await?;
-        let started = ready.iter().map(|ready| Event::ToolStarted { call: ready.call.call.id.clone() });
-        self.store(started.collect(), watcher).await?;
-        if ready.is_empty() {
-            return Ok(());
-        }
+    pub(super) async fn make(&mut self, ready: Vec<Ready>, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        let at_once = ready.len().min(self.agent.options.parallel_calls.max(1));
+        self.store(ready[..at_once].iter().map(Ready::started).collect(), watcher).await?;
         // Should this future be dropped, the log has what this handle does not know of.
         self.is_ahead = true;
         let mut slots = Slots(ready.iter().map(|_| Slot::Open).collect());
-        let mut events = Vec::with_capacity(ready.len());
+        let mut events = Vec::new();
         let (moment, parts) = (self.moment(), &self.parts[..]);
         let start = |(index, ready)| made(index, next(ready, moment, parts, watcher));
         let mut waiting = ready.iter().enumerate();
         let mut running = FuturesUnordered::new();
-        running.extend(waiting.by_ref().take(self.agent.options.parallel_calls.max(1)).map(start));
-        while let Some((index, output)) = leased(&self.agent, &self.lease, running.next()).await? {
-            running.extend(waiting.next().map(start));
-            for (index, known) in slots.put(index, output) {
-                let call = ready[index].call.call.id.clone();
-                let event = match known {
-                    Known::Answer(answer) => Event::ToolAnswered { call, answer },
-                    Known::Question(question) => Event::Asked { call, question },
-                };
+        running.extend(waiting.by_ref().take(at_once).map(start));
+        while let Some((index, output)) = self.hold.during(&*self.agent.store, running.next()).await? {
+            let known = slots.put(index, output).into_iter();
+            let mut new: Vec<Event> = known.map(|(index, known)| self.event(&ready[index], known)).collect();
+            let another = waiting.next();
+            new.extend(another.map(|(_, ready)| ready.started()));
+            if !new.is_empty() {
                 let stored = self.stored + events.len() as u64;
-                self.agent.store.append(&self.lease, stored, std::slice::from_ref(&event)).await?;
-                watcher.see(Sight::Stored(&event));
-                events.push(event);
+                self.agent.store.append(&self.hold.lease, stored, &new).await?;
+                new.iter().for_each(|event| watcher.see(Sight::Stored(event)));
+                events.append(&mut new);
             }
+            running.extend(another.map(start));
         }
         drop(running);
         events.iter().try_for_each(|event| self.fold(event))?;
@@ -112,9 +111,28 @@ impl Thread {
         Ok(())
     }
 
+    /// What is stored of a call. Changes that their owners cannot read are not: nobody could open the thread again.
+    fn event(&self, ready: &Ready, known: Known) -> Event {
+        let call = ready.call.call.id.clone();
+        match known {
+            Known::Question(question) => Event::Asked { call, question },
+            Known::Answer(answer) => match self.states.check(&answer.changes) {
+                Ok(()) => Event::ToolAnswered { call, answer },
+                Err((owner, error)) => {
+                    tracing::error!(owner, %error, "A tool made a change that nobody can read");
+                    Event::ToolAnswered { call, answer: failed() }
+                }
+            },
+        }
+    }
+
     /// Parts calls that can be made from those whose answer is known already.
-    fn sort(&self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
-        let tools = self.tools()?;
+    pub(super) fn sort(&mut self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
+        // Those that the model was told of, unless that was another process.
+        let tools = match self.tools.take() {
+            Some(tools) => tools,
+            None => self.all_tools()?,
+        };
         let (mut ready, mut answered) = (Vec::new(), Vec::new());
         for call in calls {
             let id = call.call.id.clone();
@@ -130,11 +148,12 @@ impl Thread {
                 (Some(tool), Ok(arguments)) => ready.push(Ready { tool: Arc::clone(tool), arguments, call }),
             }
         }
+        self.tools = Some(tools);
         Ok((ready, answered))
     }
 
     /// All tools that there are now.
-    pub(super) fn tools(&self) -> Result<Tools, AgentError> {
+    pub(super) fn all_tools(&self) -> Result<Tools, AgentError> {
         let mut tools = Tools::default();
         let own = self.agent.tools.iter().cloned();
         for tool in own.chain(self.parts.iter().flat_map(|part| part.tools(self.moment()))) {

@@ -16,6 +16,9 @@ use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
 /// The most bytes of one answer. A model that says more says nothing of use.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
+/// The most calls of one answer.
+const MAX_CALLS: usize = 128;
+
 /// A call of a model, as the parts that follow make it. It can be made again, and changed before.
 #[derive(Clone)]
 pub struct NextModel<'a> {
@@ -62,7 +65,7 @@ pub(crate) async fn ask(
     let mut bytes = 0_usize;
     while let Some(delta) = stream.next().await {
         let delta = delta?;
-        bytes = bytes.saturating_add(delta.len());
+        bytes = bytes.saturating_add(delta.weight());
         if bytes > MAX_ANSWER_BYTES {
             let message = format!("it said more than {MAX_ANSWER_BYTES} bytes");
             return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
@@ -74,7 +77,12 @@ pub(crate) async fn ask(
         }
         assembly.push(delta);
     }
-    Ok(assembly.finish())
+    let answer = assembly.finish();
+    if answer.message.tool_calls().nth(MAX_CALLS).is_some() {
+        let message = format!("it made more than {MAX_CALLS} calls at once");
+        return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
+    }
+    Ok(answer)
 }
 
 /// A call of a tool, as the parts that follow make it.

@@ -1,16 +1,15 @@
 //! Does what the state machine asks for: records that it begins, acts, records what came of it.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
-use super::{AgentError, Inner, Thread, Turn, Waiting};
-use crate::message::{AssistantPart, Message, ToolCall};
+use super::{AgentError, Thread, Turn, Waiting};
+use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump};
-use crate::model::{ModelErrorKind, ModelRequest, PromptSection, Usage};
+use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
 use crate::run::{Effect, Event, Outcome};
-use crate::thread::{Lease, ThreadError};
+use crate::thread::ThreadError;
 use crate::tool::ToolAnswer;
 
 /// How many events are read at once.
@@ -23,32 +22,30 @@ impl Thread {
     ///
     /// A part failed, or what happened could not be stored.
     pub async fn go_on(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+        self.catch_up_if_ahead().await?;
         loop {
             match self.run.next() {
                 Effect::Wait => return Ok(Turn::Idle),
                 Effect::Ask(calls) => return Ok(Turn::Waiting(self.waiting(calls))),
-                effect => {
-                    if !self.begun {
-                        self.begun = true;
-                        if self.hook(Hook::BeforeAgent, watcher).await? {
-                            continue;
-                        }
+                _ if !self.begun => {
+                    self.hook(Hook::BeforeAgent, watcher).await?;
+                    self.begun = true;
+                }
+                Effect::AskModel => self.ask_model(watcher).await?,
+                Effect::CallTools(calls) => {
+                    // Nobody is asked about calls that cannot be made.
+                    let (ready, answered) = self.sort(calls)?;
+                    if !answered.is_empty() {
+                        self.store(answered, watcher).await?;
+                    } else if self.after_model(watcher).await? == Moved::No {
+                        self.make(ready, watcher).await?;
                     }
-                    match effect {
-                        Effect::AskModel => self.ask_model(watcher).await?,
-                        Effect::CallTools(calls) => {
-                            if !self.after_model(watcher).await? {
-                                self.make(calls, watcher).await?;
-                            }
-                        }
-                        Effect::End(outcome) => {
-                            if !self.after_model(watcher).await?
-                                && let Some(turn) = self.end(outcome, watcher).await?
-                            {
-                                return Ok(turn);
-                            }
-                        }
-                        Effect::Wait | Effect::Ask(_) => {}
+                }
+                Effect::End(outcome) => {
+                    if self.after_model(watcher).await? == Moved::No
+                        && let Some(turn) = self.end(outcome, watcher).await?
+                    {
+                        return Ok(turn);
                     }
                 }
             }
@@ -59,10 +56,10 @@ impl Thread {
     pub(super) async fn read(&mut self) -> Result<(), AgentError> {
         loop {
             let store = &self.agent.store;
-            let page = store.events(&self.lease.thread, self.stored, PAGE).await?;
+            let page = store.events(&self.hold.lease.thread, self.stored, PAGE).await?;
             let is_last = page.len() < PAGE;
             for stored in page {
-                let thread = self.lease.thread.clone();
+                let thread = self.hold.lease.thread.clone();
                 let damaged =
                     |problem: String| ThreadError::Damaged { thread, number: stored.number, problem };
                 self.fold(&stored.event).map_err(|error| damaged(error.to_string()))?;
@@ -91,7 +88,7 @@ impl Thread {
             self.fold(event)?;
             self.is_ahead = true;
         }
-        self.agent.store.append(&self.lease, before, &events).await?;
+        self.agent.store.append(&self.hold.lease, before, &events).await?;
         self.is_ahead = false;
         for event in &events {
             watcher.see(Sight::Stored(event));
@@ -127,15 +124,22 @@ impl Thread {
     }
 
     async fn ask_model(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        if self.hook(Hook::BeforeModel, watcher).await? {
+        match self.hook(Hook::BeforeModel, watcher).await? {
+            Moved::No | Moved::ToModel => {}
+            Moved::Settled | Moved::Away => return Ok(()),
+        }
+        if self.run.next() != Effect::AskModel {
             return Ok(());
         }
-        let request = self.request().await?;
+        let tools = self.all_tools()?;
+        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        request.tools = tools.definitions().to_vec();
+        self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
         self.store(vec![Event::ModelAsked { model: model.name().to_owned() }], watcher).await?;
         let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
-        let answered = leased(&self.agent, &self.lease, next.ask()).await?;
-        let event = match answered {
+        let answered = self.hold.during(&*self.agent.store, next.ask()).await?;
+        let event = match answered.map(named) {
             Ok(answer) => Event::ModelAnswered {
                 model: answer.model,
                 message: answer.message,
@@ -147,7 +151,7 @@ impl Thread {
         self.store(vec![event], watcher).await
     }
 
-    /// What the model is asked: sections from the most to the least stable, the conversation, the tools.
+    /// What the model is asked: sections from the most to the least stable, and the conversation.
     async fn request(&self) -> Result<ModelRequest, AgentError> {
         let mut request = ModelRequest::default();
         let own = self.agent.prompt.iter().map(|text| PromptSection {
@@ -163,53 +167,63 @@ impl Thread {
         }
         request.system.sort_by_key(|section| !section.is_stable);
         request.messages = self.run.view().cloned().collect();
-        request.tools = self.tools()?.definitions().to_vec();
         Ok(request)
     }
 
-    /// Asks the parts what follows from the model's last answer, once. Says whether the turn goes on elsewhere.
-    async fn after_model(&mut self, watcher: &dyn Watcher) -> Result<bool, AgentError> {
-        if self.heard == self.run.answers() {
-            return Ok(false);
+    /// Asks the parts what follows from the model's last answer, once.
+    async fn after_model(&mut self, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
+        let answers = self.run.answers();
+        if self.heard == answers {
+            return Ok(Moved::No);
         }
-        self.heard = self.run.answers();
-        self.hook(Hook::AfterModel, watcher).await
+        let moved = self.hook(Hook::AfterModel, watcher).await?;
+        self.heard = answers;
+        Ok(moved)
     }
 
     /// Ends the turn, unless a part wants it to go on and it may.
-    async fn end(&mut self, outcome: Outcome, watcher: &dyn Watcher) -> Result<Option<Turn>, AgentError> {
+    pub(super) async fn end(
+        &mut self,
+        outcome: Outcome,
+        watcher: &dyn Watcher,
+    ) -> Result<Option<Turn>, AgentError> {
         for part in self.parts.clone() {
-            let acts = part.after_agent(self.moment(), &outcome).await;
+            let asked = part.after_agent(self.moment(), &outcome);
+            let acts = self.hold.during(&*self.agent.store, asked).await?;
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
             let mut acts = acts.map_err(failed)?;
             acts.retain(|act| match act {
-                Act::Jump(Jump::Model(_)) => may_go_on(&outcome),
-                Act::Jump(_) => false,
-                _ => true,
+                Act::Tell(_) | Act::Jump(Jump::Model(_)) => may_go_on(&outcome),
+                Act::Change(_) => true,
+                _ => false,
             });
-            if self.obey(part.name(), acts, watcher).await? == Moved::Jumped {
+            if self.obey(part.name(), acts, watcher).await? != Moved::No {
                 return Ok(None);
             }
         }
         self.store(vec![Event::TurnEnded { outcome: outcome.clone() }], watcher).await?;
+        self.tools = None;
         Ok(Some(Turn::Ended(outcome)))
     }
 
-    /// Asks all parts at one place. Says whether something happened after which it must be looked again what comes next.
-    async fn hook(&mut self, hook: Hook, watcher: &dyn Watcher) -> Result<bool, AgentError> {
-        let mut moved = false;
+    /// Asks all parts at one place, until one wants the turn to go on elsewhere.
+    async fn hook(&mut self, hook: Hook, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
+        let mut moved = Moved::No;
         for part in self.parts.clone() {
             let moment = self.moment();
-            let acts = match hook {
-                Hook::BeforeAgent => part.before_agent(moment).await,
-                Hook::BeforeModel => part.before_model(moment).await,
-                Hook::AfterModel => part.after_model(moment).await,
+            let asked = async {
+                match hook {
+                    Hook::BeforeAgent => part.before_agent(moment).await,
+                    Hook::BeforeModel => part.before_model(moment).await,
+                    Hook::AfterModel => part.after_model(moment).await,
+                }
             };
+            let acts = self.hold.during(&*self.agent.store, asked).await?;
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
             match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
                 Moved::No => {}
-                Moved::Settled => moved = true,
-                Moved::Jumped => return Ok(true),
+                Moved::Settled => moved = Moved::Settled,
+                jumped @ (Moved::ToModel | Moved::Away) => return Ok(jumped),
             }
         }
         Ok(moved)
@@ -236,10 +250,15 @@ impl Thread {
                     Event::ToolAnswered { call, answer }
                 }
                 Act::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },
+                Act::Tell(messages) => {
+                    if matches!(self.run.next(), Effect::End(_)) {
+                        moved = Moved::Settled;
+                    }
+                    Event::Told { messages }
+                }
                 Act::Jump(jump) => {
                     self.store(events, watcher).await?;
-                    self.jump(jump, watcher).await?;
-                    return Ok(Moved::Jumped);
+                    return self.jump(jump, watcher).await;
                 }
             });
         }
@@ -247,40 +266,60 @@ impl Thread {
         Ok(moved)
     }
 
-    async fn jump(&mut self, jump: Jump, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        let events = match jump {
-            Jump::End(outcome) => vec![Event::Stopped { outcome }],
+    async fn jump(&mut self, jump: Jump, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
+        let mut events = match jump {
+            Jump::End(_) => Vec::new(),
+            Jump::Model(_) | Jump::Tools(_) => self.leave(),
+        };
+        let moved = match jump {
+            Jump::End(outcome) => {
+                events.push(Event::Stopped { outcome });
+                Moved::Away
+            }
             Jump::Model(messages) => {
-                let skipped = |call: ToolCall| Event::ToolAnswered {
-                    call: call.id,
-                    answer: ToolAnswer::error("Error: this call was not made."),
-                };
-                let mut events: Vec<Event> = match self.run.next() {
-                    Effect::CallTools(calls) => calls.into_iter().map(|call| skipped(call.call)).collect(),
-                    Effect::Ask(calls) => calls.into_iter().map(skipped).collect(),
-                    _ => Vec::new(),
-                };
-                if !messages.is_empty() || matches!(self.run.next(), Effect::End(_)) {
-                    events.push(Event::Resumed { messages });
+                if !messages.is_empty() {
+                    events.push(Event::Told { messages });
                 }
-                events
+                Moved::ToModel
             }
             Jump::Tools(calls) => {
-                let parts = calls.into_iter().map(AssistantPart::ToolCall).collect();
-                let message = Message::assistant(parts);
-                vec![
-                    Event::ModelAsked { model: "middleware".to_owned() },
-                    Event::ModelAnswered {
-                        model: "middleware".to_owned(),
-                        message,
-                        usage: Usage::default(),
-                        finish: None,
-                    },
-                ]
+                let mut parts: Vec<_> = calls.into_iter().map(AssistantPart::ToolCall).collect();
+                name_calls(&mut parts);
+                let model = "middleware".to_owned();
+                let (message, usage) = (Message::assistant(parts), Usage::default());
+                events.push(Event::ModelAsked { model: model.clone() });
+                events.push(Event::ModelAnswered { model, message, usage, finish: None });
+                Moved::Away
             }
         };
-        self.store(events, watcher).await
+        self.store(events, watcher).await?;
+        Ok(moved)
     }
+
+    /// What brings the turn back to where the model is asked.
+    fn leave(&self) -> Vec<Event> {
+        let skipped = |call: ToolCall| Event::ToolAnswered {
+            call: call.id,
+            answer: ToolAnswer::error("Error: this call was not made."),
+        };
+        match self.run.next() {
+            Effect::CallTools(calls) => {
+                let waiting = self.run.waiting().into_iter();
+                calls.into_iter().map(|call| call.call).chain(waiting).map(skipped).collect()
+            }
+            Effect::Ask(calls) => calls.into_iter().map(skipped).collect(),
+            Effect::End(_) => vec![Event::Told { messages: Vec::new() }],
+            Effect::Wait | Effect::AskModel => Vec::new(),
+        }
+    }
+}
+
+/// An answer whose calls have names of their own, whoever put it together.
+fn named(mut answer: Assembled) -> Assembled {
+    if let Content::Assistant { parts } = &mut answer.message.content {
+        name_calls(parts);
+    }
+    answer
 }
 
 /// Whether a turn that is to end may go on: it has not taken all that it may, and nobody ended it.
@@ -299,13 +338,15 @@ fn may_go_on(outcome: &Outcome) -> bool {
 
 /// Whether it has to be looked again what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moved {
+pub(super) enum Moved {
     /// No.
     No,
-    /// Calls were settled.
+    /// Calls were settled, or the turn does not end.
     Settled,
+    /// The model is to be asked; no other part is.
+    ToModel,
     /// The turn goes on elsewhere; no other part is asked.
-    Jumped,
+    Away,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,22 +354,4 @@ enum Hook {
     BeforeAgent,
     BeforeModel,
     AfterModel,
-}
-
-/// Waits for something while the lease is kept.
-pub(super) async fn leased<T>(
-    agent: &Inner,
-    lease: &Lease,
-    work: impl Future<Output = T>,
-) -> Result<T, AgentError> {
-    tokio::pin!(work);
-    let lasts = agent.options.lease;
-    loop {
-        tokio::select! {
-            done = &mut work => return Ok(done),
-            () = tokio::time::sleep(lasts / 3) => {
-                agent.store.lease(&lease.thread, &lease.owner, lasts).await?;
-            }
-        }
-    }
 }

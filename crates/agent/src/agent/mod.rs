@@ -5,6 +5,7 @@ mod calls;
 mod chain;
 mod drive;
 mod error;
+mod hold;
 mod watch;
 
 use std::sync::Arc;
@@ -17,15 +18,17 @@ pub use self::builder::AgentBuilder;
 pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
 pub use self::error::AgentError;
+use self::hold::Hold;
 pub use self::watch::{NoWatcher, Sight, Watcher};
 use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
 use crate::middleware::{Layer, Middleware, Moment, Occasion};
 use crate::model::Model;
-use crate::run::{Event, Outcome, Reply, Run, RunLimits};
+use crate::parts;
+use crate::run::{Effect, Event, Outcome, Reply, Run, RunLimits, StateChange};
 use crate::state::States;
-use crate::thread::{Lease, ThreadStore};
-use crate::tool::Tool;
+use crate::thread::ThreadStore;
+use crate::tool::{Tool, Tools};
 
 /// How much an agent may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +68,13 @@ impl Default for AgentOptions {
 #[derive(Clone, Debug)]
 pub struct Agent(Arc<Inner>);
 
-#[derive(Debug)]
-struct Inner {
+#[derive(Clone, Debug)]
+pub(crate) struct Inner {
     model: Arc<dyn Model>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
     layers: Vec<Arc<dyn Layer>>,
-    store: Arc<dyn ThreadStore>,
+    pub(crate) store: Arc<dyn ThreadStore>,
     options: AgentOptions,
 }
 
@@ -82,10 +85,12 @@ struct Inner {
 #[derive(Debug)]
 pub struct Thread {
     agent: Arc<Inner>,
-    lease: Lease,
+    hold: Hold,
     run: Run,
     states: States,
     parts: Vec<Arc<dyn Middleware>>,
+    /// The tools that the model was told of last.
+    tools: Option<Tools>,
     /// How many events are stored.
     stored: u64,
     /// What calls that wait were asked about.
@@ -134,43 +139,89 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// Another writes to it, or it cannot be read.
+    /// Another writes to it, it cannot be read, a part cannot do its work in it, or two tools have one name.
     pub async fn open(&self, id: ThreadId) -> Result<Thread, AgentError> {
         let inner = &self.0;
-        let owner = format!("process {} ({})", std::process::id(), Uuid::now_v7().simple());
-        let lease = inner.store.lease(&id, &owner, inner.options.lease).await?;
-        let mut states = States::default();
-        for layer in &inner.layers {
-            if let Some(state) = layer.state() {
-                states.add(layer.name(), state);
-            }
-        }
         let mut thread = Thread {
             agent: Arc::clone(inner),
-            lease,
+            hold: inner.hold(&id).await?,
             run: Run::new(inner.options.limits),
-            states,
+            states: States::default(),
             parts: Vec::new(),
+            tools: None,
             stored: 0,
             questions: Vec::new(),
             begun: false,
             heard: 0,
             is_ahead: false,
         };
-        thread.read().await?;
-        for layer in &inner.layers {
-            let opened = layer.open(&id, &thread.states).await;
-            let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
-            thread.parts.push(opened.map_err(failed)?);
+        match thread.catch_up().await {
+            Ok(()) => Ok(thread),
+            Err(error) => {
+                // Another may have more luck, and at once.
+                let _ = inner.store.release(&thread.hold.lease).await;
+                Err(error)
+            }
         }
-        Ok(thread)
+    }
+
+    /// Removes a thread that nobody works on, and those of its sub-agents. One that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// Another works on it, or the store failed.
+    pub async fn delete(&self, id: &ThreadId) -> Result<(), AgentError> {
+        let mut threads = vec![id.clone()];
+        while let Some(id) = threads.pop() {
+            threads.extend(parts::children(&*self.0.store, &id).await?);
+            self.0.store.delete(&id).await?;
+        }
+        Ok(())
+    }
+
+    /// Begins a thread with changes of states, unless there is one of that name.
+    pub(crate) async fn seed(&self, id: &ThreadId, changes: Vec<StateChange>) -> Result<(), AgentError> {
+        let hold = self.0.hold(id).await?;
+        let event = Event::StateChanged { changes };
+        let seeded = match self.0.store.events(id, 0, 1).await {
+            Ok(events) if events.is_empty() => self.0.store.append(&hold.lease, 0, &[event]).await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.0.store.release(&hold.lease).await?;
+        Ok(seeded?)
+    }
+
+    /// The same agent with another store and other limits.
+    pub(crate) fn bounded(&self, store: Arc<dyn ThreadStore>, limits: RunLimits) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        (inner.store, inner.options.limits) = (store, limits);
+        Self(Arc::new(inner))
+    }
+
+    /// How much one turn may take.
+    pub(crate) fn limits(&self) -> RunLimits {
+        self.0.options.limits
+    }
+
+    /// Whether it has a part of that name.
+    pub(crate) fn has_part(&self, name: &str) -> bool {
+        self.0.layers.iter().any(|layer| layer.name() == name)
+    }
+}
+
+impl Inner {
+    async fn hold(&self, id: &ThreadId) -> Result<Hold, AgentError> {
+        let owner = format!("process {} ({})", std::process::id(), Uuid::now_v7().simple());
+        let lease = self.store.lease(id, &owner, self.options.lease).await?;
+        Ok(Hold::new(lease, self.options.lease))
     }
 }
 
 impl Thread {
     /// Its name.
     pub fn id(&self) -> &ThreadId {
-        &self.lease.thread
+        &self.hold.lease.thread
     }
 
     /// Its conversation, and where its turn stands.
@@ -181,6 +232,11 @@ impl Thread {
     /// The states of its parts.
     pub fn states(&self) -> &States {
         &self.states
+    }
+
+    /// How many events its log has.
+    pub fn events(&self) -> u64 {
+        self.stored
     }
 
     /// What the agent said last, if it spoke last.
@@ -208,8 +264,7 @@ impl Thread {
         messages: Vec<Message>,
         watcher: &dyn Watcher,
     ) -> Result<Turn, AgentError> {
-        self.begun = false;
-        self.store(vec![Event::TurnStarted { messages }], watcher).await?;
+        self.begin(vec![Event::TurnStarted { messages }], watcher).await?;
         self.go_on(watcher).await
     }
 
@@ -220,7 +275,7 @@ impl Thread {
     ///
     /// A turn is going on, or it could not be stored.
     pub async fn import(&mut self, messages: Vec<Message>) -> Result<(), AgentError> {
-        self.store(vec![Event::Imported { messages }], &NoWatcher).await
+        self.begin(vec![Event::Imported { messages }], &NoWatcher).await
     }
 
     /// Answers for a call that waits, and goes on.
@@ -234,6 +289,7 @@ impl Thread {
         reply: Reply,
         watcher: &dyn Watcher,
     ) -> Result<Turn, AgentError> {
+        self.catch_up_if_ahead().await?;
         self.store(vec![Event::Replied { call: call.clone(), reply }], watcher).await?;
         self.go_on(watcher).await
     }
@@ -244,7 +300,12 @@ impl Thread {
     ///
     /// There is none, or it could not be stored.
     pub async fn cancel(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        self.store(vec![Event::TurnEnded { outcome: Outcome::Cancelled }], watcher).await
+        self.catch_up_if_ahead().await?;
+        if self.run.next() == Effect::Wait {
+            let ended = Event::TurnEnded { outcome: Outcome::Cancelled };
+            return self.store(vec![ended], watcher).await;
+        }
+        self.end(Outcome::Cancelled, watcher).await.map(drop)
     }
 
     /// Tells the parts that this process is done with the thread, and gives it to others at once.
@@ -257,15 +318,56 @@ impl Thread {
         if !changes.is_empty() && !self.is_ahead {
             self.store(vec![Event::StateChanged { changes }], &NoWatcher).await?;
         }
-        Ok(self.agent.store.release(&self.lease).await?)
+        Ok(self.agent.store.release(&self.hold.lease).await?)
+    }
+
+    /// Stores how a turn begins.
+    async fn begin(&mut self, events: Vec<Event>, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        self.catch_up_if_ahead().await?;
+        self.store(events, watcher).await?;
+        self.begun = false;
+        Ok(())
+    }
+
+    /// Comes to where the log stands, if something could not be stored that this handle went on from, or a future was
+    /// dropped before it knew.
+    async fn catch_up_if_ahead(&mut self) -> Result<(), AgentError> {
+        if self.is_ahead { self.catch_up().await } else { Ok(()) }
+    }
+
+    /// Reads the log from its beginning, and opens the parts for what it says.
+    async fn catch_up(&mut self) -> Result<(), AgentError> {
+        let agent = Arc::clone(&self.agent);
+        self.run = Run::new(agent.options.limits);
+        self.states = States::default();
+        for layer in &agent.layers {
+            if let Some(state) = layer.state() {
+                self.states.add(layer.name(), state);
+            }
+        }
+        (self.stored, self.heard, self.begun) = (0, 0, false);
+        self.questions.clear();
+        self.parts.clear();
+        self.read().await?;
+        for layer in &agent.layers {
+            let opened = layer.open(self.id(), &self.states).await;
+            let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
+            self.parts.push(opened.map_err(failed)?);
+        }
+        // Two of one name are told before anything is stored.
+        self.all_tools()?;
+        self.tools = None;
+        self.is_ahead = false;
+        Ok(())
     }
 
     fn moment(&self) -> Moment<'_> {
         Moment {
-            thread: &self.lease.thread,
+            thread: &self.hold.lease.thread,
             run: &self.run,
             states: &self.states,
             model: &self.agent.model,
+            store: &self.agent.store,
             parts: &self.parts,
         }
     }

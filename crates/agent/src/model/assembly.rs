@@ -87,19 +87,7 @@ impl Assembly {
     /// The answer. Calls that came without a name of their own have one now.
     pub fn finish(self) -> Assembled {
         let mut parts = self.parts;
-        let mut known = BTreeSet::new();
-        let calls = parts.iter_mut().filter_map(|part| match part {
-            AssistantPart::ToolCall(call) => Some(call),
-            AssistantPart::Text { .. } | AssistantPart::Reasoning(_) => None,
-        });
-        for (number, call) in calls.enumerate() {
-            let mut id = call.id.as_str().to_owned();
-            while id.is_empty() || known.contains(&id) {
-                id = format!("{id}call_{number}");
-            }
-            call.id = CallId::from(id.as_str());
-            known.insert(id);
-        }
+        name_calls(&mut parts);
         Assembled {
             model: self.model,
             message: Message::assistant(parts),
@@ -125,6 +113,23 @@ impl Assembly {
                 unreachable!("calls stay where they are")
             }
         }
+    }
+}
+
+/// Gives calls a name that have none, or the name of another.
+pub(crate) fn name_calls(parts: &mut [AssistantPart]) {
+    let mut known = BTreeSet::new();
+    let calls = parts.iter_mut().filter_map(|part| match part {
+        AssistantPart::ToolCall(call) => Some(call),
+        AssistantPart::Text { .. } | AssistantPart::Reasoning(_) => None,
+    });
+    for (number, call) in calls.enumerate() {
+        let mut id = call.id.as_str().to_owned();
+        while id.is_empty() || known.contains(&id) {
+            id = format!("{id}call_{number}");
+        }
+        call.id = CallId::from(id.as_str());
+        known.insert(id);
     }
 }
 

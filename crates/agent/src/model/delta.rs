@@ -39,9 +39,9 @@ pub enum Delta {
 }
 
 impl Delta {
-    /// How many bytes it brings.
-    pub(crate) fn len(&self) -> usize {
-        match self {
+    /// How much it takes, in bytes: something, also when it says nothing.
+    pub(crate) fn weight(&self) -> usize {
+        1 + match self {
             Self::Text(text)
             | Self::Reasoning(text)
             | Self::ReasoningSignature(text)

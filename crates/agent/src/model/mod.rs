@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
+pub(crate) use self::assembly::name_calls;
 pub use self::assembly::{Assembled, Assembly};
 pub use self::delta::{Delta, Finish};
 pub use self::error::{ModelError, ModelErrorKind};

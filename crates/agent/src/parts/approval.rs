@@ -44,7 +44,7 @@ impl Middleware for Approval {
                 Decision::Allow => None,
                 Decision::Ask => Some(Act::Ask {
                     question: json!({
-                        "title": format!("call `{}`", call.call.name),
+                        "title": format!("call `{}`", printable(&call.call.name)),
                         "tool": call.call.name,
                         "arguments": call.call.arguments,
                     }),
@@ -62,7 +62,7 @@ impl Middleware for Approval {
         match self.decide(next.call) {
             Decision::Deny => ToolAnswer::error(denied(next.call)).into(),
             Decision::Ask if !next.approved => {
-                ToolAnswer::error(format!("Error: nobody let `{}` pass.", next.call.name)).into()
+                ToolAnswer::error(format!("Error: nobody let `{}` pass.", printable(&next.call.name))).into()
             }
             Decision::Ask | Decision::Allow => next.call().await,
         }
@@ -70,5 +70,10 @@ impl Middleware for Approval {
 }
 
 fn denied(call: &ToolCall) -> String {
-    format!("Error: `{}` is denied by the rules of this agent.", call.name)
+    format!("Error: `{}` is denied by the rules of this agent.", printable(&call.name))
+}
+
+/// A name that a model made up, on one line of a terminal.
+fn printable(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(64).collect()
 }

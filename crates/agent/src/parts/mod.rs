@@ -1,6 +1,7 @@
 //! The parts that come with the crate, one file each.
 
 mod approval;
+mod consult;
 mod eviction;
 mod files;
 mod memory;
@@ -13,7 +14,8 @@ pub use self::approval::Approval;
 pub use self::eviction::Eviction;
 pub use self::files::Files;
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
-pub use self::skills::Skills;
+pub use self::skills::{SkillUse, Skills, SkillsState};
 pub use self::subagents::SubAgents;
+pub(crate) use self::subagents::children;
 pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};
 pub use self::todos::{Todo, TodoStatus, Todos};

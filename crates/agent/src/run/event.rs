@@ -104,9 +104,9 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
-    /// A part of the agent wants the turn to go on that was to end.
-    Resumed {
-        /// What the model is told.
+    /// A part of the agent tells the model something; a turn that was to end goes on.
+    Told {
+        /// What, if anything.
         messages: Vec<Message>,
     },
     /// The turn is over.

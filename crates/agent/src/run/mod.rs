@@ -3,7 +3,7 @@
 mod event;
 mod repair;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -21,6 +21,10 @@ pub const DEFAULT_MAX_STEPS: u32 = 100;
 const UNKNOWN_OUTCOME: &str = "Error: this call was interrupted, and it is not known whether it took effect. \
      Look before you call it again.";
 
+/// What a call's answer is that the model had no room to write.
+const CUT_OFF: &str = "Error: your answer reached its limit before this call was whole, so it was not made. \
+     Make it shorter, or do it in several calls.";
+
 /// A thread's conversation and where its turn stands: the fold of its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -37,6 +41,8 @@ pub struct Run {
     /// How often the model answered, or failed to.
     answers: u64,
     spent: Spent,
+    /// How the last turn ended.
+    outcome: Option<Outcome>,
 }
 
 /// How much one turn may take.
@@ -74,6 +80,8 @@ struct Pending {
     /// The name of the message with its result, the same whenever the thread is read.
     message: MessageId,
     status: Status,
+    /// Whether a person changed its arguments, which the model has to be told.
+    is_edited: bool,
     /// What its tool asked a person.
     consulted: Option<Consulted>,
     /// What changes once all calls are answered.
@@ -87,6 +95,8 @@ pub struct Consulted {
     pub question: Value,
     /// What the person said; nothing yet while the call waits.
     pub reply: Option<Reply>,
+    /// Whether a person had let the call pass before.
+    approved: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +104,7 @@ enum Status {
     /// To be made; with `approved`, nobody needs to be asked again.
     New { approved: bool },
     /// Begun.
-    Started,
+    Started { approved: bool },
     /// It waits for a person.
     Asked,
     /// Made.
@@ -159,6 +169,7 @@ impl Run {
             tokens: 0,
             answers: 0,
             spent: Spent::default(),
+            outcome: None,
         }
     }
 
@@ -192,6 +203,16 @@ impl Run {
         self.answers
     }
 
+    /// How many tokens this turn may still take, if there is a limit.
+    pub fn tokens_left(&self) -> Option<u64> {
+        self.limits.tokens.map(|most| most.saturating_sub(self.tokens))
+    }
+
+    /// How the last turn ended, if one has.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
     /// How often the model was asked in this turn.
     pub fn steps(&self) -> u32 {
         self.steps
@@ -214,10 +235,16 @@ impl Run {
                 if !ready.is_empty() {
                     return Effect::CallTools(ready);
                 }
-                let asked = calls.iter().filter(|pending| pending.status == Status::Asked);
-                Effect::Ask(asked.map(|pending| pending.call.clone()).collect())
+                Effect::Ask(self.waiting())
             }
         }
+    }
+
+    /// The calls that wait for a person.
+    pub fn waiting(&self) -> Vec<ToolCall> {
+        let Phase::Tools(calls) = &self.phase else { return Vec::new() };
+        let asked = calls.iter().filter(|pending| pending.status == Status::Asked);
+        asked.map(|pending| pending.call.clone()).collect()
     }
 
     /// Goes on from what happened. Gives the changes of state that take effect with it: those of calls made at the
@@ -247,10 +274,10 @@ impl Run {
                 self.pay(spent);
             }
             Event::Stopped { outcome } => return self.stop("stopped", outcome.clone()),
-            Event::Resumed { messages } => self.resume(messages)?,
-            Event::TurnEnded { .. } => {
+            Event::Told { messages } => self.tell(messages)?,
+            Event::TurnEnded { outcome } => {
                 let changes = self.stop("turn_ended", Outcome::Cancelled)?;
-                self.phase = Phase::Idle;
+                (self.phase, self.outcome) = (Phase::Idle, Some(outcome.clone()));
                 return Ok(changes);
             }
         }
@@ -278,12 +305,12 @@ impl Run {
         Ok(())
     }
 
-    fn resume(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
+    fn tell(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
         if !matches!(self.phase, Phase::Ending(_) | Phase::Model) {
-            return Err(misplaced("resumed", "the turn is not to end"));
+            return Err(misplaced("told", "it is not the model's turn"));
         }
         if !are_user(messages) {
-            return Err(misplaced("resumed", "a user did not say this"));
+            return Err(misplaced("told", "a user did not say this"));
         }
         self.messages.extend(messages.iter().cloned().map(Arc::new));
         self.phase = Phase::Model;
@@ -310,7 +337,14 @@ impl Run {
         let Content::Assistant { parts } = &message.content else {
             return Err(misplaced("model_answered", "a model did not say this"));
         };
-        let calls: VecDeque<Pending> = pending(message).collect();
+        let mut calls: VecDeque<Pending> = pending(message).collect();
+        let ids: BTreeSet<&CallId> = message.tool_calls().map(|call| &call.id).collect();
+        if ids.len() < calls.len() {
+            return Err(misplaced("model_answered", "two calls have one name"));
+        }
+        if let (Some(Finish::Length), Some(last)) = (finish, calls.back_mut()) {
+            last.cut_off();
+        }
         self.phase = match finish {
             Some(Finish::Refused) => Phase::Ending(Outcome::Refused),
             _ if !calls.is_empty() => Phase::Tools(calls),
@@ -326,6 +360,8 @@ impl Run {
         if let (Phase::Ending(_), true) = (&self.phase, message.tool_calls().next().is_some()) {
             self.close_calls(message, "Error: the answer with this call was refused.");
         }
+        // A call that was cut off may have been the only one.
+        self.take_answers();
         Ok(())
     }
 
@@ -341,7 +377,9 @@ impl Run {
     fn begin(&mut self, call: &CallId) -> Result<(), Misplaced> {
         let pending = self.pending("tool_started", call)?;
         match pending.status {
-            Status::New { .. } | Status::Started => pending.status = Status::Started,
+            Status::New { approved } | Status::Started { approved } => {
+                pending.status = Status::Started { approved };
+            }
             Status::Asked => return Err(misplaced("tool_started", "the call waits for a person")),
             Status::Answered(_) => return Err(misplaced("tool_started", "the call is answered")),
         }
@@ -373,8 +411,8 @@ impl Run {
         match pending.status {
             Status::New { approved: false } => {}
             // Its tool asks.
-            Status::Started => {
-                pending.consulted = Some(Consulted { question: question.clone(), reply: None });
+            Status::Started { approved } => {
+                pending.consulted = Some(Consulted { question: question.clone(), reply: None, approved });
             }
             Status::New { approved: true } | Status::Asked | Status::Answered(_) => {
                 return Err(misplaced("asked", "the call is answered, or was asked about"));
@@ -392,13 +430,14 @@ impl Run {
         if let Some(consulted) = &mut pending.consulted {
             // The tool asked, and does with the reply what it means.
             consulted.reply = Some(reply.clone());
-            pending.status = Status::New { approved: true };
+            pending.status = Status::New { approved: consulted.approved };
             return Ok(Vec::new());
         }
         pending.status = match reply {
             Reply::Approve => Status::New { approved: true },
             Reply::Edit { arguments } => {
                 pending.call.arguments.clone_from(arguments);
+                pending.is_edited = true;
                 Status::New { approved: true }
             }
             Reply::Reject { message } => Status::Answered(pending.result(message, true)),
@@ -429,7 +468,7 @@ impl Run {
             for pending in calls {
                 let text = match pending.status {
                     Status::Answered(_) => continue,
-                    Status::Started => UNKNOWN_OUTCOME,
+                    Status::Started { .. } => UNKNOWN_OUTCOME,
                     Status::New { .. } | Status::Asked => "Error: the turn ended before this call was made.",
                 };
                 pending.status = Status::Answered(pending.result(text, true));
@@ -475,6 +514,13 @@ impl Run {
 }
 
 impl Pending {
+    /// Answers a call that is not whole, because the model had no more room.
+    fn cut_off(&mut self) {
+        if self.call.arguments.trim().is_empty() || self.call.parsed().is_err() {
+            self.status = Status::Answered(self.result(CUT_OFF, true));
+        }
+    }
+
     fn into_message(self, result: ToolResult) -> Message {
         Message { id: self.message, ..Message::tool(result) }
     }
@@ -482,8 +528,7 @@ impl Pending {
     fn ready(&self) -> Option<Call> {
         let (approved, interrupted) = match self.status {
             Status::New { approved } => (approved, false),
-            // Whoever let it pass did so before it was begun.
-            Status::Started => (true, true),
+            Status::Started { approved } => (approved, true),
             Status::Asked | Status::Answered(_) => return None,
         };
         Some(Call {
@@ -496,12 +541,13 @@ impl Pending {
     }
 
     fn result(&self, text: &str, is_error: bool) -> ToolResult {
-        ToolResult {
-            call: self.call.id.clone(),
-            name: self.call.name.clone(),
-            text: text.to_owned(),
-            is_error,
-        }
+        let text = match self.is_edited {
+            true => {
+                format!("(The user changed the arguments of this call to {}.)\n{text}", self.call.arguments)
+            }
+            false => text.to_owned(),
+        };
+        ToolResult { call: self.call.id.clone(), name: self.call.name.clone(), text, is_error }
     }
 }
 
@@ -516,8 +562,9 @@ impl Call {
 fn pending(message: &Message) -> impl Iterator<Item = Pending> {
     message.tool_calls().enumerate().map(|(number, call)| Pending {
         call: call.clone(),
-        message: format!("{}-{number}", message.id.as_str()).as_str().into(),
+        message: message.result_id(number),
         status: Status::New { approved: false },
+        is_edited: false,
         consulted: None,
         changes: Vec::new(),
     })

@@ -38,14 +38,13 @@ fn results(answer: &Message, rest: &[Message]) -> impl Iterator<Item = Message> 
     let result = |(number, call): (usize, &crate::message::ToolCall)| match given.remove(&call.id) {
         Some(message) => message.clone(),
         None => {
-            let id = format!("{}-{number}", answer.id.as_str());
             let result = ToolResult {
                 call: call.id.clone(),
                 name: call.name.clone(),
                 text: LOST.to_owned(),
                 is_error: true,
             };
-            Message { id: id.as_str().into(), ..Message::tool(result) }
+            Message { id: answer.result_id(number), ..Message::tool(result) }
         }
     };
     let results: Vec<Message> = answer.tool_calls().enumerate().map(result).collect();

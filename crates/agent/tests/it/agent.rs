@@ -298,12 +298,9 @@ async fn calls_that_were_cut_off() {
     let mut thread = agent.open(id.clone()).await.unwrap();
     let cut = tokio::time::timeout(Duration::from_millis(100), thread.say("go", &NoWatcher)).await;
     assert!(cut.is_err());
-    let again = thread.go_on(&NoWatcher).await;
-    assert!(matches!(again, Err(AgentError::Reopen)), "{again:?}");
-    thread.close().await.unwrap();
-    let mut later = agent.open(id).await.unwrap();
-    assert_eq!(later.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
-    let results = results(&later);
+    // The handle catches up with what the log has.
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    let results = results(&thread);
     assert_eq!(results[..2], ["1".to_owned(), "came back".to_owned()]);
     assert!(results[2].contains("it is not known whether it took effect"), "{results:?}");
     assert_eq!(count.load(Ordering::SeqCst), 3, "only what may be made again was made again");

@@ -4,10 +4,15 @@
 
 mod agent;
 mod files;
+mod foolish;
+mod frontmatter;
 mod offline;
 mod parts;
 mod readme;
 mod run;
 mod says;
+mod scenarios;
 mod summarisation;
+mod tasks;
 mod threads;
+mod world;

@@ -277,8 +277,19 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     ]);
     let tasks = SubAgents::new(worker).and("silent", "Says nothing.", silent).and("asks", "Asks.", asks);
     let agent = Agent::builder(model).with(tasks).build().unwrap();
-    let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let [asked] = &waiting[..] else { panic!("{waiting:?}") };
+    assert_eq!(asked.question["title"], "sub-agent asks: call `add`", "what a sub-agent asks is asked here");
+    thread.close().await.unwrap();
+    // The reply comes from elsewhere, and is the sub-agent's.
+    let mut thread = agent.open(id).await.unwrap();
+    let rejected = Reply::Reject { message: "not this".to_owned() };
+    assert_eq!(
+        thread.reply(&asked.call.id, rejected, &NoWatcher).await.unwrap(),
+        Turn::Ended(Outcome::Answered)
+    );
     let results = results(&thread);
     assert!(results[0].contains("it took 5 steps, the most there may be"), "{results:?}");
     assert!(results[1].contains("the model said nothing"), "{results:?}");

@@ -63,7 +63,7 @@ fn a_turn_with_two_calls() {
     let mut events = vec![said("list both"), asked(), answered(vec![text("looking"), call("a"), call("b")])];
     assert_eq!(ready(&run(&events).next()), [("a", false, false), ("b", false, false)]);
     events.extend([started("a"), started("b"), result("b", "second")]);
-    assert_eq!(ready(&run(&events).next()), [("a", true, true)], "what was cut off is told");
+    assert_eq!(ready(&run(&events).next()), [("a", false, true)], "what was cut off is told");
     events.push(result("a", "first"));
     let after = run(&events);
     assert_eq!(after.next(), Effect::AskModel);

@@ -88,7 +88,8 @@ impl State {
                 Judgement::Asking(subjects, _) => subjects,
                 _ => waiting.asked.request.patterns.clone(),
             };
-            Some(Err(Refusal::NobodyToAsk { kind, subjects }))
+            let request = Box::new(waiting.asked.request.clone());
+            Some(Err(Refusal::NobodyToAsk { kind, subjects, request }))
         });
     }
 
@@ -144,7 +145,8 @@ impl Broker {
             Judgement::Asking(subjects, _) => subjects,
         };
         if !state.somebody_answers() {
-            return Err(Err(Refusal::NobodyToAsk { kind: request.kind, subjects }));
+            let kind = request.kind.clone();
+            return Err(Err(Refusal::NobodyToAsk { kind, subjects, request: Box::new(request) }));
         }
         let id = state.last.next();
         state.last = id;

@@ -11,6 +11,7 @@ async fn refusals_say_what_and_what_to_do() {
     let nobody = |kind: &str, subjects: &[&str]| Refusal::NobodyToAsk {
         kind: Kind::parse(kind).unwrap(),
         subjects: subjects.iter().map(ToString::to_string).collect(),
+        request: Box::new(Request::new(Kind::RUN, "")),
     };
     let rejected = |message: &str| Refusal::Rejected { message: Some(message.to_owned()) };
     let session = Permissions::unattended(Policy::new().with(USER, deny("skill", "secret-{x,y} *")));

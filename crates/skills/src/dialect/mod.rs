@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use prowess_catalog::{Activation, SectionTemplate};
+use prowess_permission::{Refusal, Request};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -96,6 +97,13 @@ pub struct ToolReply {
     pub deltas: Vec<SkillDelta>,
     /// The answer as data, where it is more than text.
     pub data: Option<Value>,
+}
+
+impl ToolSpec {
+    /// Whether a call that was cut off may be made again: it runs nothing.
+    pub fn is_idempotent(&self) -> bool {
+        !matches!(self.name, "skill_run" | "skill_exec" | "skill_write_stdin")
+    }
 }
 
 impl From<Result<Answer, SkillError>> for ToolReply {
@@ -221,7 +229,47 @@ enum Prepared {
     Answer(Answer),
 }
 
+/// A skill that wants to be followed by a sub-agent, read and past the gate.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Forked {
+    /// The skill.
+    pub name: String,
+    /// The sub-agent that it names.
+    pub agent: Option<String>,
+    /// What it was given to work on.
+    pub arguments: Option<String>,
+    /// Its instructions, for an agent without skills of its own.
+    pub instructions: String,
+    /// What loads it in the sub-agent's session.
+    pub deltas: Vec<SkillDelta>,
+}
+
 impl PreparedCall {
+    /// What somebody has to be asked for this call, where nobody could be: a host that can wait asks, and makes the call
+    /// again with [`prowess_permission::Permissions::allow_once`].
+    pub fn unanswered(&self) -> Option<&Request> {
+        let refusal = match self.prepared.as_ref().err()? {
+            SkillError::Refused { refusal, .. } => refusal,
+            #[cfg(feature = "run")]
+            SkillError::RunRefused { refusal, .. } => refusal,
+            _ => return None,
+        };
+        match refusal {
+            Refusal::NobodyToAsk { request, .. } => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The skill that this call loads, if it says `context: fork`. A host that has sub-agents gives it to one, and drops
+    /// this call; for all others the skill is loaded like any other.
+    pub fn forked(&self) -> Option<Forked> {
+        match &self.prepared {
+            Ok(Prepared::Load(prepared)) => prepared.forked(),
+            _ => None,
+        }
+    }
+
     /// Makes the change, if it still fits, and gives the answer. The event `tool.response` tells how many changes of
     /// state there were.
     pub fn finish(self) -> ToolReply {

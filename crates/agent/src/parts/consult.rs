@@ -1,0 +1,67 @@
+//! Questions of the permission gate that wait in the thread, so that the reply may come from another process.
+
+use prowess_permission::{AllowedOnce, Fingerprint, Permissions, Refusal, Request};
+use serde_json::{Value, json};
+
+use crate::run::{Consulted, Reply};
+use crate::tool::ToolAnswer;
+
+/// Where a question has the fingerprint of what it asks.
+const ASKED: &str = "fingerprint";
+/// Where a question has the fingerprints of what was allowed for the same call before.
+const ALLOWED: &str = "allowed";
+
+/// The question about a request, for a call that was asked about before perhaps.
+pub(crate) fn question(request: &Request, consulted: Option<&Consulted>) -> Value {
+    json!({
+        "title": request.title,
+        "kind": request.kind,
+        "subjects": request.patterns,
+        "details": request.details,
+        ASKED: request.fingerprint(),
+        ALLOWED: allowed_before(consulted),
+    })
+}
+
+/// What a person allowed for this call so far, for a question of another sort.
+pub(crate) fn allowed_before(consulted: Option<&Consulted>) -> Vec<Fingerprint> {
+    let Some(Consulted { question, reply: Some(Reply::Approve), .. }) = consulted else {
+        return consulted.map(|consulted| fingerprints(&consulted.question[ALLOWED])).unwrap_or_default();
+    };
+    let mut all = fingerprints(&question[ALLOWED]);
+    all.extend(fingerprint(&question[ASKED]));
+    all
+}
+
+/// Lets pass what a person allowed for this call, while what it gives is kept.
+///
+/// # Errors
+///
+/// The person said no: the call's answer.
+pub(crate) fn allow(
+    permissions: &Permissions,
+    consulted: Option<&Consulted>,
+) -> Result<Vec<AllowedOnce>, ToolAnswer> {
+    let of_the_gate = |consulted: &&Consulted| consulted.question.get(ASKED).is_some();
+    match consulted.filter(of_the_gate).and_then(|consulted| consulted.reply.as_ref()) {
+        None | Some(Reply::Approve) => {}
+        Some(Reply::Reject { message }) => {
+            let message = Some(message.clone());
+            return Err(ToolAnswer::error(Refusal::Rejected { message }.to_string()));
+        }
+        Some(Reply::Edit { .. }) => {
+            let text = "Error: the arguments cannot be changed once the call is begun; it was not allowed.";
+            return Err(ToolAnswer::error(text));
+        }
+    }
+    let allowed = allowed_before(consulted).into_iter();
+    Ok(allowed.map(|fingerprint| permissions.allow_once(fingerprint)).collect())
+}
+
+fn fingerprints(value: &Value) -> Vec<Fingerprint> {
+    value.as_array().into_iter().flatten().filter_map(fingerprint).collect()
+}
+
+fn fingerprint(value: &Value) -> Option<Fingerprint> {
+    value.as_str()?.parse().ok()
+}

@@ -1,0 +1,215 @@
+//! The thread of one task: begun, gone on with, asked for, ended.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use hmac_sha256::Hash;
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
+use crate::id::{MessageId, ThreadId};
+use crate::middleware::Occasion;
+use crate::parts::consult;
+use crate::run::{Effect, Event, Outcome, StateChange};
+use crate::thread::{ThreadError, ThreadStore};
+use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
+
+/// How often it is looked whether a thread is free that a dead process has.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How many events are read at once.
+const PAGE: usize = 1000;
+
+/// A task for a sub-agent.
+pub(super) struct Work<'a> {
+    pub(super) name: &'a str,
+    pub(super) agent: Agent,
+    pub(super) task: String,
+    pub(super) seeds: Vec<StateChange>,
+    pub(super) timeout: Duration,
+    pub(super) context: ToolContext<'a>,
+}
+
+impl Work<'_> {
+    pub(super) async fn done(self) -> ToolOutput {
+        let id = child(self.context.thread, self.context.message);
+        let mut changes = Vec::new();
+        match is_there(&**self.context.moment.store, &id).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let starts = Occasion::SubAgentStarts { name: self.name, task: &self.task };
+                let heard = self.context.announce(starts).await;
+                if let Some(objection) = heard.objection {
+                    let text = format!("Error: the sub-agent was not started: {objection}");
+                    return ToolAnswer { changes: heard.changes, ..ToolAnswer::error(text) }.into();
+                }
+                changes = heard.changes;
+                if let Err(error) = self.agent.seed(&id, self.seeds.clone()).await {
+                    return failed(&error).into();
+                }
+            }
+            Err(error) => return failed(&error.into()).into(),
+        }
+        let mut thread = match open(&self.agent, id).await {
+            Ok(thread) => thread,
+            Err(error) => return failed(&error).into(),
+        };
+        let turn = self.turn(&mut thread).await;
+        let output = self.output(&thread, turn).await;
+        // Its time ends the lease if this does not.
+        let _ = thread.close().await;
+        match output {
+            ToolOutput::Done(mut answer) => {
+                let stopped = Occasion::SubAgentStopped { name: self.name, answer: &answer.text };
+                let heard = self.context.announce(stopped).await;
+                answer.changes.extend(changes.into_iter().chain(heard.changes));
+                answer.into()
+            }
+            output => output,
+        }
+    }
+
+    /// Lets the sub-agent go on, for as long as it may.
+    async fn turn(&self, thread: &mut Thread) -> Result<Turn, AgentError> {
+        let progress = self.context.progress;
+        let watcher = move |sight: Sight<'_>| {
+            if let Sight::Stored(Event::ModelAnswered { message, .. }) = sight {
+                for call in message.tool_calls() {
+                    progress(&format!("{}: {}", self.name, call.name));
+                }
+            }
+        };
+        let reply = self.reply(thread);
+        let turn = async {
+            match (thread.run().next(), reply) {
+                (Effect::Wait, _) if thread.run().messages().is_empty() => {
+                    thread.say(self.task.as_str(), &watcher).await
+                }
+                (Effect::Ask(calls), Some(reply)) if !calls.is_empty() => {
+                    thread.reply(&calls[0].id, reply, &watcher).await
+                }
+                _ => thread.go_on(&watcher).await,
+            }
+        };
+        match tokio::time::timeout(self.timeout, turn).await {
+            Ok(turn) => turn,
+            Err(_) => {
+                thread.cancel(&watcher).await?;
+                let reason = format!("it took longer than {} seconds", self.timeout.as_secs());
+                Ok(Turn::Ended(Outcome::Stopped { reason }))
+            }
+        }
+    }
+
+    /// The reply to what the sub-agent asked, if it still waits for that.
+    fn reply(&self, thread: &Thread) -> Option<crate::run::Reply> {
+        let consulted = self.context.consulted?;
+        let asked = &consulted.question["sub_agent"];
+        let is_here = asked["thread"] == thread.id().as_str() && asked["events"] == thread.events();
+        consulted.reply.clone().filter(|_| is_here)
+    }
+
+    async fn output(&self, thread: &Thread, turn: Result<Turn, AgentError>) -> ToolOutput {
+        let outcome = match turn {
+            Ok(Turn::Waiting(waiting)) => match waiting.into_iter().next() {
+                Some(first) => return ToolOutput::Ask(self.question(thread, first)),
+                None => Outcome::Silent,
+            },
+            Ok(Turn::Ended(outcome)) => outcome,
+            // It ended before, and nobody heard of it.
+            Ok(Turn::Idle) => thread.run().outcome().cloned().unwrap_or(Outcome::Silent),
+            Err(error) => return failed(&error).into(),
+        };
+        let said = thread.answer().unwrap_or_default();
+        let answer = match outcome {
+            Outcome::Answered => ToolAnswer::text(said),
+            outcome => {
+                let text = format!("Error: the sub-agent ended without an answer: {outcome}. {said}");
+                ToolAnswer::error(text.trim_end())
+            }
+        };
+        ToolAnswer { spent: thread.run().spent().clone(), ..answer }.into()
+    }
+
+    /// What the sub-agent asks, as its parent's thread asks it.
+    fn question(&self, thread: &Thread, waiting: Waiting) -> Value {
+        let Waiting { call, mut question } = waiting;
+        if !question.is_object() {
+            question = json!({"title": format!("call `{}`", call.name)});
+        }
+        let title = question["title"].as_str().unwrap_or_default();
+        question["title"] = json!(format!("sub-agent {}: {title}", self.name));
+        question["sub_agent"] =
+            json!({"name": self.name, "thread": thread.id().as_str(), "events": thread.events()});
+        // What is allowed is the sub-agent's; what the parent's own gate allowed for this call stays with it.
+        if let Some(question) = question.as_object_mut() {
+            question.remove("fingerprint");
+        }
+        question["allowed"] = json!(consult::allowed_before(self.context.consulted));
+        question
+    }
+}
+
+fn failed(error: &AgentError) -> ToolAnswer {
+    ToolAnswer::error(format!("Error: the sub-agent could not go on: {error}"))
+}
+
+/// The thread of a task, the same whenever it is asked for.
+fn child(parent: &ThreadId, message: &MessageId) -> ThreadId {
+    let digest = Hash::hash(format!("{parent}\0{}", message.as_str()).as_bytes());
+    let mut name = "task-".to_owned();
+    for byte in &digest[..16] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name.parse().unwrap_or_else(|_| ThreadId::new())
+}
+
+/// The threads of a thread's tasks.
+pub(crate) async fn children(
+    store: &dyn ThreadStore,
+    parent: &ThreadId,
+) -> Result<Vec<ThreadId>, ThreadError> {
+    let mut children = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = match store.events(parent, after, PAGE).await {
+            Ok(page) => page,
+            Err(ThreadError::NotFound(_)) => return Ok(children),
+            Err(error) => return Err(error),
+        };
+        after += page.len() as u64;
+        for stored in &page {
+            let Event::ModelAnswered { message, .. } = &stored.event else { continue };
+            for number in 0..message.tool_calls().count() {
+                let id = child(parent, &message.result_id(number));
+                if is_there(store, &id).await? {
+                    children.push(id);
+                }
+            }
+        }
+        if page.len() < PAGE {
+            return Ok(children);
+        }
+    }
+}
+
+async fn is_there(store: &dyn ThreadStore, id: &ThreadId) -> Result<bool, ThreadError> {
+    match store.events(id, 0, 1).await {
+        Ok(events) => Ok(!events.is_empty()),
+        Err(ThreadError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a thread, once a process that died while it had it has lost it.
+async fn open(agent: &Agent, id: ThreadId) -> Result<Thread, AgentError> {
+    let lasts = agent.lease();
+    let until = tokio::time::Instant::now() + lasts + LOOK_EVERY;
+    loop {
+        match agent.open(id.clone()).await {
+            Err(AgentError::Thread(ThreadError::Leased { .. })) if tokio::time::Instant::now() < until => {
+                tokio::time::sleep(LOOK_EVERY.min(lasts)).await;
+            }
+            opened => return opened,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The tool `task`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{GENERAL, SubAgents};
+use crate::model::ToolDefinition;
+use crate::tool::{Tool, ToolContext, ToolOutput, parsed, schema};
+
+const TOOL: &str = "task";
+
+#[derive(Debug)]
+pub(super) struct Task(pub(super) SubAgents);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// What is to be done, with all that is needed for it, and what the answer shall have.
+    description: String,
+    /// Which sub-agent.
+    #[serde(default)]
+    subagent_type: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Task {
+    fn definition(&self) -> ToolDefinition {
+        let agents = &self.0.0.agents;
+        let mut description = "Hand a task to a sub-agent, and get its answer. Sub-agents:".to_owned();
+        for (name, sub_agent) in agents {
+            let _ = write!(description, "\n- {name}: {}", sub_agent.description);
+        }
+        let mut parameters = schema::<Arguments>();
+        let names: Vec<&String> = agents.keys().collect();
+        parameters["properties"]["subagent_type"] =
+            json!({"type": "string", "enum": names, "description": "Which sub-agent."});
+        ToolDefinition { name: TOOL.to_owned(), description, parameters }
+    }
+
+    fn is_idempotent(&self) -> bool {
+        // Its thread has what was done already.
+        true
+    }
+
+    fn timeout(&self) -> Duration {
+        self.0.tool_timeout()
+    }
+
+    async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
+        let Arguments { description, subagent_type } = match parsed(TOOL, arguments) {
+            Ok(arguments) => arguments,
+            Err(answer) => return answer.into(),
+        };
+        let name = subagent_type.unwrap_or_else(|| GENERAL.to_owned());
+        self.0.task(&name, description, context).await
+    }
+}

@@ -1,0 +1,300 @@
+//! What the frontmatter of a loaded skill does to the agent: contract, section 8.
+
+use std::sync::Arc;
+
+use prowess_agent::parts::{Approval, Files, Skills, SkillsState, SubAgents};
+use prowess_agent::{Agent, Effort, Model, NoWatcher, Outcome, Reply, ThreadId, Turn};
+use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::{AllowedTools, Dialect, SessionOptions};
+
+use crate::agent::{add, results};
+use crate::says::{Says, calls, text};
+use crate::world::{World, open};
+
+fn load(name: &str) -> String {
+    format!("{{\"skill_name\": \"{name}\"}}")
+}
+
+fn choosing(world: &World, models: &[(&'static str, &Arc<Says>)]) -> Skills {
+    let models: Vec<(&str, Arc<Says>)> =
+        models.iter().map(|(name, model)| (*name, Arc::clone(model))).collect();
+    world.skills(Dialect::DeepAgents).models(move |name| {
+        let found = models.iter().find(|(known, _)| *known == name)?;
+        Some(Arc::clone(&found.1) as Arc<dyn Model>)
+    })
+}
+
+/// Two models at once, and two skills that both set one: the latest loaded wins, and when it goes the other does.
+#[tokio::test]
+async fn the_latest_loaded_skill_chooses_the_model() {
+    let world = World::new(&[
+        ("poem", "model: poet\neffort: high\n", "Write verses."),
+        ("sums", "model: counter\n", "Count."),
+        ("odd", "model: nobody-has-this\neffort: odd\n", "Odd."),
+    ])
+    .await;
+    let own = Says::new([
+        calls(&[("a", "load_skill", &load("poem"))]),
+        calls(&[("f", "load_skill", &load("odd"))]),
+        text("own again"),
+    ]);
+    let poet = Says::new([
+        calls(&[("b", "load_skill", &load("sums"))]),
+        calls(&[("d", "unload_skill", &load("poem"))]),
+    ]);
+    let counter = Says::new([calls(&[("c", "unload_skill", &load("sums"))])]);
+    let skills = choosing(&world, &[("poet", &poet), ("counter", &counter)]);
+    let agent = world.agent(own.clone()).with(skills).build().unwrap();
+    let mut thread = open(&agent).await;
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!((own.count(), poet.count(), counter.count()), (3, 2, 1));
+    assert_eq!(poet.request(0).effort, Some(Effort::High));
+    assert_eq!(counter.request(0).effort, Some(Effort::High), "effort is chosen for itself");
+    assert_eq!(
+        (own.request(0).effort, own.request(2).effort),
+        (None, None),
+        "what nobody knows changes nothing"
+    );
+    assert_eq!(thread.answer().as_deref(), Some("own again"));
+}
+
+/// `preapprove`: what a loaded skill lists is not asked about; what the rules deny stays denied.
+#[tokio::test]
+async fn listed_tools_are_preapproved_and_never_past_a_denial() {
+    let world = World::new(&[("sums", "allowed-tools: add ls\n", "Count.")]).await;
+    let sum = "{\"numbers\": [1, 2]}";
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("sums"))]),
+        calls(&[("b", "add", sum), ("c", "ls", "{\"path\": \"/\"}")]),
+        calls(&[("d", "unload_skill", &load("sums"))]),
+        calls(&[("e", "add", sum)]),
+        text("done"),
+    ]);
+    let options = |_: &ThreadId| {
+        let mut options = SessionOptions::new(Dialect::DeepAgents);
+        options.allowed_tools = AllowedTools::Preapprove;
+        options
+    };
+    let all = Rule::new("tool", "*", Decision::Allow);
+    let rules = [all, Rule::new("tool", "add", Decision::Ask), Rule::new("tool", "ls", Decision::Deny)];
+    let agent = world
+        .agent(model)
+        .with(world.skills_with(options, &[]))
+        .with(Approval::new(Permissions::unattended(Policy::new().with(Layer::User, rules))))
+        .with(Files::new(world.backend()))
+        .tool(add())
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting[0].call.id.as_str(), "e", "asked again once the skill is unloaded");
+    assert_eq!(results(&thread)[1], "3");
+    assert!(results(&thread)[2].contains("denied"), "{:?}", results(&thread));
+}
+
+/// `restrict`: nothing but what is listed, and what is always allowed.
+#[tokio::test]
+async fn tools_that_no_loaded_skill_lists_are_blocked() {
+    let world = World::new(&[("sums", "allowed-tools: ls\n", "Count.")]).await;
+    let sum = "{\"numbers\": [1, 2]}";
+    let model = Says::new([
+        calls(&[("a", "add", sum)]),
+        calls(&[("b", "load_skill", &load("sums"))]),
+        calls(&[
+            ("c", "add", sum),
+            ("d", "ls", "{\"path\": \"/\"}"),
+            ("e", "read_file", "{\"file_path\": \"/none\"}"),
+        ]),
+        calls(&[("f", "unload_skill", &load("sums"))]),
+        calls(&[("g", "add", sum)]),
+        text("done"),
+    ]);
+    let options = |_: &ThreadId| {
+        let mut options = SessionOptions::new(Dialect::DeepAgents);
+        options.allowed_tools = AllowedTools::Restrict;
+        options
+    };
+    let agent = world
+        .agent(model)
+        .with(world.skills_with(options, &[]))
+        .with(Files::new(world.backend()))
+        .tool(add())
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let results = results(&thread);
+    assert_eq!(
+        (results[0].as_str(), results[6].as_str()),
+        ("3", "3"),
+        "without a list nothing is restricted"
+    );
+    assert_eq!(
+        results[2],
+        "Tool 'add' is not in the allowed-tools list for the currently loaded skills. Allowed tools: ls. \
+         If you believe this tool is necessary, explain your reasoning."
+    );
+    assert!(results[3].contains("/skills/") && !results[4].contains("allowed-tools"), "{results:?}");
+}
+
+/// `context: fork` and `agent`: a sub-agent follows the skill, and its answer is the call's.
+#[tokio::test]
+async fn a_forked_skill_is_followed_by_its_sub_agent() {
+    let world = World::new(&[
+        ("report", "context: fork\nagent: writer\n", "Write about $ARGUMENTS."),
+        ("lost", "context: fork\nagent: nobody\n", "Nobody."),
+    ])
+    .await;
+    let writer = Says::new([text("Herons are grey.")]);
+    let general = Says::new([]);
+    let model = Says::new([
+        calls(&[
+            ("a", "load_skill", r#"{"skill_name": "report", "args": "herons"}"#),
+            ("b", "load_skill", &load("lost")),
+        ]),
+        text("done"),
+    ]);
+    let worker = |model: &Arc<Says>| {
+        Agent::builder(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap()
+    };
+    let tasks = SubAgents::new(worker(&general)).and("writer", "Writes.", worker(&writer));
+    let agent = world
+        .agent(model.clone())
+        .with(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
+        .with(tasks)
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(results(&thread)[0], "Herons are grey.");
+    assert!(results(&thread)[1].contains("Sub-agents: general-purpose, writer."), "{:?}", results(&thread));
+    let seen = writer.request(0);
+    assert!(seen.system_text().contains("Write about herons."), "{}", seen.system_text());
+    assert!(seen.system_text().contains("**report** [Loaded]"));
+    assert!(!model.request(1).system_text().contains("[Loaded]"), "it is not loaded here");
+    assert_eq!(general.count(), 0);
+    assert_eq!(SkillsState::of(thread.states()).unwrap().usage()["report"].loads, 1);
+}
+
+/// `paths`: a skill is offered once such a file is in play.
+#[tokio::test]
+async fn a_skill_with_paths_is_offered_when_such_a_file_is_in_play() {
+    let world = World::new(&[("sheets", "paths: \"*.csv\"\n", "The way of sheets.")]).await;
+    let model = Says::new([
+        calls(&[("a", "write_file", r#"{"file_path": "/data/prices.csv", "content": "a,b\n"}"#)]),
+        text("written"),
+        text("later"),
+    ]);
+    let agent = world
+        .agent(model.clone())
+        .with(world.skills(Dialect::DeepAgents))
+        .with(Files::new(world.backend()))
+        .build()
+        .unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert!(!model.request(0).system_text().contains("sheets"));
+    assert!(model.request(1).system_text().contains("**sheets**"));
+    thread.close().await.unwrap();
+    agent.open(id).await.unwrap().say("and now?", &NoWatcher).await.unwrap();
+    assert!(model.request(2).system_text().contains("**sheets**"), "it stays so in another process");
+}
+
+/// `disable-model-invocation`, `user-invocable` and arguments: what a person types starts a skill.
+#[tokio::test]
+async fn a_person_starts_a_skill_with_a_slash() {
+    let world = World::new(&[
+        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $1."),
+        ("inner", "user-invocable: false\n", "Inner."),
+    ])
+    .await;
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("deploy"))]),
+        text("Deployed."),
+        text("What is /inner?"),
+    ]);
+    let agent = world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("/deploy heron", &NoWatcher).await.unwrap();
+    let seen = model.request(0);
+    assert!(seen.messages[1].text().contains("Deploy to heron."), "{:?}", seen.messages[1].text());
+    assert!(
+        results(&thread)[0].contains("already loaded") || results(&thread)[0].contains("can only be started")
+    );
+    thread.say("/inner", &NoWatcher).await.unwrap();
+    assert_eq!(model.request(2).messages.last().unwrap().text(), "/inner", "what is no command is just said");
+}
+
+/// The gate of a skill waits in the thread: the reply comes from another process, and is for exactly what was asked.
+#[tokio::test]
+async fn a_load_that_is_asked_about_waits_in_the_thread() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("pdf"))]),
+        text("loaded"),
+        calls(&[("b", "unload_skill", &load("pdf"))]),
+        calls(&[("c", "load_skill", &load("pdf"))]),
+        text("not loaded"),
+    ]);
+    let asks = || {
+        let options = |_: &ThreadId| SessionOptions::new(Dialect::DeepAgents);
+        world.skills_with(options, &[("skill", "*", Decision::Ask)])
+    };
+    let id = ThreadId::new();
+    let agent = world.agent(model.clone()).with(asks()).build().unwrap();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting[0].question["kind"], "skill", "{:?}", waiting[0].question);
+    thread.close().await.unwrap();
+    // The document changes while the question waits: what was asked is not what would be loaded.
+    world.write("pdf/SKILL.md", "---\nname: pdf\ndescription: Looks after pdf.\n---\nAnother way.\n");
+    let agent = world.agent(model.clone()).with(asks()).build().unwrap();
+    let mut thread = agent.open(id).await.unwrap();
+    let Turn::Waiting(again) = thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap() else {
+        panic!("{:?}", results(&thread))
+    };
+    assert_ne!(again[0].question["details"]["digest"], waiting[0].question["details"]["digest"]);
+    thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    assert!(results(&thread)[0].contains("Another way."), "{:?}", results(&thread));
+    let Turn::Waiting(_) = thread.say("once more", &NoWatcher).await.unwrap() else {
+        panic!("what was allowed once is asked again: {:?}", results(&thread))
+    };
+    let rejected = Reply::Reject { message: "not now".to_owned() };
+    thread.reply(&"c".into(), rejected, &NoWatcher).await.unwrap();
+    assert!(results(&thread)[2].contains("not now"), "{:?}", results(&thread));
+}
+
+/// A load is answered while its neighbour waits for a person; another process goes on, and knows that it is loaded.
+#[tokio::test]
+async fn a_load_beside_a_call_that_waits_is_not_lost() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("pdf")), ("b", "add", "{\"numbers\": [1]}")]),
+        calls(&[("c", "unload_skill", &load("pdf"))]),
+        text("done"),
+    ]);
+    let agent = || {
+        let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
+        let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+        world
+            .agent(model.clone())
+            .with(world.skills(Dialect::DeepAgents))
+            .with(Approval::new(permissions))
+            .tool(add())
+            .build()
+            .unwrap()
+    };
+    let id = ThreadId::new();
+    let mut thread = agent().open(id.clone()).await.unwrap();
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    thread.close().await.unwrap();
+    let mut thread = agent().open(id).await.unwrap();
+    thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    assert!(
+        model.request(1).system_text().contains("**pdf** [Loaded]"),
+        "{}",
+        model.request(1).system_text()
+    );
+    assert!(!results(&thread)[2].contains("not"), "{:?}", results(&thread));
+}
