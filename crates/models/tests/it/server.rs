@@ -75,10 +75,12 @@ impl Reply {
             stream.flush().await?;
             tokio::task::yield_now().await;
         }
-        while self.end == End::Pinging {
-            stream.write_all(b"8\r\n: ping\n\n\r\n").await?;
-            stream.flush().await?;
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        if self.end == End::Pinging {
+            loop {
+                stream.write_all(b"8\r\n: ping\n\n\r\n").await?;
+                stream.flush().await?;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
         if self.end == End::Whole {
             stream.write_all(b"0\r\n\r\n").await?;

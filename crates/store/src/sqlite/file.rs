@@ -10,7 +10,6 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -20,9 +19,9 @@ use crate::error::DatabaseError;
 /// What SQLite keeps beside a database: the log, and an index of it.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// How often a database is looked for that others have open, and that is not there.
-const MAX_TRIES: u32 = 50;
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+/// How often a database is looked for that others have open, and that is not there: those who came at the same time
+/// may each be in the others' way.
+const MAX_TRIES: u32 = 1_000;
 
 const CUT: &str = "it was cut short";
 
@@ -103,7 +102,7 @@ impl File {
                 return Ok(lock);
             }
             lock.unlock().map_err(failed)?;
-            std::thread::sleep(BETWEEN_TRIES);
+            std::thread::yield_now();
         }
         // Somebody has it open, and its file is gone: a new one would be another database.
         Err(DatabaseError::InUse { place: self.place.to_string() })
