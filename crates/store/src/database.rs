@@ -69,6 +69,19 @@ impl Database {
         }
     }
 
+    /// Gives this handle back; see [`SqliteStore::close`].
+    ///
+    /// # Errors
+    ///
+    /// The runtime ends.
+    pub async fn close(self) -> Result<(), DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
     ///
     /// # Errors

@@ -205,6 +205,22 @@ async fn headers_of_ones_own() {
     assert!(head.contains("x-tenant: blue"), "{head}");
 }
 
+#[tokio::test]
+async fn long_names_of_calls_are_cut_for_openai() {
+    let long = "call_of_another_provider_with_a_name_of_65_characters_or_even_more";
+    let request = ModelRequest::new([
+        Message::user("Go"),
+        Message::assistant(vec![call(long, "ls", "{}")]),
+        result(long, "ls", "a.md"),
+    ]);
+    let body = sent_to_openai(request.clone(), |model| model).await;
+    let (made, answered) =
+        (&body["messages"][1]["tool_calls"][0]["id"], &body["messages"][2]["tool_call_id"]);
+    assert_eq!((made, answered), (&json!(long[..40]), &json!(long[..40])));
+    let body = sent_to_anthropic(request, |model| model).await;
+    assert_eq!(body["messages"][1]["content"][0]["id"], long);
+}
+
 /// What cannot be sent does not end a thread: it is named, so that a tool may read it.
 #[tokio::test]
 async fn pictures_are_sent_by_address_or_named() {

@@ -97,6 +97,8 @@ async fn a_name_tells_which_database_it_is() {
     let database = Database::open(path.to_str().unwrap()).await.unwrap();
     assert!(matches!(database, Database::Sqlite(_)));
     thread_of(&*database.threads(), 1).await;
+    database.close().await.unwrap();
+    assert!(!place.path().join("a.db-wal").exists(), "one that is closed leaves one file");
     let nowhere = Database::open("postgres://me:secret@127.0.0.1:1/x").await.unwrap_err();
     assert!(matches!(nowhere, DatabaseError::Unreachable { .. }), "{nowhere:?}");
     assert!(!format!("{nowhere} {nowhere:?}").contains("secret"), "{nowhere}");
