@@ -1,6 +1,8 @@
 //! Stages skills, runs their commands isolated, collects what they made, and keeps artifacts.
 
 mod artifact;
+#[cfg(feature = "backend")]
+mod backend;
 mod blocking;
 mod collect;
 mod command;
@@ -19,6 +21,7 @@ mod path;
 mod report;
 mod request;
 mod runner;
+mod span;
 mod stage;
 mod workspace;
 
@@ -31,6 +34,8 @@ pub use artifact::{
 };
 #[cfg(feature = "object")]
 pub use artifact::{ObjectBlobs, ObjectIndex};
+#[cfg(feature = "backend")]
+pub use backend::WorkspaceBackend;
 pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
