@@ -14,7 +14,7 @@
 //!     Turn::new().say("There are three."),
 //! ]);
 //! let mut stream = model.ask(ModelRequest::new([Message::user("How many notes are there?")])).await?;
-//! let mut assembly = Assembly::default();
+//! let mut assembly = Assembly::new(model.name());
 //! while let Some(delta) = stream.next().await {
 //!     assembly.push(delta?);
 //! }
