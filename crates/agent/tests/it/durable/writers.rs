@@ -1,0 +1,77 @@
+//! Two processes that want the same run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prowess_agent::{Agent, AgentError, ThreadError};
+use prowess_store::SqliteStore;
+use tokio::time::Instant;
+
+use super::checks::{Look, Tally};
+use super::driver::{finish, opened, work};
+use super::moments::Moments;
+use super::process::{LONG, Process};
+use super::script::{Place, agent, thread};
+
+/// Long enough for a process that the machine lets wait.
+const LEASE: Duration = Duration::from_secs(2);
+
+async fn here(place: &Place) -> (SqliteStore, Agent) {
+    let store = SqliteStore::open(&place.database).await.unwrap();
+    let agent = agent(place, Arc::new(store.clone()), &Moments::quiet());
+    (store, agent)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_81_who_comes_second_is_told_who_was_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path(), LEASE);
+    // It is in a call, and works on for as long as that takes.
+    let first = Process::start(&place, Some("begun r3a"), None);
+    first.says("stopped", LONG).unwrap();
+    let (store, second) = here(&place).await;
+    let until = Instant::now() + LEASE + LEASE / 2;
+    while Instant::now() < until {
+        let refused = second.open(thread()).await.unwrap_err();
+        let AgentError::Thread(ThreadError::Leased { owner, .. }) = &refused else { panic!("{refused}") };
+        assert!(owner.starts_with(&format!("process {} ", first.id())), "{owner}");
+        assert!(refused.to_string().contains("wait until it is done, or fork the thread"), "{refused}");
+        tokio::time::sleep(LEASE / 50).await;
+    }
+    let before = Look::of(&store, &place.ledger).await;
+    before.check(None);
+
+    assert!(first.kill());
+    let mut thread = opened(&second).await;
+    finish(&mut thread).await.unwrap();
+    thread.close().await.unwrap();
+    let after = Look::of(&store, &place.ledger).await;
+    after.check(Some(&before));
+    assert_eq!(after.check_whole(), Tally { unknown: 1, repeated: 0 }, "the call that was in flight");
+}
+
+/// A machine that sleeps: its process comes back when another has taken over long since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_81_who_comes_back_late_stores_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path(), LEASE / 4);
+    let mut first = Process::start(&place, None, Some("finished r1"));
+    first.says("stopped", LONG).unwrap();
+    let (store, second) = here(&place).await;
+    let mut thread = opened(&second).await;
+    work(&mut thread).await.unwrap();
+    let before = Look::of(&store, &place.ledger).await;
+    before.check(None);
+
+    first.thaw();
+    let refused = first.says("refused: ", LONG).unwrap();
+    let is_told = refused.contains("was taken over by another writer: nothing was stored")
+        || refused.contains(&format!("is written by process {} ", std::process::id()));
+    assert!(is_told, "{refused}");
+    first.ends();
+    finish(&mut thread).await.unwrap();
+    thread.close().await.unwrap();
+    let after = Look::of(&store, &place.ledger).await;
+    after.check(Some(&before));
+    assert_eq!(after.check_whole(), Tally { unknown: 1, repeated: 0 }, "the call that was in flight");
+}
