@@ -196,6 +196,16 @@ impl Dir {
         Ok(directory)
     }
 
+    /// Gives what has a name here to a user, unless it is theirs. A link is given itself, and not followed.
+    #[cfg(feature = "backend")]
+    pub(crate) fn give(&self, name: &str, user: Uid, group: Gid) -> io::Result<()> {
+        let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
+            return Ok(());
+        }
+        Ok(fs::chownat(&self.0, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
     /// Lets the user into a directory of theirs again.
     pub(crate) fn open_up(&self, name: &str) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,6 +1,8 @@
 //! Stages skills, runs their commands isolated, collects what they made, and keeps artifacts.
 
 mod artifact;
+#[cfg(feature = "backend")]
+mod backend;
 mod blocking;
 mod collect;
 mod command;
@@ -31,6 +33,8 @@ pub use artifact::{
 };
 #[cfg(feature = "object")]
 pub use artifact::{ObjectBlobs, ObjectIndex};
+#[cfg(feature = "backend")]
+pub use backend::WorkspaceBackend;
 pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,

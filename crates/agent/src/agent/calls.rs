@@ -127,8 +127,12 @@ impl Thread {
     }
 
     /// Parts calls that can be made from those whose answer is known already.
-    pub(super) fn sort(&self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
-        let tools = self.tools()?;
+    pub(super) fn sort(&mut self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
+        // Those that the model was told of, unless that was another process.
+        let tools = match self.tools.take() {
+            Some(tools) => tools,
+            None => self.all_tools()?,
+        };
         let (mut ready, mut answered) = (Vec::new(), Vec::new());
         for call in calls {
             let id = call.call.id.clone();
@@ -144,11 +148,12 @@ impl Thread {
                 (Some(tool), Ok(arguments)) => ready.push(Ready { tool: Arc::clone(tool), arguments, call }),
             }
         }
+        self.tools = Some(tools);
         Ok((ready, answered))
     }
 
     /// All tools that there are now.
-    pub(super) fn tools(&self) -> Result<Tools, AgentError> {
+    pub(super) fn all_tools(&self) -> Result<Tools, AgentError> {
         let mut tools = Tools::default();
         let own = self.agent.tools.iter().cloned();
         for tool in own.chain(self.parts.iter().flat_map(|part| part.tools(self.moment()))) {

@@ -131,7 +131,10 @@ impl Thread {
         if self.run.next() != Effect::AskModel {
             return Ok(());
         }
-        let request = self.hold.during(&*self.agent.store, self.request()).await??;
+        let tools = self.all_tools()?;
+        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        request.tools = tools.definitions().to_vec();
+        self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
         self.store(vec![Event::ModelAsked { model: model.name().to_owned() }], watcher).await?;
         let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
@@ -148,7 +151,7 @@ impl Thread {
         self.store(vec![event], watcher).await
     }
 
-    /// What the model is asked: sections from the most to the least stable, the conversation, the tools.
+    /// What the model is asked: sections from the most to the least stable, and the conversation.
     async fn request(&self) -> Result<ModelRequest, AgentError> {
         let mut request = ModelRequest::default();
         let own = self.agent.prompt.iter().map(|text| PromptSection {
@@ -164,7 +167,6 @@ impl Thread {
         }
         request.system.sort_by_key(|section| !section.is_stable);
         request.messages = self.run.view().cloned().collect();
-        request.tools = self.tools()?.definitions().to_vec();
         Ok(request)
     }
 
@@ -200,6 +202,7 @@ impl Thread {
             }
         }
         self.store(vec![Event::TurnEnded { outcome: outcome.clone() }], watcher).await?;
+        self.tools = None;
         Ok(Some(Turn::Ended(outcome)))
     }
 

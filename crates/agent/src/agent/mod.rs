@@ -28,7 +28,7 @@ use crate::parts;
 use crate::run::{Effect, Event, Outcome, Reply, Run, RunLimits, StateChange};
 use crate::state::States;
 use crate::thread::ThreadStore;
-use crate::tool::Tool;
+use crate::tool::{Tool, Tools};
 
 /// How much an agent may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub struct Thread {
     run: Run,
     states: States,
     parts: Vec<Arc<dyn Middleware>>,
+    /// The tools that the model was told of last.
+    tools: Option<Tools>,
     /// How many events are stored.
     stored: u64,
     /// What calls that wait were asked about.
@@ -146,6 +148,7 @@ impl Agent {
             run: Run::new(inner.options.limits),
             states: States::default(),
             parts: Vec::new(),
+            tools: None,
             stored: 0,
             questions: Vec::new(),
             begun: false,
@@ -351,7 +354,9 @@ impl Thread {
             let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
             self.parts.push(opened.map_err(failed)?);
         }
-        self.tools()?;
+        // Two of one name are told before anything is stored.
+        self.all_tools()?;
+        self.tools = None;
         self.is_ahead = false;
         Ok(())
     }

@@ -5,6 +5,7 @@
 mod agent;
 mod durable;
 mod files;
+mod foolish;
 mod frontmatter;
 mod offline;
 mod parts;

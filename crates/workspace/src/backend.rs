@@ -1,0 +1,178 @@
+//! The files of a workspace as a backend, with commands that run where they are.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use prowess_backend::{
+    Backend, BackendError, Contents, Edit, Edited, Entry, Execute, ExecuteReport, ExecuteRequest, GlobQuery,
+    GlobReport, GrepQuery, GrepReport, Listing, LocalBackend, ReadRange, VirtualPath, WriteMode,
+};
+
+use crate::blocking::blocking;
+use crate::command::{Captured, Command, Exit};
+use crate::error::WorkspaceError;
+use crate::executor::{Executor, NoSink};
+use crate::limits::Limits;
+use crate::workspace::Workspace;
+
+/// The directory of a workspace that these files are in.
+const WORK: &str = "work";
+
+/// The files in `work/` of a workspace, as a backend whose commands run in the sandbox.
+///
+/// Commands and file tools see the same files, and so do runs of skills in that workspace. What is written here may be
+/// changed by commands, whoever they run as.
+#[derive(Clone, Debug)]
+pub struct WorkspaceBackend {
+    workspace: Workspace,
+    files: LocalBackend,
+    executor: Arc<dyn Executor>,
+    limits: Limits,
+}
+
+impl WorkspaceBackend {
+    /// The files of a workspace, with commands by this executor.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened.
+    pub fn new(workspace: Workspace, executor: Arc<dyn Executor>) -> Result<Self, WorkspaceError> {
+        let path = workspace.path().join(WORK);
+        let failed = |error| WorkspaceError::io("opening the files of the workspace at", &path, error);
+        let files = LocalBackend::open(&path).map_err(failed)?;
+        Ok(Self { workspace, files, executor, limits: Limits::default() })
+    }
+
+    /// The same with other limits for commands; each says itself how long it may take.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets commands change what was just written: it belongs to whom they run as, and so do the directories that were
+    /// made for it.
+    async fn hand_over(&self, path: &VirtualPath, entry: Entry) -> Result<Entry, BackendError> {
+        let Some((user, group)) = self.workspace.owner() else { return Ok(entry) };
+        let (workspace, inside) = (self.workspace.clone(), path.as_str().trim_start_matches('/').to_owned());
+        let handed = blocking(move || {
+            let mut directory = workspace.dir().dir(WORK)?;
+            let mut names = inside.split('/').peekable();
+            while let Some(name) = names.next() {
+                // By the name in a directory that is held: nothing is resolved through a link.
+                directory.give(name, user, group)?;
+                if names.peek().is_some() {
+                    directory = directory.dir(name)?;
+                }
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        handed.await.flatten().map_err(|error| failed(path, "handing over", error))?;
+        // It has another stamp now.
+        self.files.stat(path).await
+    }
+}
+
+#[async_trait]
+impl Backend for WorkspaceBackend {
+    async fn ls(&self, path: &VirtualPath) -> Result<Listing, BackendError> {
+        self.files.ls(path).await
+    }
+
+    async fn stat(&self, path: &VirtualPath) -> Result<Entry, BackendError> {
+        self.files.stat(path).await
+    }
+
+    async fn read(&self, path: &VirtualPath, range: ReadRange) -> Result<Contents, BackendError> {
+        self.files.read(path, range).await
+    }
+
+    async fn read_many(&self, paths: &[VirtualPath], max_bytes: u64) -> Vec<Result<Contents, BackendError>> {
+        self.files.read_many(paths, max_bytes).await
+    }
+
+    async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry, BackendError> {
+        let entry = self.files.write(path, bytes, mode).await?;
+        self.hand_over(path, entry).await
+    }
+
+    async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry, BackendError> {
+        let entry = self.files.append(path, bytes).await?;
+        self.hand_over(path, entry).await
+    }
+
+    async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited, BackendError> {
+        let mut edited = self.files.edit(path, edit).await?;
+        edited.entry = self.hand_over(path, edited.entry).await?;
+        Ok(edited)
+    }
+
+    async fn delete(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        self.files.delete(path).await
+    }
+
+    async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport, BackendError> {
+        self.files.glob(base, query).await
+    }
+
+    async fn grep(&self, base: &VirtualPath, query: &GrepQuery) -> Result<GrepReport, BackendError> {
+        self.files.grep(base, query).await
+    }
+
+    fn executor(&self) -> Option<&dyn Execute> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Execute for WorkspaceBackend {
+    async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport, BackendError> {
+        let directory = format!("{WORK}{}", request.cwd.as_str().trim_end_matches('/'));
+        let mut command = Command::new(self.workspace.path(), directory, request.command);
+        command.environment = request.env;
+        command.limits = Limits { timeout: request.timeout, ..self.limits.clone() };
+        let finished = self.executor.run(command, &NoSink).await;
+        let finished = finished.map_err(|error| failed(&request.cwd, "running a command in", error))?;
+        let (stdout, stderr) = (text(&finished.stdout), text(&finished.stderr));
+        let separator = if stdout.is_empty() || stdout.ends_with('\n') { "" } else { "\n" };
+        let end = ending(finished.exit).map(|end| format!("\n[{end}]")).unwrap_or_default();
+        Ok(ExecuteReport {
+            exit_code: match finished.exit {
+                Exit::Code(code) => Some(code),
+                _ => None,
+            },
+            output: format!("{stdout}{separator}{stderr}{end}"),
+            truncated: finished.stdout.left_out() + finished.stderr.left_out() > 0,
+        })
+    }
+}
+
+fn failed(
+    path: &VirtualPath,
+    operation: &'static str,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> BackendError {
+    BackendError::Io { path: path.clone(), operation, source: error.into() }
+}
+
+/// Why a command did not end by itself.
+fn ending(exit: Exit) -> Option<String> {
+    Some(match exit {
+        Exit::Code(_) => return None,
+        Exit::Signal(signal) => format!("ended by signal {signal}"),
+        Exit::TimedOut => "killed: its time was over".to_owned(),
+        Exit::OutOfMemory => "killed: it used more memory than it may".to_owned(),
+        Exit::TooMuchOutput => "killed: it wrote more than it may".to_owned(),
+        Exit::WorkspaceFull => "killed: the workspace is full".to_owned(),
+        Exit::Cancelled => "killed: nobody waits for it any more".to_owned(),
+    })
+}
+
+fn text(captured: &Captured) -> String {
+    let (head, tail) = (String::from_utf8_lossy(&captured.head), String::from_utf8_lossy(&captured.tail));
+    match captured.left_out() {
+        0 => format!("{head}{tail}"),
+        bytes => format!("{head}\n[… {bytes} bytes left out …]\n{tail}"),
+    }
+}
