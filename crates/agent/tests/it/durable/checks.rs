@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use prowess_agent::{
-    Content, Event, Message, Outcome, Run, StoredEvent, ThreadId, ThreadStore, ToolCall, ToolResult,
+    Content, Event, Message, Outcome, Run, StoredEvent, ThreadId, ThreadStore, ToolCall, ToolResult, Usage,
 };
 use prowess_store::SqliteStore;
 
 use super::driver::is_over;
 use super::ledger::{self, Done, Ledger, is_idempotent};
-use super::script::{Answer, COST, DONE, NO, Place, RUN, SAID, TASK, arguments, thread};
+use super::script::{Answer, COST, DONE, NO, Place, RUN, SAID, TASK, thread, token};
 
 /// What the model is told of a call when nobody knows what came of it.
 const UNKNOWN: &str = "it is not known whether it took effect";
@@ -20,6 +20,8 @@ const UNKNOWN: &str = "it is not known whether it took effect";
 pub(super) struct Look {
     threads: BTreeMap<ThreadId, Log>,
     ledger: Ledger,
+    /// What the model no longer sees of the run, as its file has it.
+    history: String,
 }
 
 #[derive(Debug)]
@@ -52,18 +54,20 @@ impl Look {
                 std::fs::copy(from, beside_of(&copy, beside)).unwrap();
             }
         }
-        Self::of(&SqliteStore::open(&copy).await.unwrap(), &place.ledger).await
+        Self::of(&SqliteStore::open(&copy).await.unwrap(), place).await
     }
 
     /// Looks at a database. Whatever is there must replay.
-    pub(super) async fn of(store: &SqliteStore, ledger: &Path) -> Self {
+    pub(super) async fn of(store: &SqliteStore, place: &Place) -> Self {
         let mut threads = BTreeMap::new();
         for info in store.list(usize::MAX).await.unwrap() {
             let events = store.events(&info.id, 0, usize::MAX).await.unwrap();
             assert_eq!(events.len() as u64, info.events);
             threads.insert(info.id.clone(), Log::of(&info.id, events));
         }
-        Self { threads, ledger: ledger::read(ledger) }
+        let history = place.files.join(format!("conversation_history/{}.md", thread()));
+        let history = std::fs::read_to_string(history).unwrap_or_default();
+        Self { threads, ledger: ledger::read(&place.ledger), history }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -84,6 +88,7 @@ impl Look {
         for (id, log) in &self.threads {
             log.check(id);
         }
+        self.check_history();
         for ((id, token), done) in &self.ledger {
             let log = &self.threads[&id.parse::<ThreadId>().unwrap()];
             // What a person changed was begun under the name that the model gave it.
@@ -94,6 +99,22 @@ impl Look {
                 assert_eq!(done.begun, 1, "{id} {token}");
             }
         }
+    }
+
+    /// What the model no longer sees is in a file, once; also when the process died before that was stored.
+    fn check_history(&self) {
+        let Some(log) = self.threads.get(&thread()) else { return };
+        for (number, message) in log.run.messages().iter().enumerate() {
+            for call in message.tool_calls() {
+                let written = format!("[calls {} with {}]", call.name, call.arguments);
+                let times = self.history.matches(&written).count();
+                let must = usize::from(number < log.run.cut());
+                assert!((must..=1).contains(&times), "{written} is there {times} times");
+            }
+        }
+        let sections = self.history.matches("## Summarized at").count();
+        let cuts = log.cuts();
+        assert!((cuts..=cuts + 1).contains(&sections), "{sections} sections for {cuts} cuts");
     }
 
     /// What holds at the end: every answer and every result is there once, and was paid once.
@@ -123,9 +144,11 @@ impl Look {
         assert_eq!(self.threads.len(), 1 + tasks, "each task has one thread");
         assert_eq!(answers, 50);
         assert_eq!(asked, questions, "the person is asked once for each");
-        let paid = self.threads[&thread()].run.usage();
-        assert_eq!((paid.input, paid.output), (50 * COST.input, 50 * COST.output));
-        assert_eq!((paid.cache_read, paid.cache_written), (50 * COST.cache_read, 50 * COST.cache_written));
+        let log = &self.threads[&thread()];
+        assert!(log.cuts() > 2);
+        let mut cost = Usage::default();
+        (0..50 + log.cuts()).for_each(|_| cost += COST);
+        assert_eq!(log.run.usage(), cost, "every answer and every summary is paid once");
         tally
     }
 
@@ -185,6 +208,12 @@ impl Log {
         self.events.iter().filter(is_answer).count()
     }
 
+    /// How often messages were taken out of the model's sight.
+    fn cuts(&self) -> usize {
+        let is_cut = |stored: &&StoredEvent| matches!(stored.event, Event::Compacted { .. });
+        self.events.iter().filter(is_cut).count()
+    }
+
     /// The conversation is the script's, as far as it goes: no message twice, none missing, each in its place.
     fn check(&self, id: &ThreadId) {
         let mut said: Vec<&str> = Vec::new();
@@ -240,14 +269,6 @@ fn beside_of(path: &Path, beside: &str) -> std::path::PathBuf {
 
 fn script(id: &ThreadId) -> &'static [Answer] {
     if *id == thread() { &RUN } else { &TASK }
-}
-
-/// The token that a call bears in the script.
-fn token(call: &ToolCall) -> &'static str {
-    let every = RUN.iter().chain(&TASK).flat_map(|answer| *answer);
-    let parsed = call.parsed().unwrap();
-    let mut found = every.filter(|(tool, token)| *tool == call.name && arguments(tool, token) == parsed);
-    found.next().unwrap_or_else(|| panic!("{call:?} is not in the script")).1
 }
 
 /// The tool that a token is for.

@@ -123,6 +123,7 @@ async fn case_83_a_damaged_database_is_set_aside_and_a_run_begins_anew() {
     let aside = SqliteStore::set_aside(&place.database).await.unwrap();
     assert_eq!(std::fs::read(&aside.to).unwrap(), bytes);
     std::fs::remove_file(&place.ledger).unwrap();
+    std::fs::remove_dir_all(&place.files).unwrap();
     let store = SqliteStore::open(&place.database).await.unwrap();
     let mut thread = opened(&agent(&place, Arc::new(store), &Moments::quiet())).await;
     finish(&mut thread).await.unwrap();

@@ -38,12 +38,11 @@ const MOMENTS: [&str; 8] = [
 async fn works_until_the_disk_is_full() {
     let (Some(disk), Some(ledgers)) = (std::env::var_os(DISK), std::env::var_os(LEDGERS)) else { return };
     for (number, moment) in MOMENTS.into_iter().enumerate() {
-        let place = Place {
-            database: Path::new(&disk).join(format!("{number}.db")),
-            // Not on this disk: what is done is done, whether there is room for it or not.
-            ledger: Path::new(&ledgers).join(number.to_string()),
-            lease: LEASE,
-        };
+        let database = Path::new(&disk).join(format!("{number}.db"));
+        // Not on this disk: what is done is done, whether there is room for it or not.
+        let elsewhere = Path::new(&ledgers).join(number.to_string());
+        std::fs::create_dir(&elsewhere).unwrap();
+        let place = Place::on(database, &elsewhere, LEASE);
         full(&place, moment, number % 2 == 0).await;
     }
     say("it went on every time");
@@ -84,7 +83,7 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
     let stored = store.events(&thread(), 0, usize::MAX).await.unwrap();
     let stored: Vec<Event> = stored.into_iter().map(|stored| stored.event).collect();
     assert_eq!(*seen.lock().unwrap(), stored, "{moment}");
-    let before = Look::of(&store, &place.ledger).await;
+    let before = Look::of(&store, place).await;
     before.check(None);
     // Nothing comes of trying again while there is no room.
     assert!(run.go_on(&watcher).await.is_err(), "{moment}");
@@ -96,10 +95,10 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
     }
     finish(&mut run).await.unwrap();
     run.close().await.unwrap();
-    let after = Look::of(&store, &place.ledger).await;
+    let after = Look::of(&store, place).await;
     after.check(Some(&before));
     let tally = after.check_whole();
-    println!("{moment}: {} events before, {} after, {tally:?}", before.events(), after.events());
+    say(&format!("{moment}: {} events before, {} after, {tally:?}", before.events(), after.events()));
     store.check().await.unwrap();
     drop((agent, store));
     std::fs::remove_file(&place.database).unwrap();

@@ -7,6 +7,7 @@ mod driver;
 mod kill;
 mod ledger;
 mod moments;
+mod placed;
 mod process;
 mod script;
 mod writers;

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use super::moments::{Moments, What, When, say};
 use super::script::{Place, agent};
 
 const DATABASE: &str = "PROWESS_TEST_RUN_DATABASE";
-const LEDGER: &str = "PROWESS_TEST_RUN_LEDGER";
+const DIRECTORY: &str = "PROWESS_TEST_RUN_DIRECTORY";
 const LEASE: &str = "PROWESS_TEST_RUN_LEASE";
 const STOP: &str = "PROWESS_TEST_RUN_STOP";
 const FREEZE: &str = "PROWESS_TEST_RUN_FREEZE";
@@ -25,9 +26,9 @@ pub(super) const LONG: Duration = Duration::from_secs(100);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn works_until_a_person_is_needed() {
     let variable = |name| std::env::var(name).ok();
-    let (Some(database), Some(ledger)) = (variable(DATABASE), variable(LEDGER)) else { return };
+    let (Some(database), Some(directory)) = (variable(DATABASE), variable(DIRECTORY)) else { return };
     let lease = Duration::from_millis(variable(LEASE).unwrap().parse().unwrap());
-    let place = Place { database: database.into(), ledger: ledger.into(), lease };
+    let place = Place::on(database.into(), Path::new(&directory), lease);
     let when = |text: String| text.parse().map_or_else(|_| When::In(text), When::At);
     let moments = match (variable(STOP), variable(FREEZE)) {
         (Some(stop), _) => Moments::new(when(stop), What::Stop),
@@ -63,7 +64,7 @@ impl Process {
     /// Starts one that stops, or freezes, at a moment.
     pub(super) fn start(place: &Place, stop: Option<&str>, freeze: Option<&str>) -> Self {
         let mut command = again(&[], "durable::process::works_until_a_person_is_needed");
-        command.env(DATABASE, &place.database).env(LEDGER, &place.ledger);
+        command.env(DATABASE, &place.database).env(DIRECTORY, place.ledger.parent().unwrap());
         command.env(LEASE, place.lease.as_millis().to_string());
         command.envs(stop.map(|stop| (STOP, stop))).envs(freeze.map(|freeze| (FREEZE, freeze)));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

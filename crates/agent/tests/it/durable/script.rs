@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::parts::{Approval, SubAgents, Todos};
-use prowess_agent::{Agent, AgentBuilder, AgentOptions, Model, Reply, ThreadId, ThreadStore, Usage};
+use prowess_agent::parts::{Approval, Keep, SubAgents, Summarisation, Todos, Trigger};
+use prowess_agent::{
+    Agent, AgentBuilder, AgentOptions, Model, Reply, ThreadId, ThreadStore, ToolCall, Usage,
+};
+use prowess_backend::LocalBackend;
 use prowess_models::{Expect, Follow, Scripted, Turn};
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
 use serde_json::{Value, json};
 
 use super::ledger::Pen;
 use super::moments::{Asked, Moments, Stored};
+use super::placed::Placed;
 
 /// The calls of one answer: the tool, and a token that no other call of the thread has. One without calls ends the turn.
 pub(super) type Answer = &'static [(&'static str, &'static str)];
@@ -71,31 +75,42 @@ pub(super) fn thread() -> ThreadId {
     "run".parse().unwrap()
 }
 
-/// Where a run keeps what it does: a database, and what its tools did.
+/// Where a run keeps what it does: a database, what its tools did, and the history that the model no longer sees.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) database: PathBuf,
     pub(super) ledger: PathBuf,
+    pub(super) files: PathBuf,
     /// How long a thread stays leased to a process that died.
     pub(super) lease: Duration,
 }
 
 impl Place {
     pub(super) fn at(directory: &Path, lease: Duration) -> Self {
-        Self { database: directory.join("a.db"), ledger: directory.join("ledger"), lease }
+        Self::on(directory.join("a.db"), directory, lease)
+    }
+
+    /// With a database that is elsewhere.
+    pub(super) fn on(database: PathBuf, directory: &Path, lease: Duration) -> Self {
+        Self { database, ledger: directory.join("ledger"), files: directory.join("files"), lease }
     }
 }
 
 /// The agent of the run. It is the same in every process.
 pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moments) -> Agent {
     let store = Arc::new(Stored { store, moments: moments.clone() });
-    let model = |name, answers, turns| {
-        let model = Arc::new(scripted(name, answers, turns));
-        Arc::new(Asked { model, moments: moments.clone() })
-    };
-    let worker = equipped(place, moments, model("worker", &TASK, 1)).build().unwrap();
-    let top = equipped(place, moments, model("top", &RUN, SAID.len()));
-    top.with(SubAgents::new(worker)).with(Todos).store(store).build().unwrap()
+    let asked = |model| Arc::new(Asked { model, moments: moments.clone() });
+    let worker = asked(Arc::new(scripted("worker", &TASK, true)));
+    let worker = equipped(place, moments, worker).build().unwrap();
+    let top = asked(Arc::new(Placed { script: scripted("top", &RUN, false), answers: &RUN }));
+    let top = equipped(place, moments, top).with(SubAgents::new(worker)).with(Todos);
+    let summary = Scripted::new([Turn::new().usage(COST).say("Much was done.").times(usize::MAX)]);
+    std::fs::create_dir_all(&place.files).unwrap();
+    let files = Arc::new(LocalBackend::open(&place.files).unwrap());
+    let summarisation = Summarisation::new(asked(Arc::new(summary)), files as Arc<_>).with(|options| {
+        (options.trigger, options.keep) = (Some(Trigger::Messages(14)), Some(Keep::Messages(6)));
+    });
+    top.with(summarisation).store(store).build().unwrap()
 }
 
 fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>) -> AgentBuilder {
@@ -108,23 +123,22 @@ fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>) -> AgentBui
     builder.tool(pen("note")).tool(pen("look")).tool(pen("sign"))
 }
 
-/// A model that answers by how many answers there are, and wants all messages before them: no more and no fewer.
-fn scripted(name: &str, answers: &[Answer], turns: usize) -> Scripted {
+/// A model that answers by how many answers there are. One that sees all of them wants all messages, no more and no
+/// fewer.
+fn scripted(name: &str, answers: &[Answer], sees_all: bool) -> Scripted {
     let mut messages = 1;
     let mut script = Vec::new();
     for answer in answers {
-        let mut turn = Turn::new().usage(COST).in_pieces_of(9).expect(Expect::new().messages(messages));
+        let mut turn = Turn::new().usage(COST).in_pieces_of(9);
+        if sees_all {
+            turn = turn.expect(Expect::new().messages(messages));
+        }
         for (tool, token) in *answer {
             turn = turn.call(*tool, arguments(tool, token));
         }
         messages += 1 + answer.len();
-        if answer.is_empty() {
-            turn = turn.say(DONE);
-            messages += 1;
-        }
-        script.push(turn);
+        script.push(if answer.is_empty() { turn.say(DONE) } else { turn });
     }
-    assert_eq!(answers.iter().filter(|answer| answer.is_empty()).count(), turns);
     Scripted::new(script).named(name).following(Follow::Answers)
 }
 
@@ -134,6 +148,14 @@ pub(super) fn arguments(tool: &str, token: &str) -> Value {
         "write_todos" => json!({"todos": [{"content": "all of it", "status": token}]}),
         _ => json!({"token": token}),
     }
+}
+
+/// The token that a call bears in the script.
+pub(super) fn token(call: &ToolCall) -> &'static str {
+    let every = RUN.iter().chain(&TASK).flat_map(|answer| *answer);
+    let parsed = call.parsed().unwrap();
+    let mut found = every.filter(|(tool, token)| *tool == call.name && arguments(tool, token) == parsed);
+    found.next().unwrap_or_else(|| panic!("{call:?} is not in the script")).1
 }
 
 /// What a person says to a question.

@@ -38,14 +38,14 @@ async fn case_81_who_comes_second_is_told_who_was_first() {
         assert!(refused.to_string().contains("wait until it is done, or fork the thread"), "{refused}");
         tokio::time::sleep(LEASE / 50).await;
     }
-    let before = Look::of(&store, &place.ledger).await;
+    let before = Look::of(&store, &place).await;
     before.check(None);
 
     assert!(first.kill());
     let mut thread = opened(&second).await;
     finish(&mut thread).await.unwrap();
     thread.close().await.unwrap();
-    let after = Look::of(&store, &place.ledger).await;
+    let after = Look::of(&store, &place).await;
     after.check(Some(&before));
     assert_eq!(after.check_whole(), Tally { unknown: 1, repeated: 0 }, "the call that was in flight");
 }
@@ -60,7 +60,7 @@ async fn case_81_who_comes_back_late_stores_nothing() {
     let (store, second) = here(&place).await;
     let mut thread = opened(&second).await;
     work(&mut thread).await.unwrap();
-    let before = Look::of(&store, &place.ledger).await;
+    let before = Look::of(&store, &place).await;
     before.check(None);
 
     first.thaw();
@@ -71,7 +71,7 @@ async fn case_81_who_comes_back_late_stores_nothing() {
     first.ends();
     finish(&mut thread).await.unwrap();
     thread.close().await.unwrap();
-    let after = Look::of(&store, &place.ledger).await;
+    let after = Look::of(&store, &place).await;
     after.check(Some(&before));
     assert_eq!(after.check_whole(), Tally { unknown: 1, repeated: 0 }, "the call that was in flight");
 }
