@@ -89,6 +89,7 @@ impl Look {
             log.check(id);
         }
         self.check_history();
+        assert!(self.threads.len() <= 1 + tasks(), "each task has one thread");
         for ((id, token), done) in &self.ledger {
             let log = &self.threads[&id.parse::<ThreadId>().unwrap()];
             // What a person changed was begun under the name that the model gave it.
@@ -140,8 +141,7 @@ impl Look {
             questions += signs;
             self.tally(id, log, &mut tally);
         }
-        let tasks = RUN.iter().flat_map(|answer| *answer).filter(|(tool, _)| *tool == "task").count();
-        assert_eq!(self.threads.len(), 1 + tasks, "each task has one thread");
+        assert_eq!(self.threads.len(), 1 + tasks());
         assert_eq!(answers, 50);
         assert_eq!(asked, questions, "the person is asked once for each");
         let log = &self.threads[&thread()];
@@ -269,6 +269,11 @@ fn beside_of(path: &Path, beside: &str) -> std::path::PathBuf {
 
 fn script(id: &ThreadId) -> &'static [Answer] {
     if *id == thread() { &RUN } else { &TASK }
+}
+
+/// How many tasks there are.
+fn tasks() -> usize {
+    RUN.iter().flat_map(|answer| *answer).filter(|(tool, _)| *tool == "task").count()
 }
 
 /// The tool that a token is for.

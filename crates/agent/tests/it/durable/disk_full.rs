@@ -54,7 +54,7 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
         let filler = filler.clone();
         Box::new(move || fill(&filler))
     };
-    let moments = Moments::new(When::In(moment.to_owned()), What::Do(fills));
+    let moments = Moments::new(When::In(vec![moment.to_owned()]), What::Do(fills));
     let store = SqliteStore::open(&place.database).await.unwrap();
     let agent = agent(place, Arc::new(store.clone()), &moments);
     let mut run = opened(&agent).await;

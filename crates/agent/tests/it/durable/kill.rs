@@ -12,7 +12,7 @@ use prowess_store::SqliteStore;
 use super::checks::{Look, Tally};
 use super::driver::opened;
 use super::moments::Moments;
-use super::process::{Fate, Process};
+use super::process::{End, Fate, Process};
 use super::script::{Place, agent};
 
 /// How many kills there are; `PROWESS_KILLS` sets another number.
@@ -23,8 +23,32 @@ const LANES: u64 = 4;
 const LEASE: Duration = Duration::from_millis(100);
 /// About how many moments a process has before it needs a person.
 const MOMENTS: u64 = 60;
-/// Processes of one run without which something is wrong.
-const MOST_PROCESSES: usize = 2000;
+/// Moments at which something was done that is not stored, or stored that is not done: in every run a process is
+/// killed at each, if the run comes by.
+const DELICATE: [&str; 20] = [
+    "leased",
+    "asked",
+    "before turn_started",
+    "after turn_started",
+    "before model_answered",
+    "after model_answered",
+    "before tool_started",
+    "after tool_started",
+    "before tool_answered",
+    "after tool_answered",
+    "before asked",
+    "after asked",
+    "before replied",
+    "after replied",
+    "before state_changed",
+    "after state_changed",
+    "before compacted",
+    "after compacted",
+    "before turn_ended",
+    "release",
+];
+/// Processes of one run above which something is wrong.
+const MOST_PROCESSES: usize = 500;
 
 /// Numbers by chance, the same for the same seed.
 struct Chance(u64);
@@ -39,12 +63,14 @@ impl Chance {
         (z ^ (z >> 31)) % end.max(1)
     }
 
-    /// At a time from the start of the process to somewhat after its end, or at one of its moments.
-    fn fate(&mut self, usual: Duration) -> Fate {
+    /// At a time from the start of the process to somewhat after its end, at any of its moments, or at a delicate one
+    /// that is still to come.
+    fn fate(&mut self, usual: Duration, delicate: &[&str]) -> Fate {
         let most = u64::try_from(usual.as_micros()).unwrap() * 2;
-        match self.below(2) {
+        match self.below(4) {
             0 => Fate::Killed(Duration::from_micros(self.below(most))),
-            _ => Fate::KilledAt(self.below(MOMENTS).to_string()),
+            1 => Fate::KilledAt(self.below(MOMENTS).to_string()),
+            _ => Fate::KilledAt(delicate.join("|")),
         }
     }
 }
@@ -60,14 +86,19 @@ struct Told {
 
 /// One run to its end, by as many processes as it takes, each with the fate that it is given. Counts those that are
 /// killed.
-async fn run(kills: &AtomicUsize, mut fate: impl FnMut() -> Fate) -> Told {
+async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[&str]) -> Fate) -> Told {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path(), LEASE);
     let mut told = Told::default();
     let mut look: Option<Look> = None;
+    let mut delicate = DELICATE.to_vec();
     while !look.as_ref().is_some_and(Look::is_over) {
-        let (at, fate) = (place.clone(), fate());
-        let killed = tokio::task::spawn_blocking(move || Process::run(&at, &fate)).await.unwrap();
+        let (at, fate) = (place.clone(), fate(&delicate));
+        let end = tokio::task::spawn_blocking(move || Process::run(&at, &fate)).await.unwrap();
+        if let End::Killed(Some(moment)) = &end {
+            delicate.retain(|delicate| delicate != moment);
+        }
+        let killed = end != End::ByItself;
         told.processes += 1;
         assert!(told.processes < MOST_PROCESSES, "it does not come on: {told:?}");
         kills.fetch_add(usize::from(killed), Ordering::SeqCst);
@@ -102,7 +133,7 @@ async fn case_80_two_hundred_kills() {
 
     // How it is when nobody is killed, and how long a process takes here.
     let began = Instant::now();
-    let calm = run(&AtomicUsize::new(0), || Fate::Lives).await;
+    let calm = run(&AtomicUsize::new(0), |_| Fate::Lives).await;
     assert_eq!(calm.tally, Tally::default());
     let usual = began.elapsed() / u32::try_from(calm.processes).unwrap();
     println!("{} processes of {usual:?} each", calm.processes);
@@ -116,7 +147,10 @@ async fn case_80_two_hundred_kills() {
                 let mut all = Vec::new();
                 let are_enough = || killed.load(Ordering::SeqCst) >= kills;
                 while !are_enough() {
-                    let fate = || if are_enough() { Fate::Lives } else { chance.fate(usual) };
+                    let fate = |delicate: &[&str]| match are_enough() {
+                        true => Fate::Lives,
+                        false => chance.fate(usual, delicate),
+                    };
                     all.push(run(&killed, fate).await);
                 }
                 all

@@ -19,8 +19,8 @@ pub(super) enum When {
     Never,
     /// At the moment of this number.
     At(u64),
-    /// At the moment of this name.
-    In(String),
+    /// At the first moment of one of these names.
+    In(Vec<String>),
 }
 
 /// What happens, once.
@@ -65,18 +65,18 @@ impl Moments {
         let is_now = match &self.0.when {
             When::Never => false,
             When::At(at) => *at == number,
-            When::In(named) => named == name,
+            When::In(names) => names.iter().any(|named| named == name),
         };
         if !is_now || self.0.happened.swap(true, Ordering::SeqCst) {
             return;
         }
         match &self.0.what {
             What::Stop => {
-                say("stopped");
+                say(&format!("stopped {name}"));
                 pending::<()>().await;
             }
             What::Freeze => {
-                say("stopped");
+                say(&format!("stopped {name}"));
                 let _ = std::io::stdin().read_to_end(&mut Vec::new());
             }
             What::Do(act) => act(),
@@ -112,9 +112,11 @@ impl ThreadStore for Stored {
     }
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
-        self.moments.pass("append").await;
+        let name = |event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
+        let first: String = events.first().map(name).unwrap_or_default();
+        self.moments.pass(&format!("before {first}")).await;
         self.store.append(lease, after, events).await?;
-        self.moments.pass("appended").await;
+        self.moments.pass(&format!("after {first}")).await;
         Ok(())
     }
 

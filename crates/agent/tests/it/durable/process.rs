@@ -29,7 +29,8 @@ async fn works_until_a_person_is_needed() {
     let (Some(database), Some(directory)) = (variable(DATABASE), variable(DIRECTORY)) else { return };
     let lease = Duration::from_millis(variable(LEASE).unwrap().parse().unwrap());
     let place = Place::on(database.into(), Path::new(&directory), lease);
-    let when = |text: String| text.parse().map_or_else(|_| When::In(text), When::At);
+    let names = |text: &str| When::In(text.split('|').map(str::to_owned).collect());
+    let when = |text: String| text.parse().map_or_else(|_| names(&text), When::At);
     let moments = match (variable(STOP), variable(FREEZE)) {
         (Some(stop), _) => Moments::new(when(stop), What::Stop),
         (None, Some(freeze)) => Moments::new(when(freeze), What::Freeze),
@@ -49,8 +50,16 @@ pub(super) enum Fate {
     Lives,
     /// It is killed after a while.
     Killed(Duration),
-    /// It is killed at a moment, by its number or its name.
+    /// It is killed at a moment: of this number, or the first of one of these names, which `|` parts.
     KilledAt(String),
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    ByItself,
+    /// It was killed, at a moment of this name if it was at one.
+    Killed(Option<String>),
 }
 
 /// A process that works.
@@ -98,43 +107,38 @@ impl Process {
         drop(self.child.stdin.take());
     }
 
-    /// Kills it, and says whether it still lived.
-    pub(super) fn kill(mut self) -> bool {
+    /// Kills it.
+    pub(super) fn kill(mut self, moment: Option<String>) -> End {
         self.child.kill().unwrap();
         let status = self.child.wait().unwrap();
         assert!(status.success() || status.signal() == Some(9), "{status}");
-        !status.success()
+        if status.success() { End::ByItself } else { End::Killed(moment) }
     }
 
     /// Waits until it ends by itself.
-    pub(super) fn ends(mut self) {
+    pub(super) fn ends(mut self) -> End {
         let ended = self.says("refused", LONG);
         assert_eq!(ended, Err(RecvTimeoutError::Disconnected));
         assert!(self.child.wait().unwrap().success());
+        End::ByItself
     }
 
-    /// Runs one to its end, and says whether it was killed.
-    pub(super) fn run(place: &Place, fate: &Fate) -> bool {
+    /// Runs one to its end.
+    pub(super) fn run(place: &Place, fate: &Fate) -> End {
         match fate {
-            Fate::Lives => {
-                Self::start(place, None, None).ends();
-                false
-            }
+            Fate::Lives => Self::start(place, None, None).ends(),
             Fate::Killed(after) => {
                 let process = Self::start(place, None, None);
                 match process.says("refused", *after) {
                     Ok(line) => panic!("{line}"),
-                    Err(_) => process.kill(),
+                    Err(_) => process.kill(None),
                 }
             }
             Fate::KilledAt(moment) => {
                 let process = Self::start(place, Some(moment), None);
-                match process.says("stopped", LONG) {
-                    Ok(_) => process.kill(),
-                    Err(RecvTimeoutError::Disconnected) => {
-                        process.ends();
-                        false
-                    }
+                match process.says("stopped ", LONG) {
+                    Ok(line) => process.kill(line.strip_prefix("stopped ").map(str::to_owned)),
+                    Err(RecvTimeoutError::Disconnected) => process.ends(),
                     Err(RecvTimeoutError::Timeout) => panic!("it neither stops nor ends"),
                 }
             }

@@ -81,7 +81,7 @@ pub(super) struct Place {
     pub(super) database: PathBuf,
     pub(super) ledger: PathBuf,
     pub(super) files: PathBuf,
-    /// How long a thread stays leased to a process that died.
+    /// How long the run stays leased to a process that died.
     pub(super) lease: Duration,
 }
 
@@ -101,9 +101,10 @@ pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moment
     let store = Arc::new(Stored { store, moments: moments.clone() });
     let asked = |model| Arc::new(Asked { model, moments: moments.clone() });
     let worker = asked(Arc::new(scripted("worker", &TASK, true)));
-    let worker = equipped(place, moments, worker).build().unwrap();
+    // What a killed process leaves lasts longer there: the next one finds its task taken.
+    let worker = equipped(place, moments, worker, place.lease * 3).build().unwrap();
     let top = asked(Arc::new(Placed { script: scripted("top", &RUN, false), answers: &RUN }));
-    let top = equipped(place, moments, top).with(SubAgents::new(worker)).with(Todos);
+    let top = equipped(place, moments, top, place.lease).with(SubAgents::new(worker)).with(Todos);
     let summary = Scripted::new([Turn::new().usage(COST).say("Much was done.").times(usize::MAX)]);
     std::fs::create_dir_all(&place.files).unwrap();
     let files = Arc::new(LocalBackend::open(&place.files).unwrap());
@@ -113,11 +114,11 @@ pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moment
     top.with(summarisation).store(store).build().unwrap()
 }
 
-fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>) -> AgentBuilder {
+fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>, lease: Duration) -> AgentBuilder {
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "sign", Decision::Ask)];
     let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
     let mut options = AgentOptions::default();
-    options.lease = place.lease;
+    options.lease = lease;
     let pen = |name| Arc::new(Pen { name, path: place.ledger.clone(), moments: moments.clone() });
     let builder = Agent::builder(model).options(options).with(Approval::new(permissions));
     builder.tool(pen("note")).tool(pen("look")).tool(pen("sign"))

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::checks::{Look, Tally};
 use super::driver::{finish, opened, work};
 use super::moments::Moments;
-use super::process::{LONG, Process};
+use super::process::{End, LONG, Process};
 use super::script::{Place, agent, thread};
 
 /// Long enough for a process that the machine lets wait.
@@ -41,7 +41,7 @@ async fn case_81_who_comes_second_is_told_who_was_first() {
     let before = Look::of(&store, &place).await;
     before.check(None);
 
-    assert!(first.kill());
+    assert_eq!(first.kill(None), End::Killed(None));
     let mut thread = opened(&second).await;
     finish(&mut thread).await.unwrap();
     thread.close().await.unwrap();
