@@ -2,6 +2,7 @@
 
 mod agent;
 mod backends;
+mod cost;
 mod id;
 mod message;
 mod middleware;
@@ -9,6 +10,7 @@ mod model;
 pub mod parts;
 mod run;
 mod state;
+pub mod telemetry;
 mod thread;
 mod tool;
 
@@ -17,6 +19,7 @@ pub use agent::{
     Waiting, Watcher,
 };
 pub use backends::Backends;
+pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};
 pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
 pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
 pub use middleware::{Act, Heard, Jump, Layer, Middleware, Moment, Occasion};

@@ -21,6 +21,7 @@ mod path;
 mod report;
 mod request;
 mod runner;
+mod span;
 mod stage;
 mod workspace;
 

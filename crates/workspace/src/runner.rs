@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tracing::field::Empty;
 
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
@@ -20,6 +21,7 @@ use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
 use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
+use crate::span::{count, step};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::workspace::{Workspace, Workspaces};
 
@@ -554,8 +556,9 @@ async fn save_one(
     if saved.contains(&name) {
         return Ok(None);
     }
-    let version = artifacts
-        .save(&name, file.bytes.clone(), &file.mime.name)
+    let span =
+        tracing::info_span!("workspace.keep", bytes = count(file.bytes.len()), otel.status_code = Empty);
+    let version = step(&span, artifacts.save(&name, file.bytes.clone(), &file.mime.name))
         .await
         .map_err(|error: ArtifactError| error.to_string())?;
     let kept = ArtifactFile { name: name.to_string(), version };

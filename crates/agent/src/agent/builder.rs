@@ -17,6 +17,7 @@ pub struct AgentBuilder(Inner);
 impl AgentBuilder {
     pub(super) fn new(model: Arc<dyn Model>) -> Self {
         Self(Inner {
+            name: None,
             model,
             prompt: None,
             tools: Vec::new(),
@@ -24,6 +25,12 @@ impl AgentBuilder {
             store: Arc::new(MemoryThreads::new()),
             options: AgentOptions::default(),
         })
+    }
+
+    /// What it is called where its turns are told of.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.0.name = Some(name.into());
+        self
     }
 
     /// What the agent is for: the first section of its system prompt.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::chain::NextTool;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread};
 use crate::middleware::{Middleware, Moment};
 use crate::run::{Call, Event};
+use crate::telemetry;
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
 /// A call that can be made.
@@ -67,8 +69,7 @@ impl Slots {
                     break;
                 }
                 Slot::Held(finish) => {
-                    let finished = std::panic::catch_unwind(AssertUnwindSafe(finish));
-                    known.push((index, Known::Answer(finished.unwrap_or_else(|_| failed()))));
+                    known.push((index, Known::Answer(finish())));
                 }
                 Slot::Closed => {}
             }
@@ -185,8 +186,9 @@ fn next<'a>(
 
 /// Makes a call, whatever its tool does.
 async fn made(index: usize, next: NextTool<'_>) -> (usize, ToolOutput) {
-    let output = AssertUnwindSafe(next.call()).catch_unwind().await;
-    (index, output.unwrap_or_else(|_| failed().into()))
+    let span = telemetry::tool(next.moment.thread, next.call);
+    let output = AssertUnwindSafe(next.call()).catch_unwind().instrument(span.clone()).await;
+    (index, telemetry::called(span, output.unwrap_or_else(|_| failed().into()), failed))
 }
 
 fn failed() -> ToolAnswer {

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::watch::{Sight, Watcher};
-use crate::id::{CallId, MessageId};
+use crate::id::{CallId, MessageId, ThreadId};
 use crate::message::ToolCall;
 use crate::middleware::{Middleware, Moment};
 use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
 use crate::run::Consulted;
+use crate::telemetry;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
 
 /// The most bytes of one answer. A model that says more says nothing of use.
@@ -49,13 +51,25 @@ impl NextModel<'_> {
                 self.parts = rest;
                 part.wrap_model_call(self.moment, self).await
             }
-            None => ask(&*self.model, self.request, self.watcher).await,
+            None => ask(&*self.model, self.request, self.moment.thread, self.watcher).await,
         }
     }
 }
 
-/// Asks a model, and waits for all that it says.
+/// Asks a model for a thread, and waits for all that it says.
 pub(crate) async fn ask(
+    model: &dyn Model,
+    request: ModelRequest,
+    thread: &ThreadId,
+    watcher: &dyn Watcher,
+) -> Result<Assembled, ModelError> {
+    let span = telemetry::chat(thread, model.name());
+    let answer = hear(model, request, watcher).instrument(span.clone()).await;
+    telemetry::answered(&span, &answer);
+    answer
+}
+
+async fn hear(
     model: &dyn Model,
     request: ModelRequest,
     watcher: &dyn Watcher,

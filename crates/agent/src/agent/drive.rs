@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread, Turn, Waiting};
@@ -9,6 +11,7 @@ use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump};
 use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
 use crate::run::{Effect, Event, Outcome};
+use crate::telemetry;
 use crate::thread::ThreadError;
 use crate::tool::ToolAnswer;
 
@@ -22,6 +25,13 @@ impl Thread {
     ///
     /// A part failed, or what happened could not be stored.
     pub async fn go_on(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+        let span = telemetry::turn(self.id(), self.agent.name.as_deref(), self.agent.model.name());
+        let turn = self.drive(watcher).instrument(span.clone()).await;
+        telemetry::turned(&span, &turn);
+        turn
+    }
+
+    async fn drive(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
         self.catch_up_if_ahead().await?;
         loop {
             match self.run.next() {

@@ -70,6 +70,7 @@ pub struct Agent(Arc<Inner>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
+    name: Option<String>,
     model: Arc<dyn Model>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
@@ -192,10 +193,10 @@ impl Agent {
         Ok(seeded?)
     }
 
-    /// The same agent with another store and other limits.
-    pub(crate) fn bounded(&self, store: Arc<dyn ThreadStore>, limits: RunLimits) -> Self {
+    /// The same agent by another name, with another store and other limits.
+    pub(crate) fn bounded(&self, name: &str, store: Arc<dyn ThreadStore>, limits: RunLimits) -> Self {
         let mut inner = Inner::clone(&self.0);
-        (inner.store, inner.options.limits) = (store, limits);
+        (inner.name, inner.store, inner.options.limits) = (Some(name.to_owned()), store, limits);
         Self(Arc::new(inner))
     }
 

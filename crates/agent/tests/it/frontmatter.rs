@@ -298,3 +298,59 @@ async fn a_load_beside_a_call_that_waits_is_not_lost() {
     );
     assert!(!results(&thread)[2].contains("not"), "{:?}", results(&thread));
 }
+
+/// `when_to_use` and `argument-hint` are shown, and nothing of a long description is left out.
+#[tokio::test]
+async fn hints_and_when_to_use_are_in_the_prompt() {
+    let long = "word ".repeat(180);
+    let world =
+        World::new(&[("pdf", "when_to_use: When a form comes in.\nargument-hint: \"[file]\"\n", "Fill.")])
+            .await;
+    world.write("long/SKILL.md", &format!("---\nname: long\ndescription: {}end.\n---\nLong.\n", long));
+    let model = Says::new([text("ok")]);
+    let agent = world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    open(&agent).await.say("go", &NoWatcher).await.unwrap();
+    let prompt = model.request(0).system_text();
+    assert!(prompt.contains("Looks after pdf. When a form comes in."), "{prompt}");
+    assert!(prompt.contains("[file]"), "{prompt}");
+    assert!(prompt.contains(&format!("{long}end.")), "nothing is truncated: {prompt}");
+}
+
+/// `shell`: the shell of its runs.
+#[tokio::test]
+async fn a_skill_chooses_its_shell() {
+    let world = World::new(&[("plain", "shell: sh\n", "Run."), ("usual", "", "Run.")]).await;
+    let run = |skill: &str| format!("{{\"skill\": \"{skill}\", \"command\": \"echo shell is $0\"}}");
+    let model = Says::new([
+        calls(&[("a", "skill_run", &run("plain")), ("b", "skill_run", &run("usual"))]),
+        text("ok"),
+    ]);
+    let agent = world.agent(model).with(world.skills(Dialect::Trpc)).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let results = results(&thread);
+    assert!(results[0].contains("shell is /bin/sh"), "{results:?}");
+    assert!(results[1].contains("shell is /bin/bash"), "{results:?}");
+}
+
+/// What stays the same stands first, so that a provider's cache holds: a load changes nothing before the skills' section.
+#[tokio::test]
+async fn what_stays_the_same_comes_first_in_the_prompt() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let model = Says::new([calls(&[("a", "load_skill", &load("pdf"))]), text("ok")]);
+    let agent = world
+        .agent(model.clone())
+        .prompt("You look after forms.")
+        .with(world.skills(Dialect::DeepAgents))
+        .with(SubAgents::new(Agent::builder(Says::new([])).build().unwrap()))
+        .build()
+        .unwrap();
+    open(&agent).await.say("go", &NoWatcher).await.unwrap();
+    let (before, after) = (model.request(0), model.request(1));
+    let owners: Vec<(&str, bool)> =
+        after.system.iter().map(|section| (section.owner.as_str(), section.is_stable)).collect();
+    assert_eq!(owners, [("agent", true), ("subagents", true), ("skills", false)]);
+    assert_eq!(before.system[..2], after.system[..2]);
+    assert_ne!(before.system[2], after.system[2]);
+    assert_eq!(before.messages, after.messages[..1], "the conversation only grows");
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod agent;
+mod cost;
 mod durable;
 mod files;
 mod foolish;
@@ -15,5 +16,7 @@ mod says;
 mod scenarios;
 mod summarisation;
 mod tasks;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod threads;
 mod world;

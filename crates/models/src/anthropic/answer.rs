@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use prowess_agent::telemetry::response_model;
 use prowess_agent::{Delta, Finish, Usage};
 use serde_json::Value;
 
@@ -37,7 +38,10 @@ impl Decoder for Answer {
             Err(error) => return Err(Failure::malformed(format!("an event is no JSON: {error}"))),
         };
         match data["type"].as_str().unwrap_or(&event.event) {
-            "message_start" => self.paid(&data["message"]["usage"], deltas),
+            "message_start" => {
+                response_model(data["message"]["model"].as_str().unwrap_or_default());
+                self.paid(&data["message"]["usage"], deltas);
+            }
             "content_block_start" => self.block(&data, deltas),
             "content_block_delta" => self.piece(&data, deltas),
             "message_delta" => {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use prowess_agent::telemetry::response_model;
 use prowess_agent::{Delta, Finish, ModelErrorKind, Usage};
 use serde_json::Value;
 
@@ -15,6 +16,8 @@ pub(crate) struct Answer {
     finish: Option<Finish>,
     /// It was refused in words, whatever else is said at its end.
     is_refused: bool,
+    /// Its model's name was told.
+    is_named: bool,
 }
 
 impl Decoder for Answer {
@@ -34,6 +37,10 @@ impl Decoder for Answer {
             && let Some(complaint) = Complaint::in_json(&chunk)
         {
             return Err(complaint.into_failure());
+        }
+        if let Some(model) = chunk["model"].as_str().filter(|_| !self.is_named) {
+            self.is_named = true;
+            response_model(model);
         }
         if let Some(usage) = usage(&chunk["usage"]) {
             deltas.push_back(Delta::Usage(usage));

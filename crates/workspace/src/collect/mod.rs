@@ -16,6 +16,7 @@ use crate::dir::{Dir, OWN_PREFIX, special};
 use crate::executor::local::Redactor;
 use crate::mime::{Mime, mime_of, text_of};
 use crate::path::shown;
+use crate::span::count;
 use crate::workspace::Workspace;
 
 pub(crate) use globs::Globs;
@@ -190,7 +191,7 @@ pub(crate) fn collect(root: &Dir, globs: &Globs, limits: CollectLimits, seen: Se
     if !globs.is_empty() {
         walk.run();
     }
-    span.record("files", walk.collection.files.len());
+    span.record("files", count(walk.collection.files.len()));
     walk.collection
 }
 

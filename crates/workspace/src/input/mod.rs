@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::artifact::ArtifactStore;
 use crate::blocking::blocking;
@@ -18,6 +18,7 @@ use crate::dir::{NoFile, special};
 use crate::error::WorkspaceError;
 use crate::path::{InnerPath, expand, shown};
 use crate::request::{InputMode, RunInput};
+use crate::span::{count, step};
 use crate::workspace::Workspace;
 use copy::{Failure, Left};
 use host::{HostFile, Opened};
@@ -118,8 +119,12 @@ impl Workspace {
         artifacts: Option<&dyn ArtifactStore>,
         gate: &dyn HostGate,
     ) -> Result<StagedInputs, WorkspaceError> {
-        let span = tracing::info_span!("workspace.stage.inputs", inputs = inputs.len());
-        async {
+        let span = tracing::info_span!(
+            "workspace.stage.inputs",
+            inputs = count(inputs.len()),
+            otel.status_code = Empty
+        );
+        let staged = async {
             if let Some(first) = inputs.get(MAX_INPUTS) {
                 let reason = format!("there are more than {MAX_INPUTS} inputs");
                 return Err(WorkspaceError::Input { from: shown(first.from.as_ref()), reason });
@@ -140,9 +145,8 @@ impl Workspace {
                 outcome?;
             }
             Ok(staged)
-        }
-        .instrument(span)
-        .await
+        };
+        step(&span, staged).await
     }
 
     async fn stage_artifact(

@@ -15,6 +15,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{Instrument as _, Span};
 
 use self::prompt::Prompt;
 pub use self::prompt::{Prompt as LivePrompt, PromptKind};
@@ -424,8 +425,18 @@ impl LiveRuns {
             };
             runs.remove(&oldest).inspect(|entry| entry.task.abort());
         }
-        let keep =
-            keep(Arc::clone(live), runner, command, prepared, self.0.options.idle, Arc::downgrade(&self.0));
+        // It outlives the call that began it, and is no part of its span.
+        let span = tracing::info_span!(parent: None, "workspace.session");
+        span.follows_from(Span::current());
+        let keep = keep(
+            span,
+            Arc::clone(live),
+            runner,
+            command,
+            prepared,
+            self.0.options.idle,
+            Arc::downgrade(&self.0),
+        );
         let task = tokio::spawn(keep).abort_handle();
         runs.insert(live.id.clone(), Entry { live: Arc::clone(live), task });
         Ok(())
@@ -446,6 +457,7 @@ fn line_after(open: usize, bytes: &[u8], terminal: bool) -> Option<usize> {
 
 /// Runs a command to its end, ends it when nobody asks for it any more, and forgets it later.
 async fn keep(
+    span: Span,
     live: Arc<Live>,
     runner: Runner,
     command: Command,
@@ -453,15 +465,17 @@ async fn keep(
     idle: Duration,
     all: Weak<Shared>,
 ) {
-    let run = runner.finish(command, prepared, &*live);
-    tokio::pin!(run);
-    let mut ended = loop {
-        let alone = live.written().asked + idle;
-        tokio::select! {
-            ended = &mut run => break ended,
-            () = sleep_until(alone), if !live.stop.is_wanted() => {
-                if live.written().asked + idle <= Instant::now() {
-                    live.stop.stop();
+    let mut ended = {
+        let run = runner.finish(command, prepared, &*live).instrument(span);
+        tokio::pin!(run);
+        loop {
+            let alone = live.written().asked + idle;
+            tokio::select! {
+                ended = &mut run => break ended,
+                () = sleep_until(alone), if !live.stop.is_wanted() => {
+                    if live.written().asked + idle <= Instant::now() {
+                        live.stop.stop();
+                    }
                 }
             }
         }

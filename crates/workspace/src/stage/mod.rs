@@ -11,12 +11,13 @@ use std::path::Path;
 use bytes::Bytes;
 use rustix::fs::{FileType, RenameFlags, renameat_with, symlinkat};
 use rustix::io::Errno;
-use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::blocking::blocking;
 use crate::dir::{Dir, OWN_PREFIX};
 use crate::error::WorkspaceError;
 use crate::path::InnerPath;
+use crate::span::step;
 use crate::workspace::{RunGuard, Workspace};
 use manifest::{Manifest, Staged};
 
@@ -121,7 +122,7 @@ impl Workspace {
     /// [`MAX_SKILL_FILES`] or [`MAX_SKILL_BYTES`] allow.
     pub async fn stage(&self, name: &str, source: &StageSource) -> Result<StagedSkill, WorkspaceError> {
         check_name(name)?;
-        let span = tracing::info_span!("workspace.stage.skill", skill = name);
+        let span = tracing::info_span!("workspace.stage.skill", skill = name, otel.status_code = Empty);
         let (workspace, skill) = (self.clone(), name.to_owned());
         let staged = async {
             match source {
@@ -132,7 +133,7 @@ impl Workspace {
                 StageSource::Files(files) => stage_files(&workspace, &skill, files.as_ref()).await,
             }
         };
-        staged.instrument(span).await.map_err(|limit| limit.of(name))
+        step(&span, staged).await.map_err(|limit| limit.of(name))
     }
 }
 

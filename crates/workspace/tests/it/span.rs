@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use prowess_workspace::{
-    Command, ContainerExecutor, Executor, LocalExecutor, LocalOptions, NoSink, RunContext, RunInput,
-    RunRequest, Runner, StageSource, Workspaces,
+    Artifacts, Command, ContainerExecutor, Executor, LocalExecutor, LocalOptions, NoSink, RunContext,
+    RunInput, RunRequest, Runner, StageSource, Workspaces,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -85,13 +85,14 @@ fn every_step_of_a_run_has_its_span() {
         std::fs::write(skill.join("SKILL.md"), "text").unwrap();
         let runner = Runner {
             workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
-            artifacts: None,
+            artifacts: Some(Arc::new(Artifacts::in_memory())),
             executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
         };
         let find = |_: &str| Some(StageSource::Directory(skill.clone()));
         let mut request = RunRequest::new("kit", "cp work/inputs/SKILL.md out/");
         request.inputs = vec![RunInput::copy("skill://kit/SKILL.md")];
         request.output_files = vec!["out/*".into()];
+        request.save_as_artifacts = true;
         let report = runner.run("one", request, RunContext::new(&find)).await.unwrap();
         assert_eq!(report.output_files[0].content.as_deref(), Some("text"), "{report:?}");
         runner.workspaces.cleanup(std::time::Duration::ZERO).unwrap();
@@ -103,6 +104,7 @@ fn every_step_of_a_run_has_its_span() {
             "workspace.run",
             "workspace.collect",
             "workspace.inline",
+            "workspace.keep",
             "workspace.cleanup",
         ] {
             assert!(told.iter().any(|one| one == name), "{name}: {told:?}");

@@ -147,7 +147,7 @@ impl SubAgents {
         if let Some(left) = context.moment.run.tokens_left() {
             limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
         }
-        let agent = sub_agent.agent.bounded(Arc::clone(context.moment.store), limits);
+        let agent = sub_agent.agent.bounded(name, Arc::clone(context.moment.store), limits);
         Work { name, agent, task, seeds, timeout: self.0.timeout, context }.done().await
     }
 

@@ -16,6 +16,7 @@ pub use self::arguments::TruncateArguments;
 pub use self::plan::{Keep, Trigger};
 use crate::agent::{NextModel, NoWatcher, ask};
 use crate::backends::Backends;
+use crate::id::ThreadId;
 use crate::message::Message;
 use crate::middleware::{Act, Jump, Middleware, Moment, Occasion};
 use crate::model::{Assembled, Model, ModelError, ModelErrorKind, ModelRequest, Spent};
@@ -85,7 +86,7 @@ impl Summarisation {
     }
 
     /// A summary of messages. Of what is too long for one request the end is read.
-    async fn summary(&self, messages: &str) -> Result<(String, Spent), ModelError> {
+    async fn summary(&self, messages: &str, thread: &ThreadId) -> Result<(String, Spent), ModelError> {
         let most = self.model.limits().context.map_or(MOST_ASKED, |window| window / ASKED);
         let mut messages = messages;
         while self.model.count_tokens(messages) > most {
@@ -94,7 +95,7 @@ impl Summarisation {
         }
         let request =
             ModelRequest::new([Message::user(format!("{PROMPT}\n\n<messages>\n{messages}\n</messages>"))]);
-        let answer = ask(&*self.model, request, &NoWatcher).await?;
+        let answer = ask(&*self.model, request, thread, &NoWatcher).await?;
         let text = answer.message.text();
         if text.trim().is_empty() {
             return Err(ModelError::new(
@@ -127,7 +128,8 @@ impl Summarisation {
             Some(summary) => format!("{}\n{evicted}", summary.text()),
             None => evicted.clone(),
         };
-        let (summary, spent) = self.summary(&told).await.map_err(|error| format!("no summary: {error}"))?;
+        let (summary, spent) =
+            self.summary(&told, moment.thread).await.map_err(|error| format!("no summary: {error}"))?;
         let path = self.options.history_path_prefix.join(&format!("{}.md", moment.thread));
         let path = path.map_err(|error| error.to_string())?;
         let at = jiff::Timestamp::now().to_string();
