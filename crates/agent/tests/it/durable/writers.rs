@@ -1,9 +1,10 @@
 //! Two processes that want the same run.
 
-use std::sync::Arc;
+use std::future::pending;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use prowess_agent::{Agent, AgentError, ThreadError};
+use prowess_agent::{Agent, AgentError, AgentOptions, FunctionTool, NoWatcher, ThreadError, ToolAnswer};
 use prowess_store::SqliteStore;
 use tokio::time::Instant;
 
@@ -12,6 +13,8 @@ use super::driver::{finish, opened, work};
 use super::moments::Moments;
 use super::process::{End, LONG, Process};
 use super::script::{Place, agent, thread};
+use crate::agent::Nothing;
+use crate::says::{Says, calls};
 
 /// Long enough for a process that the machine lets wait.
 const LEASE: Duration = Duration::from_secs(2);
@@ -74,4 +77,38 @@ async fn case_81_who_comes_back_late_stores_nothing() {
     let after = Look::of(&store, &place).await;
     after.check(Some(&before));
     assert_eq!(after.check_whole(), Tally { unknown: 1, repeated: 0 }, "the call that was in flight");
+}
+
+/// Who comes back late when the other has gone again is refused as well, and leaves nothing behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_81_who_comes_back_late_keeps_nobody_waiting() {
+    let (begun, begins) = mpsc::channel();
+    let (thaw, thaws) = mpsc::channel::<()>();
+    let thaws = Arc::new(Mutex::new(thaws));
+    let sleeps = FunctionTool::new("sleep", "Sleeps as a machine does.", move |_: Nothing| {
+        let (begun, thaws) = (begun.clone(), Arc::clone(&thaws));
+        async move {
+            begun.send(()).unwrap();
+            thaws.lock().unwrap().recv().unwrap();
+            pending::<()>().await;
+            Ok(ToolAnswer::text("never"))
+        }
+    });
+    let mut options = AgentOptions::default();
+    options.lease = LEASE / 4;
+    let store = Arc::new(SqliteStore::in_memory().unwrap());
+    let agent = Agent::builder(Says::new([calls(&[("s", "sleep", "{}")])]))
+        .tool(Arc::new(sleeps))
+        .options(options)
+        .store(store)
+        .build()
+        .unwrap();
+    let mut first = agent.open(thread()).await.unwrap();
+    let first = tokio::spawn(async move { first.say("go", &NoWatcher).await });
+    tokio::task::spawn_blocking(move || begins.recv_timeout(LONG).unwrap()).await.unwrap();
+    opened(&agent).await.close().await.unwrap();
+    thaw.send(()).unwrap();
+    let refused = first.await.unwrap().unwrap_err();
+    assert!(matches!(refused, AgentError::Thread(ThreadError::LeaseLost(_))), "{refused}");
+    agent.open(thread()).await.unwrap();
 }
