@@ -26,7 +26,7 @@ async fn here(place: &Place) -> (SqliteStore, Agent) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn case_81_who_comes_second_is_told_who_was_first() {
+async fn case_81_two_processes_on_one_thread() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path(), LEASE);
     // It is in a call, and works on for as long as that takes.
