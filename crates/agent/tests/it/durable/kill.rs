@@ -15,7 +15,7 @@ use super::moments::Moments;
 use super::process::{End, Fate, Process};
 use super::script::{Place, agent};
 
-/// How many kills there are; `PROWESS_KILLS` sets another number.
+/// How many kills there are. `PROWESS_KILLS` sets another number, and `PROWESS_SEED` what chance begins with.
 const KILLS: usize = 200;
 /// How many runs go on at the same time.
 const LANES: u64 = 4;
