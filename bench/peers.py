@@ -6,6 +6,8 @@ documented path modes are measured, and the faster one counts.
 
 What is in deepagents' favour: its imports are not counted, and it stays in one warmed-up process,
 while every measurement of prowess is made in a fresh one. Both read from a warm page cache.
+
+Then their agents have the same turn: `peer_agents.py`.
 """
 
 import argparse
@@ -21,6 +23,8 @@ from pathlib import Path
 
 from deepagents.backends.filesystem import FilesystemBackend
 from deepagents.middleware.skills import SkillsMiddleware
+
+import peer_agents
 
 # How many skills, and how often they are loaded in each mode; the least counts.
 SIZES = {100: 15, 1_000: 7, 10_000: 3}
@@ -90,7 +94,7 @@ def main() -> int:
     if not program.exists():
         sys.exit(f"there is no {program}; build it: cargo build --release -p prowess-bench")
 
-    versions = {name: importlib.metadata.version(name) for name in ("deepagents", "PyYAML")}
+    versions = {name: importlib.metadata.version(name) for name in ("deepagents", "langgraph", "PyYAML")}
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     print(f"{named}, {platform.python_implementation()} {platform.python_version()}\n")
     print("| skills | prowess | deepagents, virtual paths | deepagents, real paths | factor | bar | |")
@@ -106,6 +110,8 @@ def main() -> int:
             missed |= factor < BAR
         loads = " | ".join(f"{spent:,.1f} ms" for spent in theirs.values())
         print(f"| {count:,} | {ours:.2f} ms | {loads} | {factor:.0f}× | {bar} | {verdict} |", flush=True)
+    print()
+    missed |= not peer_agents.compare(program)
     return 1 if missed else 0
 
 

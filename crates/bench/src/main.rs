@@ -3,10 +3,12 @@
 //! Every measurement is made in a fresh process of this program; the repetitions of all of them are
 //! interleaved, so that noise meets all alike, and the least of each counts.
 
+mod agent;
 mod machine;
 mod permission;
 mod report;
 mod resources;
+mod rows;
 mod running;
 mod session;
 mod task;
@@ -21,7 +23,8 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::machine::Machine;
-use crate::report::{Bar, Report, Row, Unit};
+use crate::report::{Report, Row};
+use crate::rows::{LARGE, LOAD_SIZE, OVERVIEW_SIZE, RULES, SIZES};
 use crate::task::{Sample, Task};
 
 /// Measures the libraries in CPU time against the cost of reading the same files.
@@ -78,31 +81,6 @@ struct Measure {
     compare: Option<PathBuf>,
 }
 
-/// How many skills are discovered.
-const SIZES: [usize; 3] = [100, 1_000, LARGE];
-const LARGE: usize = 10_000;
-const OVERVIEW_SIZE: usize = 1_000;
-/// How many are loaded one after another.
-const LOAD_SIZE: usize = 1_000;
-/// How many rules there are.
-const RULES: usize = 1_000;
-
-/// The bars. Discovery has a goal beyond its bar: twice the floor.
-const COLD: Bar = Bar::Floors(4.0);
-const WARM: Bar = Bar::Floors(0.5);
-const OVERVIEW: Bar = Bar::Most(1.0);
-const LOAD: Bar = Bar::Floors(3.0);
-/// Microseconds.
-const PERMISSION: Bar = Bar::Most(20.0);
-const PEAK: Bar = Bar::Most(60.0);
-const RUN: Bar = Bar::Floors(1.25);
-const STAGE: Bar = Bar::Floors(4.0);
-const COLLECT: Bar = Bar::Floors(3.0);
-const NOTHING: Bar = Bar::Most(0.0);
-/// `prowess list` may take so many times what the library takes, and so many milliseconds.
-const LIST_TIMES: f64 = 1.5;
-const LIST_EXTRA_MS: f64 = 20.0;
-
 fn main() -> Result<ExitCode> {
     let Cli { command, measure } = Cli::parse();
     match command {
@@ -143,7 +121,7 @@ impl Measure {
         let report = Report {
             machine: Machine::this(&trees),
             repetitions: self.repetitions.into(),
-            rows: rows(&least),
+            rows: rows::of(&least),
         };
 
         let mut out = std::io::stdout();
@@ -173,6 +151,12 @@ impl Measure {
         tasks.extend([Task::RunByHand, Task::Run].map(|task| (task, 1)));
         tasks.extend([Task::StageFloor, Task::Stage].map(|task| (task, running::STAGED)));
         tasks.extend([Task::CollectFloor, Task::Collect].map(|task| (task, running::COLLECTED)));
+        tasks.extend([Task::StepsBare, Task::Steps, Task::StepsRaw].map(|task| (task, agent::STEPS)));
+        tasks.push((Task::StepsDurable, agent::STEPS));
+        tasks.extend([Task::AtOnce, Task::AtOnceDurable].map(|task| (task, agent::THREADS)));
+        tasks.extend([Task::Idle, Task::IdleDurable].map(|task| (task, agent::THREADS)));
+        tasks.extend([Task::Start, Task::StartDurable].map(|task| (task, 1)));
+        tasks.push((Task::Compact, agent::MESSAGES));
         if prowess.exists() {
             tasks.extend([Task::List, Task::Check].map(|task| (task, LARGE)));
         }
@@ -185,8 +169,10 @@ impl Measure {
                 if round > 0 {
                     let kept = least.entry((task, size)).or_insert(sample);
                     kept.ms = kept.ms.min(sample.ms);
+                    kept.clock_ms = kept.clock_ms.min(sample.clock_ms);
                     // Of memory it is the most that counts, and of what should not be there.
                     kept.peak_mib = kept.peak_mib.max(sample.peak_mib);
+                    kept.kib = kept.kib.max(sample.kib);
                     kept.counted = kept.counted.max(sample.counted);
                 }
             }
@@ -200,6 +186,9 @@ impl Measure {
 
 /// Where the skills for `task` are.
 fn tree_of(trees: &Path, task: Task, size: usize) -> PathBuf {
+    if task.needs_no_skills() {
+        return trees.to_owned();
+    }
     trees.join(if task.needs_resources() {
         format!("{size}-with-resources")
     } else if task.needs_files() {
@@ -221,58 +210,6 @@ fn in_fresh_process(program: &Path, task: Task, tree: &Path, prowess: &Path) -> 
         .output()?;
     ensure!(output.status.success(), "measuring `{name}` failed: {}", output.status);
     Ok(serde_json::from_slice(&output.stdout)?)
-}
-
-fn rows(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
-    let cpu = |task, size| least.get(&(task, size)).map(|sample| sample.ms);
-    let row = |what: &str, count, unit, measured: Option<f64>, floor: Option<f64>, bar| {
-        let ratio = measured.zip(floor).map(|(measured, floor)| measured / floor);
-        Row { what: what.to_owned(), count, unit, measured, floor, ratio, bar }
-    };
-    let timed =
-        |what, task, size, bar| row(what, size, Unit::Ms, cpu(task, size), cpu(Task::Floor, size), bar);
-    let short = |what, task, size, floor: Option<Task>, bar| {
-        let us = |task| cpu(task, size).map(|ms| ms * 1_000.0);
-        row(what, size, Unit::Us, us(task), floor.and_then(us), Some(bar))
-    };
-    let resident = |what, task| {
-        let measured = least.get(&(task, LARGE)).map(|sample| sample.peak_mib);
-        row(what, LARGE, Unit::MiB, measured, None, Some(PEAK))
-    };
-    let counted = |what, task, size| {
-        let measured = least.get(&(task, size)).map(|sample| sample.counted as f64);
-        row(what, size, Unit::Things, measured, None, Some(NOTHING))
-    };
-    let against = |what, task, floor, size, bar| {
-        row(what, size, Unit::Ms, cpu(task, size), cpu(floor, size), Some(bar))
-    };
-    let mut rows = Vec::new();
-    rows.extend(SIZES.map(|size| timed("discover, cold process", Task::Discover, size, Some(COLD))));
-    rows.extend(SIZES.map(|size| {
-        let bar = (size == LARGE).then_some(WARM);
-        timed("refresh, nothing changed", Task::Refresh, size, bar)
-    }));
-    let library = cpu(Task::Discover, LARGE).unwrap_or_default();
-    let list = Bar::Most(LIST_TIMES * library + LIST_EXTRA_MS);
-    let prompt = cpu(Task::Prompt, LOAD_SIZE);
-    rows.extend([
-        timed("overview, nothing changed", Task::Overview, OVERVIEW_SIZE, Some(OVERVIEW)),
-        timed("refresh and overview", Task::Turn, OVERVIEW_SIZE, None),
-        row("prompt, one more loaded", LOAD_SIZE, Unit::Ms, prompt, None, Some(OVERVIEW)),
-        short("load and unload, each", Task::Load, LOAD_SIZE, Some(Task::LoadFloor), LOAD),
-        short("permission, first rule matches", Task::PermissionFirst, RULES, None, PERMISSION),
-        short("permission, no rule matches", Task::PermissionNone, RULES, None, PERMISSION),
-        timed("`prowess list`", Task::List, LARGE, Some(list)),
-        timed("`prowess check --format jsonl`", Task::Check, LARGE, None),
-        resident("peak memory, library", Task::Discover),
-        resident("peak memory, `prowess list`", Task::List),
-        against("`skill_run` of `true`, clock", Task::Run, Task::RunByHand, 1, RUN),
-        against("stage again, nothing changed", Task::Stage, Task::StageFloor, running::STAGED, STAGE),
-        counted("files copied by that", Task::Stage, running::STAGED),
-        against("collect files of 100 KB", Task::Collect, Task::CollectFloor, running::COLLECTED, COLLECT),
-        counted("left behind by runs, 8 at a time", Task::LeftBehind, running::RUNS),
-    ]);
-    rows
 }
 
 fn read_report(file: &Path) -> Result<Report> {

@@ -18,7 +18,7 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) what: String,
-    /// How many skills there were, or rules, files or runs.
+    /// How many skills there were, or rules, files, runs, steps, threads or messages.
     #[serde(rename = "skills")]
     pub(crate) count: usize,
     pub(crate) unit: Unit,
@@ -37,6 +37,7 @@ pub(crate) struct Row {
 pub(crate) enum Unit {
     Us,
     Ms,
+    KiB,
     MiB,
     /// A number of things.
     Things,
@@ -67,7 +68,7 @@ impl Row {
     fn comparable(&self) -> Option<f64> {
         match self.unit {
             Unit::Us | Unit::Ms => self.ratio,
-            Unit::MiB => self.measured,
+            Unit::KiB | Unit::MiB => self.measured,
             Unit::Things => None,
         }
     }
@@ -77,6 +78,7 @@ impl Row {
             Unit::Us => format!("{value:.1} µs"),
             Unit::Ms if value < 1.0 => format!("{value:.3} ms"),
             Unit::Ms => format!("{value:.2} ms"),
+            Unit::KiB => format!("{value:.1} KiB"),
             Unit::MiB => format!("{value:.1} MiB"),
             Unit::Things => format!("{value:.0}"),
         };

@@ -12,6 +12,7 @@ use nix::sys::time::TimeValLike;
 use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::agent::{self, Kept};
 use crate::{permission, running, session};
 
 /// One thing that is measured.
@@ -55,6 +56,28 @@ pub(crate) enum Task {
     Collect,
     /// Runs many commands, several at a time, and counts what is left.
     LeftBehind,
+    /// A turn of an agent of many steps, without parts.
+    StepsBare,
+    /// The same with the parts that most agents have.
+    Steps,
+    /// Appends what that turn stores to a file, and flushes it.
+    StepsRaw,
+    /// That turn, on the disk.
+    StepsDurable,
+    /// Turns of many threads at once.
+    AtOnce,
+    /// The same, on the disk.
+    AtOnceDurable,
+    /// Opens many threads and keeps them.
+    Idle,
+    /// The same, on the disk.
+    IdleDurable,
+    /// Builds an agent, until its model is asked.
+    Start,
+    /// The same with a new database.
+    StartDurable,
+    /// Compacts a long conversation.
+    Compact,
 }
 
 impl Task {
@@ -77,6 +100,14 @@ impl Task {
         matches!(self, Self::LoadFloor | Self::Load | Self::Prompt)
     }
 
+    /// Whether all that is needed is a place on the disk.
+    pub(crate) fn needs_no_skills(self) -> bool {
+        use Task::{AtOnce, AtOnceDurable, Compact, Idle, IdleDurable, Start, StartDurable};
+        use Task::{Steps, StepsBare, StepsDurable, StepsRaw};
+        matches!(self, StepsBare | Steps | StepsRaw | StepsDurable | AtOnce | AtOnceDurable)
+            || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
+    }
+
     /// Whether what is measured is a skill of many files.
     pub(crate) fn needs_files(self) -> bool {
         matches!(self, Self::StageFloor | Self::Stage)
@@ -88,9 +119,13 @@ impl Task {
 pub(crate) struct Sample {
     /// What it took: CPU time of all threads, user and system, or for what starts a sandbox the time on the clock.
     pub(crate) ms: f64,
+    /// The time on the clock, where that is told beside the CPU time.
+    pub(crate) clock_ms: f64,
     /// The most memory that was resident.
     pub(crate) peak_mib: f64,
-    /// How many skills, files or rules there were.
+    /// The memory of each, where that is measured.
+    pub(crate) kib: f64,
+    /// How many skills, files, rules, steps or threads there were.
     pub(crate) skills: usize,
     /// How many characters their descriptions have, to hold against what others read.
     pub(crate) description_chars: usize,
@@ -102,7 +137,7 @@ impl Sample {
     /// What this process used, so far.
     pub(crate) fn of(ms: f64, skills: usize) -> Result<Self> {
         let peak_mib = peak_mib(UsageWho::RUSAGE_SELF)?;
-        Ok(Self { ms, peak_mib, skills, description_chars: 0, counted: 0 })
+        Ok(Self { ms, clock_ms: 0.0, peak_mib, kib: 0.0, skills, description_chars: 0, counted: 0 })
     }
 }
 
@@ -147,6 +182,17 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::CollectFloor => return running::collect_floor(),
         Task::Collect => return running::collect(),
         Task::LeftBehind => return running::left_behind(),
+        Task::StepsBare => return agent::bare(),
+        Task::Steps => return agent::full(root, Kept::Memory),
+        Task::StepsRaw => return agent::raw(root),
+        Task::StepsDurable => return agent::full(root, Kept::Sqlite),
+        Task::AtOnce => return agent::at_once(root, Kept::Memory),
+        Task::AtOnceDurable => return agent::at_once(root, Kept::Sqlite),
+        Task::Idle => return agent::idle(root, Kept::Memory),
+        Task::IdleDurable => return agent::idle(root, Kept::Sqlite),
+        Task::Start => return agent::start(root, Kept::Memory),
+        Task::StartDurable => return agent::start(root, Kept::Sqlite),
+        Task::Compact => return agent::compact(root),
         Task::List | Task::Check => unreachable!("these are programs"),
     };
     let characters = |text: &str| text.trim().chars().count();
@@ -225,10 +271,14 @@ fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
 
 /// The CPU time of `work`, of all threads, in milliseconds.
 pub(crate) fn cpu_of<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let now = || cpu_ms(UsageWho::RUSAGE_SELF).unwrap_or(f64::NAN);
-    let before = now();
+    let before = cpu_so_far();
     let result = work();
-    (now() - before, result)
+    (cpu_so_far() - before, result)
+}
+
+/// The CPU time that this process has used, of all threads, in milliseconds.
+pub(crate) fn cpu_so_far() -> f64 {
+    cpu_ms(UsageWho::RUSAGE_SELF).unwrap_or(f64::NAN)
 }
 
 fn cpu_ms(who: UsageWho) -> nix::Result<f64> {

@@ -38,7 +38,10 @@ impl Kind {
     /// Reaching a host on the network; the subject is the host: `example.com`, with `:port` where that matters.
     pub const NETWORK: Self = Self(Cow::Borrowed("network"));
 
-    pub(crate) const KNOWN: [&str; 6] = ["skill", "run", "read", "write", "tool", "network"];
+    /// Running a hook of a skill; the subject is the skill's name and the event: `pdf PreToolUse`.
+    pub const HOOK: Self = Self(Cow::Borrowed("hook"));
+
+    pub(crate) const KNOWN: [&str; 7] = ["skill", "run", "read", "write", "tool", "network", "hook"];
 
     /// A kind from text: lowercase letters, digits, `-`, `_` and `.`, at most [`MAX_KIND_CHARS`] of them.
     pub fn parse(text: &str) -> Result<Self, KindError> {
@@ -103,7 +106,8 @@ mod tests {
 
     #[test]
     fn the_constants_are_kinds() {
-        let constants = [Kind::SKILL, Kind::RUN, Kind::READ, Kind::WRITE, Kind::TOOL, Kind::NETWORK];
+        let constants =
+            [Kind::SKILL, Kind::RUN, Kind::READ, Kind::WRITE, Kind::TOOL, Kind::NETWORK, Kind::HOOK];
         for (kind, name) in constants.into_iter().zip(Kind::KNOWN) {
             assert_eq!(Kind::parse(name), Ok(kind));
         }

@@ -42,9 +42,7 @@ impl SkillSession {
             shared.follow(delta);
             shared.sequence += 1;
             self.log(delta, &shared.state);
-            let event = SkillEvent::Changed { sequence: shared.sequence, delta: delta.clone() };
-            // Nobody may be watching.
-            let _ = self.0.events.send(event);
+            self.tell(|| SkillEvent::Changed { sequence: shared.sequence, delta: delta.clone() });
         }
         Ok(Arc::clone(&shared.state))
     }

@@ -39,9 +39,8 @@ impl SkillSession {
             diff.removed.retain(|name| is_known(&older, name));
             let refreshed = Refreshed { stale: shared.stale(), diff };
             if !refreshed.diff.is_empty() {
-                let Refreshed { diff, stale } = refreshed.clone();
-                // Nobody may be watching.
-                let _ = self.0.events.send(SkillEvent::Refreshed { diff, stale });
+                let Refreshed { diff, stale } = &refreshed;
+                self.tell(|| SkillEvent::Refreshed { diff: diff.clone(), stale: stale.clone() });
             }
             refreshed
         };

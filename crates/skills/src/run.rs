@@ -103,6 +103,25 @@ impl SkillSession {
         ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
     }
 
+    /// Where the files of a skill are that the model may know of, to run something of it. The gates are not passed:
+    /// whoever runs something sees to that.
+    pub fn stage_source(&self, name: &str) -> Option<StageSource> {
+        self.files().stage_source(&self.visible_to_model(name).ok()?)
+    }
+
+    /// The shell that a skill names for its commands, an absolute path in the sandbox.
+    ///
+    /// # Errors
+    ///
+    /// There is no such skill, or it names a shell that is neither bash nor sh.
+    pub fn shell_of(&self, name: &str) -> Result<Option<String>, SkillError> {
+        let entry = self.visible_to_model(name)?;
+        let Some(named) = entry.skill.extensions.shell.as_deref() else { return Ok(None) };
+        let why = "the skill asks for a shell that is not bash or sh".to_owned();
+        let refused = || SkillError::Run { name: name.to_owned(), error: ExecuteError::Refused(why).into() };
+        shell(named).map(Some).ok_or_else(refused)
+    }
+
     /// Passes all gates of a run, but those of the host's files, which are asked about when they are brought.
     /// `talk` is how a command that goes on is talked with.
     pub(crate) async fn pass_gates(
@@ -125,12 +144,7 @@ impl SkillSession {
                 Some(SkillInput::Named(_)) | None => {}
             }
         }
-        let shell = match self.visible_to_model(&name)?.skill.extensions.shell.as_deref() {
-            None => None,
-            Some(named) => Some(
-                shell(named).ok_or_else(|| refused("the skill asks for a shell that is not bash or sh"))?,
-            ),
-        };
+        let shell = self.shell_of(&name)?;
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
         let mut sources = BTreeMap::new();
         for skill in named {

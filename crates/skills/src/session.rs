@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use prowess_catalog::{Catalog, CatalogView};
 use prowess_permission::Permissions;
@@ -41,7 +41,8 @@ pub(crate) struct Inner {
     #[cfg(feature = "run")]
     pub(crate) live: prowess_workspace::LiveRuns,
     pub(crate) shared: Mutex<Shared>,
-    pub(crate) events: broadcast::Sender<SkillEvent>,
+    /// Where watchers hear of changes. It has room for many, and so it is made for the first of them.
+    events: OnceLock<broadcast::Sender<SkillEvent>>,
 }
 
 /// What changes while a session lives. The lock is never held while something is read or asked.
@@ -158,7 +159,7 @@ impl SessionBuilder {
             #[cfg(feature = "run")]
             runs: self.runs,
             shared: Mutex::new(shared),
-            events: broadcast::channel(EVENTS).0,
+            events: OnceLock::new(),
         }));
         session.discover_eagerly().await;
         session
@@ -208,7 +209,15 @@ impl SkillSession {
 
     /// Every change from now on.
     pub fn events(&self) -> broadcast::Receiver<SkillEvent> {
-        self.0.events.subscribe()
+        self.0.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
+    }
+
+    /// Tells those who watch, if anybody ever did.
+    pub(crate) fn tell(&self, event: impl FnOnce() -> SkillEvent) {
+        if let Some(events) = self.0.events.get() {
+            // They may have gone.
+            let _ = events.send(event());
+        }
     }
 
     /// What this agent may know of the catalog: skills that are denied to it are not there.

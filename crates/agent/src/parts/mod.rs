@@ -4,6 +4,7 @@ mod approval;
 mod consult;
 mod eviction;
 mod files;
+mod hooks;
 mod memory;
 mod skills;
 mod subagents;
@@ -13,6 +14,12 @@ mod todos;
 pub use self::approval::Approval;
 pub use self::eviction::Eviction;
 pub use self::files::Files;
+#[cfg(feature = "run")]
+pub use self::hooks::SandboxedHooks;
+pub use self::hooks::{
+    DEFAULT_HOOK_TIMEOUT, HookCommand, HookCommands, HookConfigError, HookEvent, HookExit, HookProblem,
+    HookRan, HookSet, HookSkill, Hooks, MAX_HOOK_OUTPUT, MAX_HOOK_TIMEOUT, MAX_HOOKS,
+};
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
 pub use self::skills::{SkillUse, Skills, SkillsState};
 pub use self::subagents::SubAgents;

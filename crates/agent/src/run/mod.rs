@@ -40,6 +40,9 @@ pub struct Run {
     tokens: u64,
     /// How often the model answered, or failed to.
     answers: u64,
+    /// What the model counted at its last answer, that included, and how many messages there were then; unknown when it
+    /// did not count, or when it saw others.
+    counted: Option<(u64, usize)>,
     spent: Spent,
     /// How the last turn ended.
     outcome: Option<Outcome>,
@@ -80,6 +83,8 @@ struct Pending {
     /// The name of the message with its result, the same whenever the thread is read.
     message: MessageId,
     status: Status,
+    /// Whether a person was asked if it may be made.
+    was_asked: bool,
     /// Whether a person changed its arguments, which the model has to be told.
     is_edited: bool,
     /// What its tool asked a person.
@@ -168,6 +173,7 @@ impl Run {
             steps: 0,
             tokens: 0,
             answers: 0,
+            counted: None,
             spent: Spent::default(),
             outcome: None,
         }
@@ -186,6 +192,17 @@ impl Run {
     /// How many messages the model no longer sees.
     pub fn cut(&self) -> usize {
         self.cut
+    }
+
+    /// What the model sees in place of the messages that it no longer sees.
+    pub(crate) fn summary(&self) -> Option<&Arc<Message>> {
+        self.summary.as_ref()
+    }
+
+    /// How many tokens the model counted at its last answer, that included, and how many messages there were then: what
+    /// it will read next is that, and what came since. Unknown when it did not count, or saw other messages.
+    pub(crate) fn counted(&self) -> Option<(u64, usize)> {
+        self.counted
     }
 
     /// What was paid in all.
@@ -240,6 +257,18 @@ impl Run {
         }
     }
 
+    /// The calls of the last answer that were put to a person, and are not begun: they wait, or were let pass.
+    pub fn asked(&self) -> Vec<Call> {
+        let Phase::Tools(calls) = &self.phase else { return Vec::new() };
+        let open = calls.iter().filter(|pending| pending.was_asked);
+        open.filter_map(|pending| match pending.status {
+            Status::New { .. } => pending.ready(),
+            Status::Asked if pending.consulted.is_none() => Some(pending.call(false, false)),
+            Status::Asked | Status::Started { .. } | Status::Answered(_) => None,
+        })
+        .collect()
+    }
+
     /// The calls that wait for a person.
     pub fn waiting(&self) -> Vec<ToolCall> {
         let Phase::Tools(calls) = &self.phase else { return Vec::new() };
@@ -260,6 +289,9 @@ impl Run {
             Event::ModelAsked { .. } => self.ask_model()?,
             Event::ModelAnswered { model, message, usage, finish } => {
                 self.hear(message, *finish)?;
+                if usage.input > 0 {
+                    self.counted = Some((usage.total(), self.messages.len()));
+                }
                 self.pay(&Spent::on(model.clone(), *usage));
             }
             Event::ModelFailed { error } => self.fail(error)?,
@@ -409,7 +441,7 @@ impl Run {
     fn ask(&mut self, call: &CallId, question: &Value) -> Result<(), Misplaced> {
         let pending = self.pending("asked", call)?;
         match pending.status {
-            Status::New { approved: false } => {}
+            Status::New { approved: false } => pending.was_asked = true,
             // Its tool asks.
             Status::Started { approved } => {
                 pending.consulted = Some(Consulted { question: question.clone(), reply: None, approved });
@@ -455,7 +487,7 @@ impl Run {
         if matches!(self.phase, Phase::Tools(_)) && cut == self.messages.len() {
             return Err(misplaced("compacted", "the cut parts a call from its result"));
         }
-        (self.cut, self.summary) = (cut, Some(Arc::new(summary.clone())));
+        (self.cut, self.summary, self.counted) = (cut, Some(Arc::new(summary.clone())), None);
         Ok(())
     }
 
@@ -531,13 +563,17 @@ impl Pending {
             Status::Started { approved } => (approved, true),
             Status::Asked | Status::Answered(_) => return None,
         };
-        Some(Call {
+        Some(self.call(approved, interrupted))
+    }
+
+    fn call(&self, approved: bool, interrupted: bool) -> Call {
+        Call {
             call: self.call.clone(),
             message: self.message.clone(),
             approved,
             interrupted,
             consulted: self.consulted.clone(),
-        })
+        }
     }
 
     fn result(&self, text: &str, is_error: bool) -> ToolResult {
@@ -564,6 +600,7 @@ fn pending(message: &Message) -> impl Iterator<Item = Pending> {
         call: call.clone(),
         message: message.result_id(number),
         status: Status::New { approved: false },
+        was_asked: false,
         is_edited: false,
         consulted: None,
         changes: Vec::new(),

@@ -1,9 +1,12 @@
 //! A tool from a function.
 
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -129,8 +132,13 @@ pub(crate) fn parsed<A: DeserializeOwned>(tool: &str, arguments: Value) -> Resul
         .map_err(|error| ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {error}")))
 }
 
-/// The schema of arguments, in one piece.
-pub(crate) fn schema<A: JsonSchema>() -> Value {
+/// The schema of arguments, in one piece. It is made once: every call of a model needs it.
+pub(crate) fn schema<A: JsonSchema + 'static>() -> Value {
+    static MADE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
+    let of = TypeId::of::<A>();
+    if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&of).cloned() {
+        return Value::clone(&made);
+    }
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -139,5 +147,6 @@ pub(crate) fn schema<A: JsonSchema>() -> Value {
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
     }
+    MADE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::new(schema.clone()));
     schema
 }

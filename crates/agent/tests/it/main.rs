@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod again;
 mod agent;
 mod cost;
 mod durable;
 mod files;
 mod foolish;
 mod frontmatter;
+mod hooks;
 mod offline;
 mod parts;
 mod readme;

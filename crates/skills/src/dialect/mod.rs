@@ -7,8 +7,10 @@ mod deepagents;
 mod opencode;
 mod trpc;
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use prowess_catalog::{Activation, SectionTemplate};
 use prowess_permission::{Refusal, Request};
@@ -373,7 +375,23 @@ fn parsed<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, SkillE
 }
 
 /// The schema of `T`; `names`, when they are few, are all that its property `of_skills` may be.
-fn schema<T: JsonSchema>(of_skills: &str, names: &[String]) -> Value {
+fn schema<T: JsonSchema + 'static>(of_skills: &str, names: &[String]) -> Value {
+    let mut schema = Value::clone(&made::<T>());
+    if (1..=MAX_ENUM_NAMES).contains(&names.len())
+        && let Some(property) = schema.pointer_mut(&format!("/properties/{of_skills}"))
+    {
+        property["enum"] = json!(names);
+    }
+    schema
+}
+
+/// The schema of `T` alone. It is made once: every call of a model needs it.
+fn made<T: JsonSchema + 'static>() -> Arc<Value> {
+    static MADE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
+    let of = TypeId::of::<T>();
+    if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&of) {
+        return Arc::clone(made);
+    }
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -385,11 +403,8 @@ fn schema<T: JsonSchema>(of_skills: &str, names: &[String]) -> Value {
     }
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     properties.into_iter().flat_map(|properties| properties.values_mut()).for_each(without_null);
-    if (1..=MAX_ENUM_NAMES).contains(&names.len())
-        && let Some(property) = schema.pointer_mut(&format!("/properties/{of_skills}"))
-    {
-        property["enum"] = json!(names);
-    }
+    let schema = Arc::new(schema);
+    MADE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::clone(&schema));
     schema
 }
 

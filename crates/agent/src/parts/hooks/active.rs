@@ -1,0 +1,159 @@
+//! Which hooks there are now: the user's own, and those of loaded skills that the rules let run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prowess_skills::prowess_catalog::{CatalogView, Value};
+use prowess_skills::prowess_permission::{Decision, Kind, Request};
+use prowess_skills::{SkillSession, ToolNames};
+
+use super::config::{Handler, Hook, HookSet};
+use super::event::Happening;
+use super::state::Kept;
+
+/// How many problems of one skill's hooks are told.
+const MAX_WARNINGS: usize = 5;
+
+/// A hook that is to run, and whose it is.
+#[derive(Clone, Debug)]
+pub(super) struct Due {
+    pub(super) hook: Hook,
+    /// The skill that it is of.
+    pub(super) skill: Option<String>,
+}
+
+impl Due {
+    /// What tells it from all others of the thread.
+    pub(super) fn key(&self) -> String {
+        match &self.skill {
+            Some(skill) => format!("{skill}/{}", self.hook.key),
+            None => self.hook.key.clone(),
+        }
+    }
+}
+
+/// What a thread's part knows of hooks while it is open.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The hooks of skills as they were read last, and from what.
+    read: Mutex<BTreeMap<String, (Value, Arc<HookSet>)>>,
+    /// What was warned about.
+    warned: Mutex<BTreeSet<String>>,
+    /// Hooks that are to run once, and run or ran.
+    claimed: Mutex<BTreeSet<String>>,
+}
+
+impl Known {
+    /// The hooks that are to run. Those that are to run once are taken: nobody else gets them.
+    pub(super) fn take(
+        &self,
+        own: &HookSet,
+        skills: Option<&SkillSession>,
+        kept: &Kept,
+        happening: &Happening<'_>,
+    ) -> Vec<Due> {
+        let mut due = self.due(own, skills, happening);
+        due.retain(|due| {
+            !due.hook.once || {
+                let key = due.key();
+                !kept.ran.contains(&key) && lock(&self.claimed).insert(key)
+            }
+        });
+        due
+    }
+
+    /// A hook that was to run once did not answer: it is not gone.
+    pub(super) fn give_back(&self, due: &Due) {
+        lock(&self.claimed).remove(&due.key());
+    }
+
+    /// Whether there are hooks for this at all.
+    pub(super) fn has(
+        &self,
+        own: &HookSet,
+        skills: Option<&SkillSession>,
+        happening: &Happening<'_>,
+    ) -> bool {
+        !self.due(own, skills, happening).is_empty()
+    }
+
+    fn due(&self, own: &HookSet, skills: Option<&SkillSession>, happening: &Happening<'_>) -> Vec<Due> {
+        let (event, subject) = (happening.event(), happening.subject());
+        let default = ToolNames::default();
+        let names = skills.map_or(&default, |session| &session.options().tools);
+        let names = happening.is_about_tool().then_some(names);
+        let mine = |hooks: &HookSet, skill: Option<&str>| {
+            let hooks = hooks.0.iter().filter(|hook| {
+                hook.event == event && subject.is_none_or(|subject| hook.matcher.chooses(subject, names))
+            });
+            let due = |hook: &Hook| Due { hook: hook.clone(), skill: skill.map(str::to_owned) };
+            hooks.map(due).collect::<Vec<_>>()
+        };
+        let mut due = mine(own, None);
+        let Some(session) = skills else { return due };
+        let (view, state) = (session.view(), session.state());
+        let loaded = state.loaded().iter().map(|skill| (skill.name.as_str(), Some(&skill.location)));
+        // A skill hears of its own end.
+        let gone = match happening {
+            Happening::SkillUnload { skill } => Some((*skill, None)),
+            _ => None,
+        };
+        for (name, location) in loaded.chain(gone) {
+            let elsewhere = |entry: &prowess_skills::prowess_catalog::SkillEntry| {
+                location.is_some_and(|location| entry.skill.location != *location)
+            };
+            if view.get(name).is_none_or(|entry| elsewhere(entry)) {
+                continue;
+            }
+            if let Some(hooks) = self.hooks_of(&view, name) {
+                let of_skill = mine(&hooks, Some(name)).into_iter();
+                due.extend(of_skill.filter(|due| self.may_run(session, name, &due.hook)));
+            }
+        }
+        due
+    }
+
+    /// The hooks of a skill. They are read anew when they have changed.
+    fn hooks_of(&self, view: &CatalogView, name: &str) -> Option<Arc<HookSet>> {
+        let written = view.get(name)?.skill.extensions.hooks.as_ref()?;
+        let mut read = lock(&self.read);
+        if let Some((value, hooks)) = read.get(name)
+            && value == written
+        {
+            return Some(Arc::clone(hooks));
+        }
+        let (hooks, problems) = HookSet::of_skill(written);
+        for problem in problems.iter().take(MAX_WARNINGS) {
+            tracing::warn!(skill = name, %problem, "A hook of a skill is ignored");
+        }
+        let hooks = Arc::new(hooks);
+        read.insert(name.to_owned(), (written.clone(), Arc::clone(&hooks)));
+        Some(hooks)
+    }
+
+    /// Whether the rules let a skill's hook run. What may not be run by the model may not be run by a hook either.
+    fn may_run(&self, session: &SkillSession, skill: &str, hook: &Hook) -> bool {
+        let permissions = session.permissions();
+        let subject = format!("{skill} {}", hook.event);
+        let decision = permissions.decide(&Request::new(Kind::HOOK, subject.as_str())).decision;
+        let is_denied = match &hook.handler {
+            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &format!("{skill} {line}")),
+            Handler::Prompt(_) | Handler::Agent { .. } => false,
+        };
+        if decision == Decision::Allow && !is_denied {
+            return true;
+        }
+        if lock(&self.warned).insert(subject.clone()) {
+            tracing::warn!(
+                skill,
+                event = %hook.event,
+                "A hook of a skill does not run. To let it: [permission.hook] \"{subject}\" = \"allow\""
+            );
+        }
+        false
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

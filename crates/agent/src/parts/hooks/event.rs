@@ -1,0 +1,242 @@
+//! What hooks can be on, and what they are told of it.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::id::ThreadId;
+use crate::message::ToolCall;
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a hook can be on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum HookEvent {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl HookEvent {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Its name, as configurations write it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// A process opened the thread, and its first turn there begins.
+    SessionStart,
+    /// A person said something.
+    UserPromptSubmit,
+    /// A tool is to be called.
+    PreToolUse,
+    /// A tool was called.
+    PostToolUse,
+    /// A tool was called, and its answer is an error.
+    PostToolUseFailure,
+    /// A call was put to a person.
+    PermissionRequest,
+    /// Messages are to be taken out of the model's sight.
+    PreCompact,
+    /// Messages were taken out of the model's sight.
+    PostCompact,
+    /// A sub-agent is to begin.
+    SubagentStart,
+    /// A sub-agent has ended.
+    SubagentStop,
+    /// A skill was loaded.
+    SkillLoad,
+    /// A skill was unloaded.
+    SkillUnload,
+    /// The turn is to end.
+    Stop,
+    /// The process is done with the thread.
+    SessionEnd,
+}
+
+impl HookEvent {
+    /// The event of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|event| event.name() == name)
+    }
+
+    /// Whether a hook that did not answer blocks: a guard that is not there lets nobody pass.
+    pub(super) fn fails_closed(self) -> bool {
+        matches!(self, Self::PreToolUse | Self::PermissionRequest)
+    }
+
+    /// Whether what a hook prints, JSON or not, is for the model.
+    pub(super) fn shows_output(self) -> bool {
+        matches!(self, Self::SessionStart | Self::UserPromptSubmit)
+    }
+}
+
+impl fmt::Display for HookEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An event with what a hook is told of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Happening<'a> {
+    SessionStart { source: &'a str },
+    UserPromptSubmit { prompt: &'a str },
+    PreToolUse { call: &'a ToolCall, input: &'a Value },
+    PostToolUse { call: &'a ToolCall, input: &'a Value, response: &'a str },
+    PostToolUseFailure { call: &'a ToolCall, input: &'a Value, error: &'a str },
+    PermissionRequest { call: &'a ToolCall, input: &'a Value },
+    PreCompact { messages: usize },
+    PostCompact { messages: usize },
+    SubagentStart { agent: &'a str, task: &'a str },
+    SubagentStop { agent: &'a str, answer: &'a str },
+    SkillLoad { skill: &'a str },
+    SkillUnload { skill: &'a str },
+    Stop { is_active: bool, answer: &'a str },
+    SessionEnd { reason: &'a str },
+}
+
+impl Happening<'_> {
+    pub(super) fn event(&self) -> HookEvent {
+        match self {
+            Self::SessionStart { .. } => HookEvent::SessionStart,
+            Self::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
+            Self::PreToolUse { .. } => HookEvent::PreToolUse,
+            Self::PostToolUse { .. } => HookEvent::PostToolUse,
+            Self::PostToolUseFailure { .. } => HookEvent::PostToolUseFailure,
+            Self::PermissionRequest { .. } => HookEvent::PermissionRequest,
+            Self::PreCompact { .. } => HookEvent::PreCompact,
+            Self::PostCompact { .. } => HookEvent::PostCompact,
+            Self::SubagentStart { .. } => HookEvent::SubagentStart,
+            Self::SubagentStop { .. } => HookEvent::SubagentStop,
+            Self::SkillLoad { .. } => HookEvent::SkillLoad,
+            Self::SkillUnload { .. } => HookEvent::SkillUnload,
+            Self::Stop { .. } => HookEvent::Stop,
+            Self::SessionEnd { .. } => HookEvent::SessionEnd,
+        }
+    }
+
+    /// What a matcher is compared with: the tool's name, or what stands for it; nothing where there is no such thing.
+    pub(super) fn subject(&self) -> Option<&str> {
+        match self {
+            Self::PreToolUse { call, .. }
+            | Self::PostToolUse { call, .. }
+            | Self::PostToolUseFailure { call, .. }
+            | Self::PermissionRequest { call, .. } => Some(&call.name),
+            Self::SessionStart { source } => Some(source),
+            Self::PreCompact { .. } | Self::PostCompact { .. } => Some(AUTO),
+            Self::SubagentStart { agent, .. } | Self::SubagentStop { agent, .. } => Some(agent),
+            Self::SkillLoad { skill } | Self::SkillUnload { skill } => Some(skill),
+            Self::SessionEnd { reason } => Some(reason),
+            Self::UserPromptSubmit { .. } | Self::Stop { .. } => None,
+        }
+    }
+
+    /// Whether it is about a tool, which has other names too.
+    pub(super) fn is_about_tool(&self) -> bool {
+        matches!(
+            self.event(),
+            HookEvent::PreToolUse
+                | HookEvent::PostToolUse
+                | HookEvent::PostToolUseFailure
+                | HookEvent::PermissionRequest
+        )
+    }
+
+    /// What a hook reads from standard input.
+    pub(super) fn input(&self, thread: &ThreadId) -> Value {
+        let fields = match *self {
+            Self::SessionStart { source } => json!({"source": source}),
+            Self::UserPromptSubmit { prompt } => json!({"prompt": prompt}),
+            Self::PreToolUse { call, input } | Self::PermissionRequest { call, input } => tool(call, input),
+            Self::PostToolUse { call, input, response } => with(tool(call, input), "tool_response", response),
+            Self::PostToolUseFailure { call, input, error } => with(tool(call, input), "error", error),
+            Self::PreCompact { messages } | Self::PostCompact { messages } => {
+                json!({"trigger": AUTO, "messages": messages})
+            }
+            Self::SubagentStart { agent, task } => json!({"agent_type": agent, "prompt": task}),
+            Self::SubagentStop { agent, answer } => {
+                json!({"agent_type": agent, "last_assistant_message": answer})
+            }
+            Self::SkillLoad { skill } | Self::SkillUnload { skill } => json!({"skill": skill}),
+            Self::Stop { is_active, answer } => {
+                json!({"stop_hook_active": is_active, "last_assistant_message": answer})
+            }
+            Self::SessionEnd { reason } => json!({"reason": reason}),
+        };
+        let mut input = Map::new();
+        input.insert("session_id".to_owned(), thread.as_str().into());
+        input.insert("hook_event_name".to_owned(), self.event().name().into());
+        if let Value::Object(fields) = fields {
+            input.extend(fields);
+        }
+        Value::Object(input)
+    }
+}
+
+/// Who wanted a compaction is not told: it is made before a model is asked, in any case.
+const AUTO: &str = "auto";
+
+fn tool(call: &ToolCall, input: &Value) -> Value {
+    json!({"tool_name": call.name, "tool_input": input, "tool_use_id": call.id})
+}
+
+fn with(mut fields: Value, key: &str, text: &str) -> Value {
+    fields[key] = text.into();
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_has_its_name_and_its_json() {
+        let thread: ThreadId = "t1".parse().unwrap_or_else(|_| ThreadId::new());
+        let call = ToolCall { id: "c1".into(), name: "ls".to_owned(), arguments: String::new() };
+        let input = &json!({"path": "/"});
+        let call = &call;
+        let all = [
+            Happening::SessionStart { source: "startup" },
+            Happening::UserPromptSubmit { prompt: "hello" },
+            Happening::PreToolUse { call, input },
+            Happening::PostToolUse { call, input, response: "a b" },
+            Happening::PostToolUseFailure { call, input, error: "Error: no" },
+            Happening::PermissionRequest { call, input },
+            Happening::PreCompact { messages: 3 },
+            Happening::PostCompact { messages: 3 },
+            Happening::SubagentStart { agent: "poet", task: "rhyme" },
+            Happening::SubagentStop { agent: "poet", answer: "time" },
+            Happening::SkillLoad { skill: "pdf" },
+            Happening::SkillUnload { skill: "pdf" },
+            Happening::Stop { is_active: false, answer: "Done." },
+            Happening::SessionEnd { reason: "close" },
+        ];
+        assert_eq!(all.map(|happening| happening.event()), HookEvent::ALL);
+        assert!(HookEvent::ALL.iter().all(|event| HookEvent::named(event.name()) == Some(*event)));
+        let lines: Vec<String> = all.iter().map(|happening| happening.input(&thread).to_string()).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        {"hook_event_name":"SessionStart","session_id":"t1","source":"startup"}
+        {"hook_event_name":"UserPromptSubmit","prompt":"hello","session_id":"t1"}
+        {"hook_event_name":"PreToolUse","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_use_id":"c1"}
+        {"hook_event_name":"PostToolUse","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_response":"a b","tool_use_id":"c1"}
+        {"error":"Error: no","hook_event_name":"PostToolUseFailure","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_use_id":"c1"}
+        {"hook_event_name":"PermissionRequest","session_id":"t1","tool_input":{"path":"/"},"tool_name":"ls","tool_use_id":"c1"}
+        {"hook_event_name":"PreCompact","messages":3,"session_id":"t1","trigger":"auto"}
+        {"hook_event_name":"PostCompact","messages":3,"session_id":"t1","trigger":"auto"}
+        {"agent_type":"poet","hook_event_name":"SubagentStart","prompt":"rhyme","session_id":"t1"}
+        {"agent_type":"poet","hook_event_name":"SubagentStop","last_assistant_message":"time","session_id":"t1"}
+        {"hook_event_name":"SkillLoad","session_id":"t1","skill":"pdf"}
+        {"hook_event_name":"SkillUnload","session_id":"t1","skill":"pdf"}
+        {"hook_event_name":"Stop","last_assistant_message":"Done.","session_id":"t1","stop_hook_active":false}
+        {"hook_event_name":"SessionEnd","reason":"close","session_id":"t1"}
+        "#);
+    }
+}

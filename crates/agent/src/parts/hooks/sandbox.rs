@@ -1,0 +1,131 @@
+//! Commands of hooks in the sandbox of the workspace.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use prowess_workspace::{
+    Captured, Command, ExecuteError, Exit, Finished, Input, Limits, NoSink, RunContext, RunReport,
+    RunRequest, Runner,
+};
+
+use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
+use crate::id::ThreadId;
+
+/// A hook that prints more than this is killed, in bytes.
+const MAX_PRINTED: u64 = 16 * 1024 * 1024;
+
+/// Commands of hooks in the sandbox, in the workspaces of threads.
+///
+/// A skill's hook runs in the directory of the skill, which is staged as for any run. The user's own runs in `work/`,
+/// and sees no skill. Neither has a network.
+#[derive(Clone)]
+pub struct SandboxedHooks {
+    runner: Runner,
+    limits: Limits,
+    workspace: Arc<dyn Fn(&ThreadId) -> String + Send + Sync>,
+}
+
+impl SandboxedHooks {
+    /// Hooks in the workspaces that are named as their threads.
+    pub fn new(runner: Runner) -> Self {
+        let mut limits = Limits::default();
+        // Half from the head and half from the tail: a stream that fits is whole.
+        limits.output_kept = MAX_HOOK_OUTPUT;
+        limits.output_total = MAX_PRINTED;
+        Self { runner, limits, workspace: Arc::new(|thread| thread.as_str().to_owned()) }
+    }
+
+    /// The same in workspaces that have other names.
+    #[must_use]
+    pub fn in_workspaces(mut self, name: impl Fn(&ThreadId) -> String + Send + Sync + 'static) -> Self {
+        self.workspace = Arc::new(name);
+        self
+    }
+
+    /// A hook of the user.
+    async fn run_own(&self, hook: HookCommand<'_>) -> Result<HookRan, String> {
+        let executor =
+            self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
+        let (workspaces, name) = (self.runner.workspaces.clone(), (self.workspace)(hook.thread));
+        let opened = tokio::task::spawn_blocking(move || workspaces.for_session(&name)).await;
+        let workspace = opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let mut command = Command::new(workspace.path(), "work", hook.line);
+        command.environment = hook.environment;
+        command.stdin = Input::Bytes(Bytes::from(hook.stdin));
+        command.limits = self.limits.clone();
+        command.limits.timeout = hook.timeout;
+        let finished = executor.run(command, &NoSink).await.map_err(|error| error.to_string())?;
+        Ok(HookRan::from(finished))
+    }
+
+    /// A hook of a skill.
+    async fn run_staged(&self, hook: HookCommand<'_>, skill: HookSkill<'_>) -> Result<HookRan, String> {
+        let HookSkill { name: skill, session } = skill;
+        let source = session.stage_source(skill).ok_or("the files of the skill cannot be had to run it")?;
+        let mut request = RunRequest::new(skill, hook.line);
+        request.env = hook.environment;
+        let sources = move |name: &str| (name == skill).then(|| source.clone());
+        let mut context = RunContext::new(&sources);
+        context.shell = session.shell_of(skill).map_err(|error| error.to_string())?;
+        context.stdin = Some(Bytes::from(hook.stdin));
+        context.limits = self.limits.clone();
+        context.limits.timeout = hook.timeout;
+        let workspace = (self.workspace)(hook.thread);
+        let report = self.runner.run(&workspace, request, context).await;
+        report.map(HookRan::from).map_err(|error| error.to_string())
+    }
+}
+
+#[async_trait]
+impl HookCommands for SandboxedHooks {
+    async fn run(&self, command: HookCommand<'_>) -> Result<HookRan, String> {
+        match command.skill {
+            Some(skill) => self.run_staged(command, skill).await,
+            None => self.run_own(command).await,
+        }
+    }
+}
+
+impl std::fmt::Debug for SandboxedHooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SandboxedHooks").field("runner", &self.runner).finish_non_exhaustive()
+    }
+}
+
+impl From<Finished> for HookRan {
+    fn from(finished: Finished) -> Self {
+        let killed = |why: &str| HookExit::Killed(why.to_owned());
+        Self {
+            exit: match finished.exit {
+                Exit::Code(code) => HookExit::Code(code),
+                Exit::TimedOut => HookExit::TimedOut,
+                Exit::OutOfMemory => killed("it used more memory than it may"),
+                Exit::TooMuchOutput => killed("it printed more than it may"),
+                Exit::WorkspaceFull => killed("the workspace is full"),
+                _ => killed("it was killed"),
+            },
+            is_whole: finished.stdout.left_out() == 0,
+            stdout: text(&finished.stdout),
+            stderr: text(&finished.stderr),
+        }
+    }
+}
+
+impl From<RunReport> for HookRan {
+    fn from(report: RunReport) -> Self {
+        let exit = if report.timed_out { HookExit::TimedOut } else { HookExit::Code(report.exit_code) };
+        // A report says in its text that something was left out, and is longer for it.
+        let is_whole = report.stdout.len() < MAX_HOOK_OUTPUT;
+        Self { exit, is_whole, stdout: report.stdout, stderr: report.stderr }
+    }
+}
+
+fn text(captured: &Captured) -> String {
+    let (head, tail) = (String::from_utf8_lossy(&captured.head), String::from_utf8_lossy(&captured.tail));
+    match captured.left_out() {
+        0 => format!("{head}{tail}"),
+        // No JSON can have this: what is not whole is never read as if it were.
+        bytes => format!("{head}\n[… {bytes} bytes left out …]\n{tail}"),
+    }
+}

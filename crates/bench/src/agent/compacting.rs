@@ -1,0 +1,99 @@
+//! A long conversation that is cut, with skills that stay.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use prowess_agent::parts::{Skills, Summarisation};
+use prowess_agent::{
+    Agent, AssistantPart, Event, MemoryThreads, Message, Model, NoWatcher, Outcome, ThreadId, ThreadStore,
+    ToolAnswer, ToolCall, Usage,
+};
+use prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_skills::SkillSession;
+
+use super::fake::Notes;
+use super::{Place, one_thread};
+use crate::resources;
+use crate::task::{Sample, cpu_so_far};
+
+/// How many messages there are, of so many characters each: more than the 170,000 tokens at which an agent cuts.
+pub(crate) const MESSAGES: usize = 2_000;
+const LENGTH: usize = 400;
+/// How many skills are loaded, of 6 KB each.
+const SKILLS: usize = 8;
+
+/// Compacts the conversation, from what the user says to the next question to the model. The model's summary is there
+/// at once, what is taken out is written to a file, and the loaded skills are put back.
+pub(crate) fn compact(directory: &Path) -> Result<Sample> {
+    let (runtime, place) = (one_thread()?, Place::new(directory)?);
+    let root = place.0.path().join("skills");
+    resources::write(&root, SKILLS)?;
+    let catalog = Catalog::discover(&[Root::explicit(&root)], &ScanOptions::default());
+    let names: Vec<String> = catalog.entries().iter().map(|entry| entry.skill.name.to_string()).collect();
+    let skills = Skills::new(move |_| SkillSession::builder(catalog.clone()));
+    let store = Arc::new(MemoryThreads::new());
+    runtime.block_on(async {
+        let id = ThreadId::new();
+        let load = |name: &String| ("load_skill", format!("{{\"skill_name\": \"{name}\"}}"));
+        let loader = Notes::calling(names.iter().map(load).collect());
+        let loader = Agent::builder(loader).with(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
+        let mut thread = loader.build()?.open(id.clone()).await?;
+        thread.say("Load all skills.", &NoWatcher).await?;
+        thread.close().await?;
+        lengthen(&store, &id).await?;
+
+        let model = Arc::new(Notes::default());
+        let asked: Arc<dyn Model> = Arc::<Notes>::clone(&model);
+        let agent = Agent::builder(Arc::clone(&asked))
+            .with(Summarisation::new(asked, place.backend()?))
+            .with(skills)
+            .store(Arc::<MemoryThreads>::clone(&store))
+            .build()?;
+        let mut thread = agent.open(id.clone()).await?;
+        let messages = thread.run().messages().len();
+        let before = cpu_so_far();
+        thread.say("Go on.", &NoWatcher).await?;
+
+        let [_summary, next] = model.asked()[..] else { anyhow::bail!("nothing was compacted") };
+        let history = place.0.path().join(format!("files/conversation_history/{id}.md"));
+        let history = std::fs::metadata(history)?.len();
+        ensure!(history > (MESSAGES * LENGTH) as u64, "the history has {history} bytes only");
+        ensure!(thread.run().cut() > MESSAGES, "{} messages were taken out only", thread.run().cut());
+        Sample::of(next - before, messages)
+    })
+}
+
+/// Makes a thread longer, by four messages for each turn.
+async fn lengthen(store: &MemoryThreads, id: &ThreadId) -> Result<()> {
+    let lease = store.lease(id, "bench", Duration::from_secs(60)).await?;
+    let mut stored = store.events(id, 0, usize::MAX).await?.len() as u64;
+    let text = |what: &str, turn: usize| format!("{what} {turn}. {}", "Lorem ipsum ".repeat(LENGTH / 12));
+    for turn in 0..MESSAGES / 4 {
+        let arguments = format!("{{\"path\": \"{}\"}}", text("path", turn));
+        let call = ToolCall { id: "c".into(), name: "ls".to_owned(), arguments };
+        let asked = || Event::ModelAsked { model: "notes".to_owned() };
+        let said = |part| Event::ModelAnswered {
+            model: "notes".to_owned(),
+            message: Message::assistant(vec![part]),
+            usage: Usage::default(),
+            finish: None,
+        };
+        let answer = ToolAnswer::text(text("result", turn));
+        let events = [
+            Event::TurnStarted { messages: vec![Message::user(text("question", turn))] },
+            asked(),
+            said(AssistantPart::ToolCall(call)),
+            Event::ToolStarted { call: "c".into() },
+            Event::ToolAnswered { call: "c".into(), answer },
+            asked(),
+            said(AssistantPart::Text { text: text("answer", turn) }),
+            Event::TurnEnded { outcome: Outcome::Answered },
+        ];
+        store.append(&lease, stored, &events).await?;
+        stored += events.len() as u64;
+    }
+    store.release(&lease).await?;
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Models that answer at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use prowess_agent::{Delta, Finish, Model, ModelError, ModelRequest, ModelStream};
+
+use crate::task::cpu_so_far;
+
+/// Calls the tool so many times in a thread, and then says that it is done.
+#[derive(Debug)]
+pub(super) struct Adds(usize);
+
+impl Adds {
+    pub(super) fn times(steps: usize) -> Arc<dyn Model> {
+        Arc::new(Self(steps))
+    }
+}
+
+#[async_trait]
+impl Model for Adds {
+    fn name(&self) -> &str {
+        "adds"
+    }
+
+    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        // What the user said, then a call and its result for each step.
+        let step = request.messages.len() / 2;
+        if step < self.0 {
+            let arguments = format!("{{\"a\": {step}, \"b\": 1}}");
+            Ok(said(vec![call(0, step, "add"), Delta::Arguments { index: 0, piece: arguments }]))
+        } else {
+            Ok(said(vec![Delta::Text("done".to_owned())]))
+        }
+    }
+}
+
+/// Says what it was made with, and notes how much CPU time the process had used whenever it was asked.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    calls: Vec<(&'static str, String)>,
+    asked: Mutex<Vec<f64>>,
+}
+
+impl Notes {
+    /// One that makes these calls when it is asked first, all at once.
+    pub(super) fn calling(calls: Vec<(&'static str, String)>) -> Arc<Self> {
+        Arc::new(Self { calls, ..Self::default() })
+    }
+
+    /// When it was asked, in milliseconds of CPU time.
+    pub(super) fn asked(&self) -> Vec<f64> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl Model for Notes {
+    fn name(&self) -> &str {
+        "notes"
+    }
+
+    async fn ask(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.push(cpu_so_far());
+        if asked.len() > 1 || self.calls.is_empty() {
+            return Ok(said(vec![Delta::Text("So far so good.".to_owned())]));
+        }
+        let calls = self.calls.iter().enumerate().flat_map(|(index, (tool, arguments))| {
+            [call(index, index, tool), Delta::Arguments { index, piece: arguments.clone() }]
+        });
+        Ok(said(calls.collect()))
+    }
+}
+
+fn call(index: usize, number: usize, tool: &str) -> Delta {
+    Delta::ToolCall { index, id: format!("call-{number}"), name: tool.to_owned() }
+}
+
+fn said(mut deltas: Vec<Delta>) -> ModelStream {
+    deltas.push(Delta::Finish(Finish::Stop));
+    stream::iter(deltas.into_iter().map(Ok)).boxed()
+}

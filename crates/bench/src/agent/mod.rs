@@ -1,0 +1,124 @@
+//! The loop of an agent: what a step costs, many threads at once, idle ones, the start, and compaction.
+//!
+//! A step is: the model is asked, answers with one call of a trivial tool, and the tool answers. The model does nothing
+//! else, and so every figure is the loop's own.
+
+mod compacting;
+mod fake;
+mod starting;
+mod steps;
+mod threads;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use prowess_agent::parts::{Eviction, Files, Skills, SubAgents, Summarisation, Todos};
+use prowess_agent::{
+    Agent, FunctionTool, MemoryThreads, Model, NoWatcher, Outcome, Thread, ThreadId, ThreadStore, Tool,
+    ToolAnswer, Turn,
+};
+use prowess_backend::{Backend, LocalBackend};
+use prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_skills::SkillSession;
+use prowess_store::SqliteStore;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+pub(crate) use compacting::{MESSAGES, compact};
+pub(crate) use starting::start;
+pub(crate) use steps::{STEPS, bare, full, raw};
+pub(crate) use threads::{THREADS, at_once, idle};
+
+/// The skills of the full agent: those that come with the repository.
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/skills");
+const PROMPT: &str = "You add numbers for others.";
+
+/// Where threads are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// In memory.
+    Memory,
+    /// In a database of SQLite that did not exist before.
+    Sqlite,
+}
+
+/// A directory that is gone with it, for the files of an agent and its database.
+struct Place(TempDir);
+
+impl Place {
+    /// One below `directory`, whose disk is the one that is measured.
+    fn new(directory: &Path) -> Result<Self> {
+        let place = tempfile::tempdir_in(directory)?;
+        std::fs::create_dir(place.path().join("files"))?;
+        Ok(Self(place))
+    }
+
+    async fn store(&self, kept: Kept) -> Result<Arc<dyn ThreadStore>> {
+        Ok(match kept {
+            Kept::Memory => Arc::new(MemoryThreads::new()),
+            Kept::Sqlite => Arc::new(SqliteStore::open(self.0.path().join("threads.db")).await?),
+        })
+    }
+
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(LocalBackend::open(self.0.path().join("files"))?))
+    }
+
+    /// An agent with the parts that most have. Its skills are discovered here.
+    fn full(&self, model: &Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> Result<Agent> {
+        let catalog = Catalog::discover(&[Root::explicit(EXAMPLES)], &ScanOptions::default());
+        ensure!(!catalog.entries().is_empty(), "there are no skills in {EXAMPLES}");
+        let skills = Skills::new(move |_| SkillSession::builder(catalog.clone()));
+        let backend = self.backend()?;
+        let helper = Agent::builder(Arc::clone(model))
+            .prompt(PROMPT)
+            .tool(add())
+            .with(skills.clone())
+            .with(Files::new(Arc::clone(&backend)))
+            .build()?;
+        Ok(Agent::builder(Arc::clone(model))
+            .prompt(PROMPT)
+            .tool(add())
+            .with(Summarisation::new(Arc::clone(model), Arc::clone(&backend)))
+            .with(Eviction::new(Arc::clone(&backend)))
+            .with(skills)
+            .with(Todos)
+            .with(Files::new(backend))
+            .with(SubAgents::new(helper))
+            .store(store)
+            .build()?)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// One number.
+    a: i64,
+    /// The other.
+    b: i64,
+}
+
+/// The trivial tool.
+fn add() -> Arc<dyn Tool> {
+    Arc::new(FunctionTool::new("add", "Adds two numbers.", |Add { a, b }: Add| async move {
+        Ok(ToolAnswer::text((a + b).to_string()))
+    }))
+}
+
+/// A new thread in which the agent had one turn of so many steps.
+async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
+    let mut thread = agent.open(ThreadId::new()).await?;
+    let turn = thread.say("Add some numbers.", &NoWatcher).await?;
+    ensure!(turn == Turn::Ended(Outcome::Answered), "the turn ended otherwise: {turn:?}");
+    // What the user said, a call and its result for each step, and the last answer.
+    let said = thread.run().messages().len();
+    ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");
+    Ok(thread)
+}
+
+fn one_thread() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_time().build()
+}

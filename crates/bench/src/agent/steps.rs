@@ -1,0 +1,75 @@
+//! One turn of many steps, in memory and on the disk.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use prowess_agent::{Agent, MemoryThreads, ThreadStore};
+
+use super::fake::Adds;
+use super::{Kept, PROMPT, Place, add, one_thread, turn};
+use crate::task::{Sample, cpu_of};
+
+/// How many steps the turn has. After them the model says that it is done.
+pub(crate) const STEPS: usize = 50;
+/// How many turns are measured in one process; the least counts.
+const ROUNDS: usize = 3;
+
+/// A model, a tool and nothing else, in memory: the cost of one step.
+pub(crate) fn bare() -> Result<Sample> {
+    let runtime = one_thread()?;
+    least_of(|| {
+        let agent = Agent::builder(Adds::times(STEPS)).prompt(PROMPT).tool(add()).build()?;
+        runtime.block_on(async { Ok(turn(&agent, STEPS).await?.close().await?) })
+    })
+}
+
+/// The agent with the parts that most have: the cost of one step. The skills are discovered, the agent is built, and
+/// its thread is opened and closed within what is measured.
+pub(crate) fn full(directory: &Path, kept: Kept) -> Result<Sample> {
+    let (runtime, place) = (one_thread()?, Place::new(directory)?);
+    let store = runtime.block_on(place.store(kept))?;
+    least_of(|| {
+        let agent = place.full(&Adds::times(STEPS), Arc::clone(&store))?;
+        runtime.block_on(async { Ok(turn(&agent, STEPS).await?.close().await?) })
+    })
+}
+
+/// The least that keeping the same turn on the disk costs: each of its events appended to a file, and the file flushed.
+pub(crate) fn raw(directory: &Path) -> Result<Sample> {
+    let (runtime, place) = (one_thread()?, Place::new(directory)?);
+    let store = Arc::new(MemoryThreads::new());
+    let agent = place.full(&Adds::times(STEPS), Arc::<MemoryThreads>::clone(&store))?;
+    let events = runtime.block_on(async {
+        let thread = turn(&agent, STEPS).await?;
+        anyhow::Ok(store.events(thread.id(), 0, usize::MAX).await?)
+    })?;
+    let lines = events.iter().map(|stored| Ok(serde_json::to_string(&stored.event)? + "\n"));
+    let lines: Vec<String> = lines.collect::<Result<_>>()?;
+    let mut file = File::create(place.0.path().join("raw"))?;
+    least_of(|| {
+        for line in &lines {
+            file.write_all(line.as_bytes())?;
+            file.sync_all()?;
+        }
+        Ok(())
+    })
+}
+
+/// The least CPU time and the least time on the clock of several turns, after one that does not count: of one step.
+fn least_of(mut work: impl FnMut() -> Result<()>) -> Result<Sample> {
+    work()?;
+    let (mut least_ms, mut least_clock_ms) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        let (ms, done) = cpu_of(&mut work);
+        done?;
+        least_clock_ms = least_clock_ms.min(started.elapsed().as_secs_f64() * 1_000.0);
+        least_ms = least_ms.min(ms);
+    }
+    let each = STEPS as f64;
+    Ok(Sample { clock_ms: least_clock_ms / each, ..Sample::of(least_ms / each, STEPS)? })
+}

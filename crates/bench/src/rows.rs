@@ -1,0 +1,132 @@
+//! What is in the table, and its bars.
+
+use std::collections::HashMap;
+
+use crate::report::{Bar, Row, Unit};
+use crate::task::{Sample, Task};
+use crate::{agent, running};
+
+/// How many skills are discovered.
+pub(crate) const SIZES: [usize; 3] = [100, 1_000, LARGE];
+pub(crate) const LARGE: usize = 10_000;
+pub(crate) const OVERVIEW_SIZE: usize = 1_000;
+/// How many are loaded one after another.
+pub(crate) const LOAD_SIZE: usize = 1_000;
+/// How many rules there are.
+pub(crate) const RULES: usize = 1_000;
+
+/// The bars. Discovery has a goal beyond its bar: twice the floor.
+const COLD: Bar = Bar::Floors(4.0);
+const WARM: Bar = Bar::Floors(0.5);
+const OVERVIEW: Bar = Bar::Most(1.0);
+const LOAD: Bar = Bar::Floors(3.0);
+/// Microseconds.
+const PERMISSION: Bar = Bar::Most(20.0);
+const PEAK: Bar = Bar::Most(60.0);
+const RUN: Bar = Bar::Floors(1.25);
+const STAGE: Bar = Bar::Floors(4.0);
+const COLLECT: Bar = Bar::Floors(3.0);
+const NOTHING: Bar = Bar::Most(0.0);
+/// For each step, in microseconds.
+const STEP: Bar = Bar::Most(100.0);
+const STEP_DURABLE: Bar = Bar::Most(1_000.0);
+const STEP_CLOCK: Bar = Bar::Floors(2.0);
+const IDLE: Bar = Bar::Most(64.0);
+const COMPACT: Bar = Bar::Most(20.0);
+/// `prowess list` may take so many times what the library takes, and so many milliseconds.
+const LIST_TIMES: f64 = 1.5;
+const LIST_EXTRA_MS: f64 = 20.0;
+
+/// The rows of the least of every task.
+pub(crate) fn of(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
+    let cpu = |task, size| least.get(&(task, size)).map(|sample| sample.ms);
+    let timed =
+        |what, task, size, bar| row(what, size, Unit::Ms, cpu(task, size), cpu(Task::Floor, size), bar);
+    let short = |what, task, size, floor: Option<Task>, bar| {
+        let us = |task| cpu(task, size).map(|ms| ms * 1_000.0);
+        row(what, size, Unit::Us, us(task), floor.and_then(us), Some(bar))
+    };
+    let resident = |what, task| {
+        let measured = least.get(&(task, LARGE)).map(|sample| sample.peak_mib);
+        row(what, LARGE, Unit::MiB, measured, None, Some(PEAK))
+    };
+    let counted = |what, task, size| {
+        let measured = least.get(&(task, size)).map(|sample| sample.counted as f64);
+        row(what, size, Unit::Things, measured, None, Some(NOTHING))
+    };
+    let against = |what, task, floor, size, bar| {
+        row(what, size, Unit::Ms, cpu(task, size), cpu(floor, size), Some(bar))
+    };
+    let mut rows = Vec::new();
+    rows.extend(SIZES.map(|size| timed("discover, cold process", Task::Discover, size, Some(COLD))));
+    rows.extend(SIZES.map(|size| {
+        let bar = (size == LARGE).then_some(WARM);
+        timed("refresh, nothing changed", Task::Refresh, size, bar)
+    }));
+    let library = cpu(Task::Discover, LARGE).unwrap_or_default();
+    let list = Bar::Most(LIST_TIMES * library + LIST_EXTRA_MS);
+    let prompt = cpu(Task::Prompt, LOAD_SIZE);
+    rows.extend([
+        timed("overview, nothing changed", Task::Overview, OVERVIEW_SIZE, Some(OVERVIEW)),
+        timed("refresh and overview", Task::Turn, OVERVIEW_SIZE, None),
+        row("prompt, one more loaded", LOAD_SIZE, Unit::Ms, prompt, None, Some(OVERVIEW)),
+        short("load and unload, each", Task::Load, LOAD_SIZE, Some(Task::LoadFloor), LOAD),
+        short("permission, first rule matches", Task::PermissionFirst, RULES, None, PERMISSION),
+        short("permission, no rule matches", Task::PermissionNone, RULES, None, PERMISSION),
+        timed("`prowess list`", Task::List, LARGE, Some(list)),
+        timed("`prowess check --format jsonl`", Task::Check, LARGE, None),
+        resident("peak memory, library", Task::Discover),
+        resident("peak memory, `prowess list`", Task::List),
+        against("`skill_run` of `true`, clock", Task::Run, Task::RunByHand, 1, RUN),
+        against("stage again, nothing changed", Task::Stage, Task::StageFloor, running::STAGED, STAGE),
+        counted("files copied by that", Task::Stage, running::STAGED),
+        against("collect files of 100 KB", Task::Collect, Task::CollectFloor, running::COLLECTED, COLLECT),
+        counted("left behind by runs, 8 at a time", Task::LeftBehind, running::RUNS),
+    ]);
+    rows.extend(of_agents(least));
+    rows
+}
+
+/// Those about the loop of an agent.
+fn of_agents(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
+    use agent::{MESSAGES, STEPS, THREADS};
+    let sample = |task, size| least.get(&(task, size));
+    let cpu = |task, size| sample(task, size).map(|sample| sample.ms * 1_000.0);
+    let clock = |task, size| sample(task, size).map(|sample| sample.clock_ms * 1_000.0);
+    let step = |what, task, size, bar| row(what, size, Unit::Us, cpu(task, size), None, bar);
+    let on_clock = |what, task, size, floor, bar| row(what, size, Unit::Us, clock(task, size), floor, bar);
+    let each = |what, task| {
+        row(what, THREADS, Unit::KiB, sample(task, THREADS).map(|sample| sample.kib), None, Some(IDLE))
+    };
+    let once = |what, task, size, bar| {
+        row(what, size, Unit::Ms, sample(task, size).map(|sample| sample.ms), None, bar)
+    };
+    let raw = clock(Task::StepsRaw, STEPS);
+    vec![
+        step("step of a bare agent", Task::StepsBare, STEPS, Some(STEP)),
+        step("step", Task::Steps, STEPS, Some(STEP)),
+        step("step, SQLite", Task::StepsDurable, STEPS, Some(STEP_DURABLE)),
+        on_clock("step, SQLite, clock", Task::StepsDurable, STEPS, raw, Some(STEP_CLOCK)),
+        step("step, threads at once", Task::AtOnce, THREADS, None),
+        on_clock("step, threads at once, clock", Task::AtOnce, THREADS, None, None),
+        step("step, threads at once, SQLite", Task::AtOnceDurable, THREADS, None),
+        on_clock("step, threads at once, SQLite, clock", Task::AtOnceDurable, THREADS, None, None),
+        each("memory of an idle thread", Task::Idle),
+        each("memory of an idle thread, SQLite", Task::IdleDurable),
+        once("start of an agent", Task::Start, 1, None),
+        once("start of an agent, SQLite", Task::StartDurable, 1, None),
+        once("compaction of messages", Task::Compact, MESSAGES, Some(COMPACT)),
+    ]
+}
+
+fn row(
+    what: &str,
+    count: usize,
+    unit: Unit,
+    measured: Option<f64>,
+    floor: Option<f64>,
+    bar: Option<Bar>,
+) -> Row {
+    let ratio = measured.zip(floor).map(|(measured, floor)| measured / floor);
+    Row { what: what.to_owned(), count, unit, measured, floor, ratio, bar }
+}
