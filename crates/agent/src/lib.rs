@@ -15,7 +15,7 @@ mod thread;
 mod tool;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, Sight, Thread, Turn,
+    Agent, AgentBuilder, AgentError, AgentOptions, DeepAgent, NextModel, NextTool, NoWatcher, Sight, Thread, Turn,
     Waiting, Watcher,
 };
 pub use backends::Backends;

@@ -54,7 +54,11 @@ impl Hold {
                 *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = asked;
                 Ok(asked + self.lasts / 3)
             }
-            Ok(_) => Err(ThreadError::LeaseLost(self.lease.thread.clone())),
+            Ok(another) => {
+                // Another had the thread and gave it back. Nobody is to wait for a lease that is of no use here.
+                let _ = store.release(&another).await;
+                Err(ThreadError::LeaseLost(self.lease.thread.clone()))
+            }
             Err(error @ ThreadError::Leased { .. }) => Err(error),
             Err(error) if self.renewed() + self.lasts <= Instant::now() => Err(error),
             Err(error) => {

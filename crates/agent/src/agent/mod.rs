@@ -3,6 +3,7 @@
 mod builder;
 mod calls;
 mod chain;
+mod deep;
 mod drive;
 mod error;
 mod hold;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 pub use self::builder::AgentBuilder;
 pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
+pub use self::deep::DeepAgent;
 pub use self::error::AgentError;
 use self::hold::Hold;
 pub use self::watch::{NoWatcher, Sight, Watcher};

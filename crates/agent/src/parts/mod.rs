@@ -11,6 +11,8 @@ mod state_files;
 mod subagents;
 mod summarisation;
 mod todos;
+#[cfg(feature = "run")]
+mod workspace_files;
 
 pub use self::approval::Approval;
 pub use self::eviction::Eviction;
@@ -28,3 +30,5 @@ pub use self::subagents::SubAgents;
 pub(crate) use self::subagents::children;
 pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};
 pub use self::todos::{Todo, TodoStatus, Todos};
+#[cfg(feature = "run")]
+pub use self::workspace_files::WorkspaceFiles;

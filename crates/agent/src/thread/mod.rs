@@ -146,7 +146,9 @@ pub enum ThreadError {
         expected: u64,
     },
     /// What is stored cannot be understood.
-    #[error("event {number} of the thread `{thread}` cannot be read: {problem}")]
+    #[error(
+        "event {number} of the thread `{thread}` cannot be read: {problem}; it is left as it is: bring a copy back, or fork the thread before it"
+    )]
     Damaged {
         /// The thread.
         thread: ThreadId,

@@ -4,7 +4,10 @@
 
 mod again;
 mod agent;
+mod contract;
 mod cost;
+mod deep;
+mod durable;
 mod eviction;
 mod failing;
 mod files;

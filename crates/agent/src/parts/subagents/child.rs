@@ -32,7 +32,7 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     pub(super) async fn done(self) -> ToolOutput {
         let id = child(self.context.thread, self.context.message);
-        let mut changes = Vec::new();
+        let (mut seeds, mut changes) = (None, Vec::new());
         match is_there(&**self.context.moment.store, &id).await {
             Ok(true) => {}
             Ok(false) => {
@@ -42,14 +42,11 @@ impl Work<'_> {
                     let text = format!("Error: the sub-agent was not started: {objection}");
                     return ToolAnswer { changes: heard.changes, ..ToolAnswer::error(text) }.into();
                 }
-                changes = heard.changes;
-                if let Err(error) = self.agent.seed(&id, self.seeds.clone()).await {
-                    return failed(&error).into();
-                }
+                (seeds, changes) = (Some(&self.seeds[..]), heard.changes);
             }
             Err(error) => return failed(&error.into()).into(),
         }
-        let mut thread = match open(&self.agent, id).await {
+        let mut thread = match open(&self.agent, &id, seeds).await {
             Ok(thread) => thread,
             Err(error) => return failed(&error).into(),
         };
@@ -200,12 +197,20 @@ async fn is_there(store: &dyn ThreadStore, id: &ThreadId) -> Result<bool, Thread
     }
 }
 
-/// Opens a thread, once a process that died while it had it has lost it.
-async fn open(agent: &Agent, id: ThreadId) -> Result<Thread, AgentError> {
+/// Opens a thread, or begins it with its seeds, once a process that died while it had it has lost it.
+async fn open(agent: &Agent, id: &ThreadId, seeds: Option<&[StateChange]>) -> Result<Thread, AgentError> {
     let lasts = agent.lease();
     let until = tokio::time::Instant::now() + lasts + LOOK_EVERY;
     loop {
-        match agent.open(id.clone()).await {
+        let seeded = match seeds {
+            Some(seeds) => agent.seed(id, seeds.to_vec()).await,
+            None => Ok(()),
+        };
+        let opened = match seeded {
+            Ok(()) => agent.open(id.clone()).await,
+            Err(error) => Err(error),
+        };
+        match opened {
             Err(AgentError::Thread(ThreadError::Leased { .. })) if tokio::time::Instant::now() < until => {
                 tokio::time::sleep(LOOK_EVERY.min(lasts)).await;
             }
