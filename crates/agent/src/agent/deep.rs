@@ -169,10 +169,9 @@ impl DeepAgent {
             sub_agents = sub_agents.inherit_skills();
         }
         let memory = self.memory.iter().map(|source| VirtualPath::parse(source));
-        let memory = memory.collect::<Result<Vec<_>, _>>().map_err(|error| AgentError::Part {
-            part: "memory".to_owned(),
-            why: error.to_string(),
-        })?;
+        let memory = memory
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| AgentError::Part { part: "memory".to_owned(), why: error.to_string() })?;
         self.parts(Some(memory), Some(sub_agents))?.build()
     }
 

@@ -19,7 +19,8 @@ fn load(name: &str) -> String {
 /// Skills, memory, files, todos, a sub-agent with the same skills, approval: all there, and all at work.
 #[tokio::test]
 async fn one_call_builds_the_whole_agent() {
-    let world = World::new(&[("pdf", "", "The way of pdf."), ("fork", "context: fork\n", "The way of forks.")]).await;
+    let world =
+        World::new(&[("pdf", "", "The way of pdf."), ("fork", "context: fork\n", "The way of forks.")]).await;
     let files = world.backend();
     let memory = VirtualPath::parse("/memory/AGENTS.md").unwrap();
     files.write(&memory, "Answer in German.".into(), WriteMode::CreateNew).await.unwrap();

@@ -203,10 +203,7 @@ async fn execute_runs_in_the_sandbox_where_the_files_are() {
             "execute",
             json!({"command": "wc -w < text.txt; echo three >> text.txt; ls /root; exit 4"}),
         ),
-        Says::new().call(
-            "skill_run",
-            json!({"skill": "words", "command": "wc -w < $WORK_DIR/text.txt"}),
-        ),
+        Says::new().call("skill_run", json!({"skill": "words", "command": "wc -w < $WORK_DIR/text.txt"})),
         Says::new().say("Counted."),
     ]);
     let files = WorkspaceFiles::new(world.runner());
