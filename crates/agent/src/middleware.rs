@@ -248,4 +248,7 @@ pub enum Jump {
     Tools(Vec<ToolCall>),
     /// At its end.
     End(Outcome),
+    /// At this place: what the part changed is stored, and the part is asked again, to do what must not be done before.
+    /// Nothing happens if it changed nothing, or wants it too often.
+    Again,
 }

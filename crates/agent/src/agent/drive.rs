@@ -17,6 +17,8 @@ use crate::tool::ToolAnswer;
 
 /// How many events are read at once.
 const PAGE: usize = 1000;
+/// How often a part is asked at one place, when it wants to be asked again.
+const MAX_ROUNDS: usize = 8;
 
 impl Thread {
     /// Goes on with a turn that was cut off, until it ends or waits for a person. Without one it does nothing.
@@ -149,7 +151,7 @@ impl Thread {
 
     async fn ask_model(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
         match self.hook(Hook::BeforeModel, watcher).await? {
-            Moved::No | Moved::ToModel => {}
+            Moved::No | Moved::Again | Moved::ToModel => {}
             Moved::Settled | Moved::Away => return Ok(()),
         }
         if self.run.next() != Effect::AskModel {
@@ -234,20 +236,26 @@ impl Thread {
     async fn hook(&mut self, hook: Hook, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
         let mut moved = Moved::No;
         for part in self.parts.clone() {
-            let moment = self.moment();
-            let asked = async {
-                match hook {
-                    Hook::BeforeAgent => part.before_agent(moment).await,
-                    Hook::BeforeModel => part.before_model(moment).await,
-                    Hook::AfterModel => part.after_model(moment).await,
+            for _ in 0..MAX_ROUNDS {
+                let moment = self.moment();
+                let asked = async {
+                    match hook {
+                        Hook::BeforeAgent => part.before_agent(moment).await,
+                        Hook::BeforeModel => part.before_model(moment).await,
+                        Hook::AfterModel => part.after_model(moment).await,
+                    }
+                };
+                let acts = self.hold.during(&*self.agent.store, asked).await?;
+                let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
+                match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
+                    Moved::No => break,
+                    Moved::Again => {}
+                    Moved::Settled => {
+                        moved = Moved::Settled;
+                        break;
+                    }
+                    jumped @ (Moved::ToModel | Moved::Away) => return Ok(jumped),
                 }
-            };
-            let acts = self.hold.during(&*self.agent.store, asked).await?;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
-                Moved::No => {}
-                Moved::Settled => moved = Moved::Settled,
-                jumped @ (Moved::ToModel | Moved::Away) => return Ok(jumped),
             }
         }
         Ok(moved)
@@ -280,9 +288,21 @@ impl Thread {
                     }
                     Event::Told { messages }
                 }
+                Act::Jump(Jump::Again) => {
+                    // Whoever wants nothing stored would be asked the same.
+                    if moved == Moved::No && !events.is_empty() {
+                        moved = Moved::Again;
+                    }
+                    break;
+                }
                 Act::Jump(jump) => {
-                    self.store(events, watcher).await?;
-                    return self.jump(jump, watcher).await;
+                    // Where it goes on depends on calls that were settled. All else is stored with it, so that no crash
+                    // comes between.
+                    if moved == Moved::Settled {
+                        self.store(std::mem::take(&mut events), watcher).await?;
+                    }
+                    moved = self.jump(jump, &mut events);
+                    break;
                 }
             });
         }
@@ -290,12 +310,12 @@ impl Thread {
         Ok(moved)
     }
 
-    async fn jump(&mut self, jump: Jump, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
-        let mut events = match jump {
-            Jump::End(_) => Vec::new(),
-            Jump::Model(_) | Jump::Tools(_) => self.leave(),
-        };
-        let moved = match jump {
+    /// Adds what happens when a turn goes on elsewhere.
+    fn jump(&self, jump: Jump, events: &mut Vec<Event>) -> Moved {
+        if let Jump::Model(_) | Jump::Tools(_) = jump {
+            events.extend(self.leave());
+        }
+        match jump {
             Jump::End(outcome) => {
                 events.push(Event::Stopped { outcome });
                 Moved::Away
@@ -315,9 +335,8 @@ impl Thread {
                 events.push(Event::ModelAnswered { model, message, usage, finish: None });
                 Moved::Away
             }
-        };
-        self.store(events, watcher).await?;
-        Ok(moved)
+            Jump::Again => Moved::No,
+        }
     }
 
     /// What brings the turn back to where the model is asked.
@@ -365,6 +384,8 @@ fn may_go_on(outcome: &Outcome) -> bool {
 pub(super) enum Moved {
     /// No.
     No,
+    /// The same part is to be asked again.
+    Again,
     /// Calls were settled, or the turn does not end.
     Settled,
     /// The model is to be asked; no other part is.

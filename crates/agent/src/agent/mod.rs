@@ -279,6 +279,17 @@ impl Thread {
         self.begin(vec![Event::Imported { messages }], &NoWatcher).await
     }
 
+    /// Changes the state of a part from outside, as the part says how: by a value that it gives for this, such as
+    /// [`Summarisation::request`](crate::parts::Summarisation::request). The part acts on it when it is asked next.
+    ///
+    /// # Errors
+    ///
+    /// It could not be stored, or is no change of that part's state.
+    pub async fn change(&mut self, change: StateChange) -> Result<(), AgentError> {
+        self.catch_up_if_ahead().await?;
+        self.store(vec![Event::StateChanged { changes: vec![change] }], &NoWatcher).await
+    }
+
     /// Answers for a call that waits, and goes on.
     ///
     /// # Errors

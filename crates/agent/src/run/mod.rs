@@ -40,6 +40,9 @@ pub struct Run {
     tokens: u64,
     /// How often the model answered, or failed to.
     answers: u64,
+    /// What the model counted at its last answer, that included, and how many messages there were then; unknown when it
+    /// did not count, or when it saw others.
+    counted: Option<(u64, usize)>,
     spent: Spent,
     /// How the last turn ended.
     outcome: Option<Outcome>,
@@ -168,6 +171,7 @@ impl Run {
             steps: 0,
             tokens: 0,
             answers: 0,
+            counted: None,
             spent: Spent::default(),
             outcome: None,
         }
@@ -186,6 +190,17 @@ impl Run {
     /// How many messages the model no longer sees.
     pub fn cut(&self) -> usize {
         self.cut
+    }
+
+    /// What the model sees in place of the messages that it no longer sees.
+    pub(crate) fn summary(&self) -> Option<&Arc<Message>> {
+        self.summary.as_ref()
+    }
+
+    /// How many tokens the model counted at its last answer, that included, and how many messages there were then: what
+    /// it will read next is that, and what came since. Unknown when it did not count, or saw other messages.
+    pub(crate) fn counted(&self) -> Option<(u64, usize)> {
+        self.counted
     }
 
     /// What was paid in all.
@@ -260,6 +275,9 @@ impl Run {
             Event::ModelAsked { .. } => self.ask_model()?,
             Event::ModelAnswered { model, message, usage, finish } => {
                 self.hear(message, *finish)?;
+                if usage.input > 0 {
+                    self.counted = Some((usage.total(), self.messages.len()));
+                }
                 self.pay(&Spent::on(model.clone(), *usage));
             }
             Event::ModelFailed { error } => self.fail(error)?,
@@ -455,7 +473,7 @@ impl Run {
         if matches!(self.phase, Phase::Tools(_)) && cut == self.messages.len() {
             return Err(misplaced("compacted", "the cut parts a call from its result"));
         }
-        (self.cut, self.summary) = (cut, Some(Arc::new(summary.clone())));
+        (self.cut, self.summary, self.counted) = (cut, Some(Arc::new(summary.clone())), None);
         Ok(())
     }
 

@@ -306,7 +306,7 @@ async fn hints_and_when_to_use_are_in_the_prompt() {
     let world =
         World::new(&[("pdf", "when_to_use: When a form comes in.\nargument-hint: \"[file]\"\n", "Fill.")])
             .await;
-    world.write("long/SKILL.md", &format!("---\nname: long\ndescription: {}end.\n---\nLong.\n", long));
+    world.write("long/SKILL.md", &format!("---\nname: long\ndescription: {long}end.\n---\nLong.\n"));
     let model = Says::new([text("ok")]);
     let agent = world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();

@@ -1,24 +1,39 @@
 //! A model that says what a test wants.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use prowess_agent::{Delta, Finish, Model, ModelError, ModelErrorKind, ModelRequest, ModelStream, Usage};
+use prowess_agent::{
+    Delta, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, Usage,
+};
 
-type Turn = Result<Vec<Delta>, ModelError>;
+pub(crate) type Turn = Result<Vec<Delta>, ModelError>;
 
 /// Says one thing after another, and remembers what it was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Says {
     turns: Mutex<VecDeque<Turn>>,
     pub(crate) asked: Mutex<Vec<ModelRequest>>,
+    limits: ModelLimits,
+    /// How many texts it counted the tokens of.
+    counted: AtomicUsize,
 }
 
 impl Says {
     pub(crate) fn new(turns: impl IntoIterator<Item = Turn>) -> Arc<Self> {
-        Arc::new(Self { turns: Mutex::new(turns.into_iter().collect()), asked: Mutex::default() })
+        Self::within(ModelLimits::default(), turns)
+    }
+
+    pub(crate) fn within(limits: ModelLimits, turns: impl IntoIterator<Item = Turn>) -> Arc<Self> {
+        let turns = Mutex::new(turns.into_iter().collect());
+        Arc::new(Self { turns, limits, ..Self::default() })
+    }
+
+    pub(crate) fn counted(&self) -> usize {
+        self.counted.load(Ordering::Relaxed)
     }
 
     pub(crate) fn request(&self, number: usize) -> ModelRequest {
@@ -41,6 +56,20 @@ pub(crate) fn text(text: &str) -> Turn {
     ])
 }
 
+/// The same, with another number of tokens that were read.
+pub(crate) fn after_reading(input: u64, turn: Turn) -> Turn {
+    turn.map(|mut deltas| {
+        deltas.retain(|delta| !matches!(delta, Delta::Usage(_)));
+        deltas.push(Delta::Usage(Usage { input, output: 2, ..Usage::default() }));
+        deltas
+    })
+}
+
+/// The provider cannot read so much.
+pub(crate) fn too_long() -> Turn {
+    Err(ModelError::new("says", ModelErrorKind::ContextTooLong, "the prompt is too long"))
+}
+
 /// Calls of tools: id, name, arguments.
 pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Turn {
     let deltas = calls.iter().enumerate().flat_map(|(index, (id, name, arguments))| {
@@ -54,6 +83,15 @@ pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Turn {
 impl Model for Says {
     fn name(&self) -> &str {
         "says"
+    }
+
+    fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    fn count_tokens(&self, text: &str) -> u64 {
+        self.counted.fetch_add(1, Ordering::Relaxed);
+        text.chars().count().div_ceil(4) as u64
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -1,16 +1,20 @@
 //! Long arguments of old calls: what was written to a file need not be read again and again.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::plan::{Keep, Trigger};
+use crate::id::MessageId;
 use crate::message::{AssistantPart, Content, Message, ToolCall};
 
 /// The tools whose arguments are whole files.
 const TOOLS: [&str; 2] = ["write_file", "edit_file"];
-/// How much of a long argument stays.
+/// How much of a long argument stays, in characters.
 const HEAD: usize = 20;
+/// How many shortened messages are held, so that none is read anew for every call of the model.
+const MOST_HELD: usize = 1024;
 
 /// How long arguments of old calls are shortened, in what the model sees.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +43,7 @@ impl Default for TruncateArguments {
 
 impl TruncateArguments {
     /// The message with its long arguments shortened, if it has any.
-    pub(super) fn shorter(&self, message: &Message) -> Option<Arc<Message>> {
+    fn shorter(&self, message: &Message) -> Option<Arc<Message>> {
         let Content::Assistant { parts } = &message.content else { return None };
         let mut changed = false;
         let parts = parts.iter().map(|part| match part {
@@ -56,19 +60,70 @@ impl TruncateArguments {
         changed.then(|| Arc::new(Message { content: Content::Assistant { parts }, ..message.clone() }))
     }
 
+    /// Whether a message may have something to shorten.
+    fn is_long(&self, message: &Message) -> bool {
+        message.tool_calls().any(|call| self.is_long_call(call))
+    }
+
+    fn is_long_call(&self, call: &ToolCall) -> bool {
+        TOOLS.contains(&call.name.as_str()) && call.arguments.len() > self.max_length
+    }
+
     fn shorter_call(&self, call: &ToolCall) -> Option<ToolCall> {
-        if !TOOLS.contains(&call.name.as_str()) || call.arguments.len() <= self.max_length {
+        if !self.is_long_call(call) {
             return None;
         }
         let Ok(Value::Object(mut arguments)) = call.parsed() else { return None };
         let mut changed = false;
         for value in arguments.values_mut() {
             if let Some(text) = value.as_str().filter(|text| text.chars().count() > self.max_length) {
-                let head: String = text.chars().take(HEAD).collect();
+                let head: String = text.chars().take(HEAD.min(self.max_length)).collect();
                 *value = format!("{head}{}", self.truncation_text).into();
                 changed = true;
             }
         }
         changed.then(|| ToolCall { arguments: Value::Object(arguments).to_string(), ..call.clone() })
+    }
+}
+
+/// The messages of a thread that were shortened.
+#[derive(Debug)]
+pub(super) struct Shortened {
+    pub(super) options: TruncateArguments,
+    held: Mutex<HashMap<MessageId, Held>>,
+}
+
+/// A message that was shortened.
+#[derive(Debug)]
+struct Held {
+    was: Arc<Message>,
+    is: Arc<Message>,
+}
+
+impl Shortened {
+    pub(super) fn new(options: TruncateArguments) -> Self {
+        Self { options, held: Mutex::default() }
+    }
+
+    /// Shortens the arguments in all messages before the first that stays as it is.
+    pub(super) fn shorten(&self, messages: &mut [Arc<Message>], stays: &Message) {
+        let end = messages.iter().position(|message| message.id == stays.id).unwrap_or_default();
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        for message in &mut messages[..end] {
+            if !self.options.is_long(message) {
+                continue;
+            }
+            match held.get(&message.id) {
+                Some(held) if Arc::ptr_eq(&held.was, message) => *message = Arc::clone(&held.is),
+                _ => {
+                    let is = self.options.shorter(message).unwrap_or_else(|| Arc::clone(message));
+                    if held.len() >= MOST_HELD {
+                        held.clear();
+                    }
+                    held.insert(message.id.clone(), Held { was: Arc::clone(message), is: Arc::clone(&is) });
+                    *message = is;
+                }
+            }
+        }
     }
 }

@@ -1,73 +1,118 @@
 //! What is taken out of a conversation, as a file has it.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
 
+use super::summary;
 use crate::message::{AssistantPart, Content, Message, UserPart};
 
 /// Messages as text: who says what, one after another.
-pub(super) fn written(messages: &[Arc<Message>]) -> String {
+pub(super) fn written<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
     let mut text = String::new();
     for message in messages {
         if !text.is_empty() {
             text.push('\n');
         }
-        match &message.content {
-            Content::User { parts } => {
-                text.push_str("Human: ");
-                for part in parts {
-                    match part {
-                        UserPart::Text { text: said } => text.push_str(said),
-                        UserPart::Image(media) | UserPart::File(media) => {
-                            let _ = write!(text, "[{}: {}]", media.mime, media.reference);
-                        }
-                    }
-                }
-            }
-            Content::Assistant { parts } => {
-                text.push_str("AI: ");
-                for part in parts {
-                    match part {
-                        AssistantPart::Text { text: said } => text.push_str(said),
-                        AssistantPart::ToolCall(call) => {
-                            let _ = write!(text, "[calls {} with {}]", call.name, call.arguments);
-                        }
-                        AssistantPart::Reasoning(_) => {}
-                    }
-                }
-            }
-            Content::Tool(result) => {
-                let _ = write!(text, "Tool: {}", result.text);
-            }
-        }
+        write(&mut text, message);
     }
     text
 }
 
-/// Appends messages to a history, once: when the process died after it had written them and before that was
-/// recorded, they are there already.
-pub(super) async fn append(
-    backend: &dyn Backend,
-    path: &VirtualPath,
-    messages: &str,
-    at: &str,
-) -> Result<(), BackendError> {
-    let body = format!("\n\n{messages}\n\n");
-    if ends_with(backend, path, body.as_bytes()).await? {
-        return Ok(());
+fn write(text: &mut String, message: &Message) {
+    let mut is_first = true;
+    let mut add = |text: &mut String, pieces: &[&str]| {
+        if !std::mem::take(&mut is_first) {
+            text.push('\n');
+        }
+        text.extend(pieces.iter().copied());
+    };
+    match &message.content {
+        Content::User { parts } => {
+            text.push_str("Human: ");
+            for part in parts {
+                match part {
+                    UserPart::Text { text: said } => add(text, &[said]),
+                    UserPart::Image(media) | UserPart::File(media) => {
+                        add(text, &["[", &media.mime, ": ", &media.reference, "]"]);
+                    }
+                }
+            }
+        }
+        Content::Assistant { parts } => {
+            text.push_str("AI: ");
+            for part in parts {
+                match part {
+                    AssistantPart::Text { text: said } => add(text, &[said]),
+                    AssistantPart::ToolCall(call) => {
+                        add(text, &["[calls ", &call.name, " with ", &call.arguments, "]"]);
+                    }
+                    AssistantPart::Reasoning(_) => {}
+                }
+            }
+        }
+        Content::Tool(result) => text.extend(["Tool: ", &result.text]),
     }
-    backend.append(path, format!("## Summarized at {at}{body}").into()).await.map(drop)
 }
 
-async fn ends_with(backend: &dyn Backend, path: &VirtualPath, end: &[u8]) -> Result<bool, BackendError> {
-    let size = match backend.stat(path).await {
-        Ok(entry) => entry.size,
-        Err(BackendError::NotFound { .. }) => return Ok(false),
-        Err(error) => return Err(error),
+/// The section of a history for messages that are taken out; none if nothing but earlier summaries is.
+pub(super) fn section(at: &str, messages: &[Arc<Message>]) -> Option<Bytes> {
+    let mut kept = messages.iter().filter(|message| !summary::is_summary(message)).peekable();
+    kept.peek()?;
+    Some(format!("## Summarized at {at}\n\n{}\n\n", written(kept)).into())
+}
+
+/// How long a history is, in bytes.
+pub(super) async fn size(backend: &dyn Backend, path: &VirtualPath) -> Result<u64, BackendError> {
+    match backend.stat(path).await {
+        Ok(entry) => Ok(entry.size),
+        Err(BackendError::NotFound { .. }) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Appends a section to a history that had `before` bytes when that was decided, unless it is there already; of one
+/// that was torn, the rest.
+pub(super) async fn append_once(
+    backend: &dyn Backend,
+    path: &VirtualPath,
+    section: Bytes,
+    before: u64,
+) -> Result<(), BackendError> {
+    let since = size(backend, path).await?.saturating_sub(before);
+    let written = match since {
+        0 => 0,
+        since => there(&section, &backend.read(path, ReadRange::first(since).at(before)).await?.bytes),
     };
-    let Some(offset) = size.checked_sub(end.len() as u64) else { return Ok(false) };
-    let contents = backend.read(path, ReadRange::first(end.len() as u64).at(offset)).await?;
-    Ok(contents.bytes == end)
+    if written == section.len() {
+        return Ok(());
+    }
+    backend.append(path, section.slice(written..)).await.map(drop)
+}
+
+/// How much of a section is there: all of it anywhere, or its beginning at the end.
+fn there(section: &[u8], since: &[u8]) -> usize {
+    if since.windows(section.len()).any(|window| window == section) {
+        return section.len();
+    }
+    let most = section.len().min(since.len());
+    (0..=most).rev().find(|length| since.ends_with(&section[..*length])).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::there;
+
+    #[test]
+    fn a_section_is_there_not_there_or_torn() {
+        let section = b"## Summarized at 1\n\nHuman: a\n\n";
+        assert_eq!(there(section, b""), 0);
+        assert_eq!(there(section, b"## Summarized at 2\n\nHuman: a\n\n"), 0);
+        assert_eq!(there(section, section), section.len());
+        assert_eq!(there(section, &[b"other\n\n", &section[..], b"other\n\n"].concat()), section.len());
+        for torn in 0..section.len() {
+            assert_eq!(there(section, &[b"other\n\n", &section[..torn]].concat()), torn);
+        }
+    }
 }

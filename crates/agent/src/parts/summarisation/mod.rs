@@ -1,60 +1,46 @@
 //! Summarisation: a conversation that grows too long is cut, and a summary stands for what was.
 //!
 //! The log keeps every message. What is taken out of the model's sight is first appended to a file that the model can
-//! read; if that fails, nothing is taken out.
+//! read; if that fails, nothing is taken out. It goes in steps, each of which finds out whether the one before was done:
+//! the compaction is decided and stored with its summary, the history is written, the conversation is cut.
 
 mod arguments;
 mod history;
 mod plan;
+mod sizes;
+mod state;
+mod summary;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_backend::VirtualPath;
 
+use self::arguments::Shortened;
 pub use self::arguments::TruncateArguments;
 pub use self::plan::{Keep, Trigger};
-use crate::agent::{NextModel, NoWatcher, ask};
+use self::sizes::Sizes;
+use self::state::{Decided, Delta, Kept, NAME};
+use crate::agent::NextModel;
 use crate::backends::Backends;
 use crate::id::ThreadId;
-use crate::message::Message;
-use crate::middleware::{Act, Jump, Middleware, Moment, Occasion};
-use crate::model::{Assembled, Model, ModelError, ModelErrorKind, ModelRequest, Spent};
-use crate::run::{Effect, Outcome};
-
-const NAME: &str = "summarisation";
-/// The mark of a message that is a summary, and its value.
-const MARK: (&str, &str) = ("lc_source", "summarization");
-/// How much of the model's window a request for a summary fills.
-const ASKED: u64 = 2;
-/// What a request for a summary has at most, in tokens, where the window is not known.
-const MOST_ASKED: u64 = 100_000;
+use crate::middleware::{Act, Jump, Layer, Middleware, Moment, Occasion};
+use crate::model::{Assembled, Model, ModelError, ModelErrorKind};
+use crate::run::{Effect, Outcome, StateChange};
+use crate::state::{AnyState, States};
 
 /// When a conversation is summarised, and what stays of it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SummarisationOptions {
-    /// When; 0.85 of the model's window, or 170,000 tokens where that is not known.
+    /// When, by the whole of what the model is to read; [`Trigger::DEFAULT`] otherwise.
     pub trigger: Option<Trigger>,
-    /// What stays; 0.10 of the model's window, or 6 messages where that is not known.
+    /// What stays; [`Keep::DEFAULT`] otherwise.
     pub keep: Option<Keep>,
     /// Where histories are; `{prefix}/{thread}.md`.
     pub history_path_prefix: VirtualPath,
     /// How long arguments of old calls are shortened, if they are.
     pub truncate_arguments: Option<TruncateArguments>,
-}
-
-impl SummarisationOptions {
-    fn trigger(&self, model: &dyn Model) -> Trigger {
-        let default =
-            if model.limits().context.is_some() { Trigger::Fraction(0.85) } else { Trigger::Tokens(170_000) };
-        self.trigger.unwrap_or(default)
-    }
-
-    fn keep(&self, model: &dyn Model) -> Keep {
-        let default = if model.limits().context.is_some() { Keep::Fraction(0.10) } else { Keep::Messages(6) };
-        self.keep.unwrap_or(default)
-    }
 }
 
 /// Summarisation as a part of an agent.
@@ -85,90 +71,137 @@ impl Summarisation {
         self
     }
 
-    /// A summary of messages. Of what is too long for one request the end is read.
-    async fn summary(&self, messages: &str, thread: &ThreadId) -> Result<(String, Spent), ModelError> {
-        let most = self.model.limits().context.map_or(MOST_ASKED, |window| window / ASKED);
-        let mut messages = messages;
-        while self.model.count_tokens(messages) > most {
-            let skipped = messages.ceil_char_boundary(messages.len() / 10 + 1);
-            messages = &messages[skipped..];
-        }
-        let request =
-            ModelRequest::new([Message::user(format!("{PROMPT}\n\n<messages>\n{messages}\n</messages>"))]);
-        let answer = ask(&*self.model, request, thread, &NoWatcher).await?;
-        let text = answer.message.text();
-        if text.trim().is_empty() {
-            return Err(ModelError::new(
-                self.model.name(),
-                ModelErrorKind::Malformed,
-                "the summary is empty",
-            ));
-        }
-        Ok((text.trim().to_owned(), Spent::on(answer.model, answer.usage)))
-    }
-
-    /// Takes the first messages out of the model's sight, if there are any to take.
-    async fn compacted(&self, moment: Moment<'_>, sizes: &[u64]) -> Result<Vec<Act>, String> {
-        let model = &*self.model;
-        let seen = &moment.run.messages()[moment.run.cut()..];
-        let cut = plan::cut(self.options.keep(model), model, seen, sizes);
-        if cut == 0 {
-            return Ok(Vec::new());
-        }
-        let heard = moment.announce(Occasion::Compacting { messages: cut }).await;
-        let mut acts: Vec<Act> = heard.changes.into_iter().map(Act::Change).collect();
-        if let Some(objection) = heard.objection {
-            tracing::warn!(thread = %moment.thread, objection, "Nothing is taken out");
-            return Ok(acts);
-        }
-        let evicted = history::written(&seen[..cut]);
-        // The summary first: a history that tells of a cut that never came would tell it twice.
-        let earlier = moment.run.view().next().filter(|message| message.marks.contains_key(MARK.0));
-        let told = match earlier {
-            Some(summary) => format!("{}\n{evicted}", summary.text()),
-            None => evicted.clone(),
-        };
-        let (summary, spent) =
-            self.summary(&told, moment.thread).await.map_err(|error| format!("no summary: {error}"))?;
-        let path = self.options.history_path_prefix.join(&format!("{}.md", moment.thread));
-        let path = path.map_err(|error| error.to_string())?;
-        let at = jiff::Timestamp::now().to_string();
-        let appended = history::append(&*self.backends.at(moment), &path, &evicted, &at).await;
-        appended.map_err(|error| format!("the history cannot be written: {error}"))?;
-        let summary = Message::user(message(&path, &summary)).marked(MARK.0, MARK.1);
-        acts.push(Act::Compact { cut: moment.run.cut() + cut, summary, spent });
-        Ok(acts)
-    }
-
-    /// How many tokens each message takes that the model sees, without the summary.
-    fn sizes(&self, moment: Moment<'_>) -> Vec<u64> {
-        let seen = &moment.run.messages()[moment.run.cut()..];
-        seen.iter().map(|message| plan::tokens(&*self.model, message)).collect()
+    /// A person's own wish to have the conversation summarised, for [`Thread::change`](crate::Thread::change). It is
+    /// done before the model is asked next, whatever the trigger says; where it cannot be done, it is dropped.
+    pub fn request() -> StateChange {
+        Delta::Wanted.change()
     }
 }
 
 #[async_trait]
-impl Middleware for Summarisation {
+impl Layer for Summarisation {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<Kept>::default())
+    }
+
+    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+        let shortened = self.options.truncate_arguments.clone().map(Shortened::new);
+        Ok(Arc::new(Opened { part: self.clone(), sizes: Sizes::default(), shortened }))
+    }
+}
+
+/// Summarisation in a thread.
+#[derive(Debug)]
+struct Opened {
+    part: Summarisation,
+    sizes: Sizes,
+    shortened: Option<Shortened>,
+}
+
+impl Opened {
+    fn is_due(&self, moment: Moment<'_>, trigger: Trigger) -> bool {
+        let messages = moment.run.messages().len() - moment.run.cut();
+        trigger.is_due(room(moment), messages, || self.sizes.request(moment))
+    }
+
+    fn keep(&self) -> Keep {
+        self.part.options.keep.unwrap_or(Keep::DEFAULT)
+    }
+
+    /// The first message of the thread that stays.
+    fn cut(&self, moment: Moment<'_>, keep: Keep) -> usize {
+        let seen = &moment.run.messages()[moment.run.cut()..];
+        moment.run.cut() + keep.cut(room(moment), seen, |most| self.sizes.fitting(moment, most))
+    }
+
+    fn history(&self, moment: Moment<'_>) -> Result<VirtualPath, String> {
+        let path = self.part.options.history_path_prefix.join(&format!("{}.md", moment.thread));
+        path.map_err(|error| error.to_string())
+    }
+
+    /// Decides that all before `cut` is taken out, with a summary of it, if no part objects. The acts stand in any case.
+    async fn decide(&self, moment: Moment<'_>, cut: usize) -> (Vec<Act>, Result<Decided, String>) {
+        let from = moment.run.cut();
+        let heard = moment.announce(Occasion::Compacting { messages: cut - from }).await;
+        let acts = heard.changes.into_iter().map(Act::Change).collect();
+        if let Some(objection) = heard.objection {
+            return (acts, Err(objection));
+        }
+        (acts, self.summarised(moment, cut).await)
+    }
+
+    async fn summarised(&self, moment: Moment<'_>, cut: usize) -> Result<Decided, String> {
+        let from = moment.run.cut();
+        let earlier = moment.run.summary().map(|message| summary::unframed(message)).unwrap_or_default();
+        let text = history::written(&moment.run.messages()[from..cut]);
+        let made = summary::made(&*self.part.model, moment.thread, &earlier, &text).await;
+        let (summary, spent) = made.map_err(|error| format!("no summary: {error}"))?;
+        let size = history::size(&*self.part.backends.at(moment), &self.history(moment)?).await;
+        let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
+        let (thread, since) = (moment.thread.clone(), kept(moment)?.since(moment));
+        let at = jiff::Timestamp::now().to_string();
+        Ok(Decided { thread, since, from, cut, at, size, summary, spent })
+    }
+
+    /// Does what is decided: writes the history, unless that was done, and takes the messages out.
+    async fn finish(&self, moment: Moment<'_>, decided: &Decided) -> Result<Act, String> {
+        let path = self.history(moment)?;
+        let evicted = &moment.run.messages()[decided.since..decided.cut];
+        if let Some(section) = history::section(&decided.at, evicted) {
+            let backend = self.part.backends.at(moment);
+            let appended = history::append_once(&*backend, &path, section, decided.size).await;
+            appended.map_err(|error| format!("the history cannot be written: {error}"))?;
+        }
+        Ok(Act::Compact {
+            cut: decided.cut,
+            summary: summary::message(&path, &decided.summary),
+            spent: decided.spent.clone(),
+        })
+    }
+
+    /// What follows when nothing could be taken out: if the model cannot go on, the turn ends.
+    fn failed(&self, moment: Moment<'_>, why: String) -> Option<Act> {
+        if room(moment).is_some_and(|room| self.sizes.request(moment) >= room) {
+            return Some(full(why));
+        }
+        tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
+        None
+    }
+}
+
+#[async_trait]
+impl Middleware for Opened {
     fn name(&self) -> &str {
         NAME
     }
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
-        let model = &*self.model;
-        let sizes = self.sizes(moment);
-        if !plan::is_due(self.options.trigger(model), model, &sizes) {
+        let kept = kept(moment)?;
+        if let Some(decided) = kept.pending(moment) {
+            return Ok(match self.finish(moment, decided).await {
+                // More may have to go by now.
+                Ok(compact) => vec![compact, Act::Jump(Jump::Again)],
+                Err(why) => self.failed(moment, why).into_iter().collect(),
+            });
+        }
+        if !kept.is_wanted && !self.is_due(moment, self.part.options.trigger.unwrap_or(Trigger::DEFAULT)) {
             return Ok(Vec::new());
         }
-        match self.compacted(moment, &sizes).await {
-            Ok(acts) => Ok(acts),
-            Err(why) if model.limits().context.is_some_and(|window| sizes.iter().sum::<u64>() >= window) => {
-                Ok(vec![Act::Jump(Jump::End(Outcome::WindowFull { why }))])
-            }
-            Err(why) => {
-                tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
-                Ok(Vec::new())
-            }
+        let drop = kept.is_wanted.then(|| Delta::Dropped.act());
+        let cut = self.cut(moment, self.keep());
+        if cut == moment.run.cut() {
+            return Ok(drop.into_iter().collect());
         }
+        let (mut acts, decided) = self.decide(moment, cut).await;
+        match decided {
+            Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
+            Err(why) => acts.extend(drop.into_iter().chain(self.failed(moment, why))),
+        }
+        Ok(acts)
     }
 
     async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
@@ -177,48 +210,51 @@ impl Middleware for Summarisation {
             Effect::End(Outcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {}
             _ => return Ok(Vec::new()),
         }
-        match self.compacted(moment, &self.sizes(moment)).await {
-            Ok(mut acts) => {
-                if acts.iter().any(|act| matches!(act, Act::Compact { .. })) {
-                    acts.push(Act::Jump(Jump::Model(Vec::new())));
-                }
-                Ok(acts)
-            }
-            Err(why) => Ok(vec![Act::Jump(Jump::End(Outcome::WindowFull { why }))]),
+        if let Some(decided) = kept(moment)?.pending(moment) {
+            return Ok(match self.finish(moment, decided).await {
+                Ok(compact) => vec![compact, Act::Jump(Jump::Model(Vec::new()))],
+                Err(why) => vec![full(why)],
+            });
         }
+        // As much as usual, or else all that can be.
+        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
+        let Some(cut) = cuts.find(|cut| *cut > moment.run.cut()) else {
+            return Ok(vec![full("what stays is too long by itself".to_owned())]);
+        };
+        let (mut acts, decided) = self.decide(moment, cut).await;
+        match decided {
+            Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
+            Err(why) => acts.push(full(why)),
+        }
+        Ok(acts)
     }
 
-    async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
-        if let Some(truncate) = &self.options.truncate_arguments {
-            let messages = &mut next.request.messages;
-            let sizes: Vec<u64> =
-                messages.iter().map(|message| plan::tokens(&*self.model, message)).collect();
-            if plan::is_due(truncate.trigger, &*self.model, &sizes) {
-                let cut = plan::cut(truncate.keep, &*self.model, messages, &sizes);
-                for message in &mut messages[..cut] {
-                    if let Some(shorter) = truncate.shorter(message) {
-                        *message = shorter;
-                    }
-                }
-            }
+    async fn wrap_model_call(
+        &self,
+        moment: Moment<'_>,
+        mut next: NextModel<'_>,
+    ) -> Result<Assembled, ModelError> {
+        self.sizes.note(moment, &next.request);
+        if let Some(shortened) = &self.shortened
+            && self.is_due(moment, shortened.options.trigger)
+            && let Some(stays) = moment.run.messages().get(self.cut(moment, shortened.options.keep))
+        {
+            shortened.shorten(&mut next.request.messages, stays);
         }
         next.ask().await
     }
 }
 
-/// What the model reads in place of what was.
-fn message(path: &VirtualPath, summary: &str) -> String {
-    let summary = summary.replace("</summary>", "&lt;/summary&gt;");
-    format!(
-        "You are in the middle of a conversation that has been summarized.\n\
-         The full conversation history has been saved to {path} should you need to refer back to it for details.\n\
-         A condensed summary follows:\n\
-         <summary>{summary}</summary>"
-    )
+/// How much the agent's model can read.
+fn room(moment: Moment<'_>) -> Option<u64> {
+    plan::room(moment.model.limits())
 }
 
-const PROMPT: &str = "\
-The messages below are the beginning of a conversation between a person and an agent with tools. They will no longer be \
-before the agent; your text will. Write down what it needs to go on as if it had read them: what the person wants and \
-has said about how; what was done, and what came of it, with names, paths, numbers and decisions as they are; what is \
-still to be done. Write what is known, not that there was a conversation. Answer with that text alone.";
+fn kept(moment: Moment<'_>) -> Result<&Kept, String> {
+    moment.states.get(NAME).ok_or_else(|| "its state is missing".to_owned())
+}
+
+/// The model cannot go on.
+fn full(why: String) -> Act {
+    Act::Jump(Jump::End(Outcome::WindowFull { why }))
+}

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::message::{AssistantPart, Content, Message, UserPart};
-use crate::model::Model;
+use crate::message::{Content, Message};
+use crate::model::ModelLimits;
 
 /// When something is too long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Trigger {
-    /// It takes this part of what the model can read.
+    /// It takes this part of what the agent's model can read beside what it says; [`Trigger::UNKNOWN`] where that is not known.
     Fraction(f64),
     /// It takes so many tokens.
     Tokens(u64),
@@ -17,11 +17,11 @@ pub enum Trigger {
     Messages(usize),
 }
 
-/// How much of the end stays as it is.
+/// How much of the end stays as it is. The last message stays in any case, with the call that it answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// This part of what the model can read.
+    /// This part of what the agent's model can read beside what it says; [`Keep::UNKNOWN`] where that is not known.
     Fraction(f64),
     /// So many tokens.
     Tokens(u64),
@@ -29,83 +29,71 @@ pub enum Keep {
     Messages(usize),
 }
 
-/// What a part of a message takes beside its text, in tokens.
-const OVERHEAD: u64 = 4;
-/// What a picture or a document is taken for, in tokens.
-const MEDIA: u64 = 1500;
+impl Trigger {
+    /// When nobody says otherwise.
+    pub const DEFAULT: Self = Self::Fraction(0.85);
+    /// In place of a part of what is not known.
+    pub const UNKNOWN: Self = Self::Tokens(170_000);
 
-/// About how many tokens a message takes.
-pub(super) fn tokens(model: &dyn Model, message: &Message) -> u64 {
-    let count = |text: &str| model.count_tokens(text);
-    let parts: u64 = match &message.content {
-        Content::User { parts } => parts
-            .iter()
-            .map(|part| match part {
-                UserPart::Text { text } => count(text),
-                UserPart::Image(_) | UserPart::File(_) => MEDIA,
-            })
-            .sum(),
-        Content::Assistant { parts } => parts
-            .iter()
-            .map(|part| match part {
-                AssistantPart::Text { text } => count(text),
-                AssistantPart::Reasoning(thought) => count(&thought.text),
-                AssistantPart::ToolCall(call) => count(&call.name) + count(&call.arguments) + OVERHEAD,
-            })
-            .sum(),
-        Content::Tool(result) => count(&result.text),
-    };
-    parts + OVERHEAD
+    /// Whether so many messages are too many, or so many tokens too much. Tokens are counted only if they matter.
+    pub(super) fn is_due(self, room: Option<u64>, messages: usize, tokens: impl FnOnce() -> u64) -> bool {
+        match self {
+            Self::Messages(most) => messages >= most,
+            Self::Tokens(most) => tokens() >= most,
+            Self::Fraction(part) => match room {
+                Some(room) => tokens() >= share(room, part),
+                None => Self::UNKNOWN.is_due(room, messages, tokens),
+            },
+        }
+    }
 }
 
-/// What a part of the model's window is in tokens. Without a window nothing is a part of it.
-fn fraction(model: &dyn Model, part: f64) -> Option<u64> {
-    let window = model.limits().context?;
+impl Keep {
+    /// When nobody says otherwise.
+    pub const DEFAULT: Self = Self::Fraction(0.10);
+    /// In place of a part of what is not known.
+    pub const UNKNOWN: Self = Self::Messages(6);
+
+    /// Where the part begins that stays: so much of the end, at least the last message, and no result without its
+    /// call. `fitting` says how many messages of the end take no more than so many tokens.
+    pub(super) fn cut(
+        self,
+        room: Option<u64>,
+        messages: &[Arc<Message>],
+        fitting: impl FnOnce(u64) -> usize,
+    ) -> usize {
+        let stays = match self {
+            Self::Messages(most) => most,
+            Self::Tokens(most) => fitting(most),
+            Self::Fraction(part) => match room {
+                Some(room) => fitting(share(room, part)),
+                None => return Self::UNKNOWN.cut(room, messages, fitting),
+            },
+        };
+        // Back to the answer that made the calls.
+        let is_result = |message: &Arc<Message>| matches!(message.content, Content::Tool(_));
+        let mut cut = messages.len().saturating_sub(stays.max(1));
+        while cut > 0 && is_result(&messages[cut]) {
+            cut -= 1;
+        }
+        cut
+    }
+}
+
+/// How much a model can read in one call, in tokens: what it says has to fit beside it.
+pub(super) fn room(limits: ModelLimits) -> Option<u64> {
+    let window = limits.context?;
+    Some(window - limits.output.unwrap_or_default().min(window / 2))
+}
+
+/// A part of what a model can read.
+fn share(room: u64, part: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a part of a window is a window's size"
     )]
     #[expect(clippy::cast_precision_loss, reason = "windows are far below 2^52 tokens")]
-    Some((window as f64 * part.clamp(0.0, 1.0)) as u64)
-}
-
-/// Whether these messages, of these sizes, are too long.
-pub(super) fn is_due(trigger: Trigger, model: &dyn Model, sizes: &[u64]) -> bool {
-    let total = || sizes.iter().sum::<u64>();
-    match trigger {
-        Trigger::Fraction(part) => fraction(model, part).is_some_and(|most| total() >= most),
-        Trigger::Tokens(most) => total() >= most,
-        Trigger::Messages(most) => sizes.len() >= most,
-    }
-}
-
-/// Where the part begins that stays: so much of the end, and no result without its call.
-pub(super) fn cut(keep: Keep, model: &dyn Model, messages: &[Arc<Message>], sizes: &[u64]) -> usize {
-    let wanted = match keep {
-        Keep::Messages(most) => messages.len().saturating_sub(most),
-        Keep::Tokens(most) => fitting(sizes, most),
-        Keep::Fraction(part) => match fraction(model, part) {
-            Some(most) => fitting(sizes, most),
-            None => messages.len(),
-        },
-    };
-    // Back to the answer that made the calls.
-    let is_result =
-        |index: &usize| messages.get(*index).is_some_and(|it| matches!(it.content, Content::Tool(_)));
-    let mut cut = wanted;
-    while is_result(&cut) {
-        cut -= 1;
-    }
-    cut
-}
-
-/// The first message of the longest end that takes no more than `most` tokens.
-fn fitting(sizes: &[u64], most: u64) -> usize {
-    let mut total = 0;
-    let fits = sizes.iter().rev().take_while(|size| {
-        total += **size;
-        total <= most
-    });
-    sizes.len() - fits.count()
+    let share = (room as f64 * part.clamp(0.0, 1.0)) as u64;
+    share
 }

@@ -1,0 +1,117 @@
+//! A part that has to know that something is stored before it goes on: it is asked again, and not for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use prowess_agent::{
+    Act, Agent, AnyState, Effect, Jump, MemoryThreads, Middleware, Moment, NoWatcher, Outcome, State,
+    StateChange, ThreadId, ThreadStore, Turn,
+};
+
+use crate::says::{Says, text, too_long};
+
+#[derive(Debug, Default)]
+struct Steps(usize);
+
+impl State for Steps {
+    type Delta = usize;
+
+    fn apply(&mut self, step: usize) {
+        self.0 = step;
+    }
+}
+
+/// Takes so many steps before the model is asked, each after the one before is stored.
+#[derive(Clone, Debug)]
+struct Steady {
+    steps: usize,
+    asked: Arc<AtomicUsize>,
+    /// Whether it stores its steps.
+    changes: bool,
+}
+
+#[async_trait]
+impl Middleware for Steady {
+    fn name(&self) -> &str {
+        "steady"
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<Steps>::default())
+    }
+
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let taken = moment.states.get::<Steps>("steady").unwrap().0;
+        let change = Act::Change(StateChange::new::<Steps>("steady", &(taken + 1)));
+        Ok(match taken < self.steps {
+            true if self.changes => vec![change, Act::Jump(Jump::Again)],
+            true => vec![Act::Jump(Jump::Again)],
+            false => Vec::new(),
+        })
+    }
+
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+        let Effect::End(Outcome::Failed { .. }) = moment.run.next() else { return Ok(Vec::new()) };
+        let zero = Act::Change(StateChange::new::<Steps>("steady", &0));
+        Ok(vec![zero, Act::Jump(Jump::Model(Vec::new()))])
+    }
+}
+
+fn steady(steps: usize, changes: bool) -> Steady {
+    Steady { steps, asked: Arc::default(), changes }
+}
+
+async fn taken(part: &Steady) -> (usize, usize) {
+    let model = Says::new([text("done")]);
+    let agent = Agent::builder(model.clone()).with(part.clone()).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(model.count(), 1);
+    (part.asked.load(Ordering::Relaxed), thread.states().get::<Steps>("steady").unwrap().0)
+}
+
+#[tokio::test]
+async fn a_part_is_asked_again_when_it_changed_something() {
+    assert_eq!(taken(&steady(3, true)).await, (4, 3));
+    assert_eq!(taken(&steady(3, false)).await, (1, 0), "what changed nothing would be asked the same");
+}
+
+#[tokio::test]
+async fn a_part_that_is_never_content_does_not_stop_the_turn() {
+    assert_eq!(taken(&steady(usize::MAX, true)).await, (8, 8));
+}
+
+/// What a part changes and where the turn goes on are one step of the log.
+#[tokio::test]
+async fn a_jump_is_stored_with_what_changes() {
+    let store = Arc::new(MemoryThreads::new());
+    let model = Says::new([too_long(), text("done")]);
+    let part = steady(2, true);
+    let agent = Agent::builder(model).with(part).store(store.clone()).build().unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    let events = store.events(&id, 0, 100).await.unwrap();
+    let names: Vec<String> = events
+        .iter()
+        .map(|stored| serde_json::to_value(&stored.event).unwrap()["event"].as_str().unwrap().to_owned())
+        .collect();
+    let expected = [
+        "turn_started",
+        "state_changed",
+        "state_changed",
+        "model_asked",
+        "model_failed",
+        "state_changed",
+        "told",
+        "state_changed",
+        "state_changed",
+        "model_asked",
+        "model_answered",
+        "turn_ended",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(events[5].at, events[6].at, "both are stored at once");
+}
