@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Skills, Todos};
-use prowess_agent::{Agent, AgentError, Sight, ThreadId};
+use prowess_agent::parts::Skills;
+use prowess_agent::{AgentError, DeepAgent, Sight, ThreadId};
 use prowess_models::Offline;
 use prowess_skills::SkillSession;
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
@@ -14,10 +14,9 @@ use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
 #[tokio::main]
 async fn main() -> Result<(), AgentError> {
     let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
-    let agent = Agent::builder(Arc::new(Offline)) // or OpenAi, Anthropic, Scripted
+    let agent = DeepAgent::new(Arc::new(Offline)) // or OpenAi, Anthropic, Scripted
         .prompt("You help people with their work.")
-        .with(Skills::new(move |_| SkillSession::builder(catalog.clone())))
-        .with(Todos)
+        .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
         .build()?;
     let mut thread = agent.open(ThreadId::new()).await?;
     let watch = |sight: Sight<'_>| {

@@ -216,6 +216,16 @@ pub enum SkillError {
 }
 
 impl SkillError {
+    /// What the permission gate said, if it was the gate.
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused { refusal, .. } => Some(refusal),
+            #[cfg(feature = "run")]
+            Self::RunRefused { refusal, .. } => Some(refusal),
+            _ => None,
+        }
+    }
+
     /// What a model reads.
     pub fn for_model(&self) -> String {
         format!("Error: {self}")

@@ -251,13 +251,7 @@ impl PreparedCall {
     /// What somebody has to be asked for this call, where nobody could be: a host that can wait asks, and makes the call
     /// again with [`prowess_permission::Permissions::allow_once`].
     pub fn unanswered(&self) -> Option<&Request> {
-        let refusal = match self.prepared.as_ref().err()? {
-            SkillError::Refused { refusal, .. } => refusal,
-            #[cfg(feature = "run")]
-            SkillError::RunRefused { refusal, .. } => refusal,
-            _ => return None,
-        };
-        match refusal {
+        match self.prepared.as_ref().err()?.refusal()? {
             Refusal::NobodyToAsk { request, .. } => Some(request),
             _ => None,
         }
