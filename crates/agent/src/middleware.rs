@@ -113,6 +113,12 @@ pub trait Middleware: Any + Send + Sync + Debug {
         Ok(Vec::new())
     }
 
+    /// What changed in its state while nobody asked it, such as files that a tool wrote. It is asked for whenever
+    /// something is stored, and stored before that; what was given is not given again.
+    fn unstored(&self) -> Vec<StateChange> {
+        Vec::new()
+    }
+
     /// Another part is about to do something, or did it.
     async fn hear(&self, _: Moment<'_>, _: Occasion<'_>) -> Heard {
         Heard::default()

@@ -11,7 +11,7 @@ use crate::grep::{Progress, Search};
 use crate::walk::Walk;
 use crate::{
     BackendError, Contents, Edit, Edited, Entry, EntryKind, Execute, GlobQuery, GlobReport, GrepQuery,
-    GrepReport, Listing, MAX_DOWNLOAD_BYTES, ReadRange, Result, VirtualPath, WriteMode,
+    GrepReport, Listing, MAX_DOWNLOAD_BYTES, ReadRange, Result, Target, VirtualPath, WriteMode,
 };
 
 /// How many operations of one batch are under way at once, where a backend waits for a network.
@@ -123,6 +123,11 @@ pub trait Backend: Send + Sync + Debug {
     async fn download(&self, paths: &[VirtualPath]) -> Vec<Result<Bytes>> {
         let reads = self.read_many(paths, MAX_DOWNLOAD_BYTES).await;
         reads.into_iter().map(|read| read?.into_whole()).collect()
+    }
+
+    /// Where a path leads, for whoever decides by places. What is not there leads to itself.
+    async fn target(&self, path: &VirtualPath) -> Target {
+        Target { path: path.clone(), on_disk: Vec::new() }
     }
 
     /// The means to run commands where the files are, if this backend has them.

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use crate::backend::{read_grep, walk_glob};
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Execute, GlobQuery, GlobReport, GrepQuery,
-    GrepReport, Listing, ReadRange, Result, VirtualPath, WriteMode,
+    GrepReport, Listing, ReadRange, Result, Target, VirtualPath, WriteMode,
 };
 
 /// Routes each path to the backend mounted nearest above it, or to the default.
@@ -303,6 +303,15 @@ impl Backend for CompositeBackend {
             (share.positions, renamed.collect())
         });
         reassemble(join_all(reads).await, refused)
+    }
+
+    async fn target(&self, path: &VirtualPath) -> Target {
+        let itself = || Target { path: path.clone(), on_disk: Vec::new() };
+        let Ok((index, inner)) = self.route(path) else { return itself() };
+        let Mount { at, backend } = &self.mounts[index];
+        let target = backend.target(&inner).await;
+        let rebased = target.path.rebase(at).unwrap_or_else(|_| path.clone());
+        Target { path: rebased, ..target }
     }
 
     /// The default's: commands run where it keeps its files, and see none of the mounts.

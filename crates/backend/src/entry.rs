@@ -1,6 +1,7 @@
 //! What a backend says about a file or directory without reading it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -41,6 +42,15 @@ impl Entry {
     pub fn directory(path: VirtualPath) -> Self {
         Self { path, kind: EntryKind::Directory, size: 0, modified: None, stamp: None }
     }
+}
+
+/// Where a path leads once links are followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The place in the same backend.
+    pub path: VirtualPath,
+    /// The place on this machine's disk, as it is spelled and as links lead; none for what is elsewhere.
+    pub on_disk: Vec<PathBuf>,
 }
 
 /// A cheap mark of one version of a file: an entity tag, or what a file system says of an inode.

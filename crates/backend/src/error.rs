@@ -87,6 +87,18 @@ pub enum BackendError {
         /// The limit that it exceeds, in bytes.
         limit: u64,
     },
+    /// There is no room for it.
+    #[error(
+        "{path} does not fit: {files} files of {bytes} bytes in all are the most here; delete what is no longer needed"
+    )]
+    Full {
+        /// What was to be written.
+        path: VirtualPath,
+        /// How many bytes all files may have.
+        bytes: u64,
+        /// How many files there may be.
+        files: usize,
+    },
     /// The file is not UTF-8, and the operation works on text.
     #[error("{path} is not UTF-8 text; handle it as bytes")]
     NotText {
@@ -152,6 +164,7 @@ impl BackendError {
             Self::InvalidPattern { .. } => "invalid_pattern",
             Self::InvalidEdit { .. } => "invalid_edit",
             Self::TooLarge { .. } => "too_large",
+            Self::Full { .. } => "full",
             Self::NotText { .. } => "not_text",
             Self::TextNotFound { .. } => "text_not_found",
             Self::TextNotUnique { .. } => "text_not_unique",
@@ -173,6 +186,7 @@ impl BackendError {
             | Self::PermissionDenied { path, .. }
             | Self::InvalidEdit { path, .. }
             | Self::TooLarge { path, .. }
+            | Self::Full { path, .. }
             | Self::NotText { path }
             | Self::TextNotFound { path }
             | Self::TextNotUnique { path, .. }
@@ -213,6 +227,7 @@ impl BackendError {
             | Self::PermissionDenied { path, .. }
             | Self::InvalidEdit { path, .. }
             | Self::TooLarge { path, .. }
+            | Self::Full { path, .. }
             | Self::NotText { path }
             | Self::TextNotFound { path }
             | Self::TextNotUnique { path, .. }

@@ -69,7 +69,7 @@ mod write;
 pub use backend::Backend;
 pub use cap::Cap;
 pub use composite::CompositeBackend;
-pub use entry::{Entry, EntryKind, Listing, MAX_LISTING_ENTRIES, Stamp};
+pub use entry::{Entry, EntryKind, Listing, MAX_LISTING_ENTRIES, Stamp, Target};
 pub use error::{BackendError, Result};
 pub use execute::{Execute, ExecuteReport, ExecuteRequest};
 pub use glob::{

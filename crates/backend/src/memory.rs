@@ -51,6 +51,19 @@ impl MemoryBackend {
     }
 }
 
+/// These files. One that cannot be beside those before it is left out.
+impl FromIterator<(VirtualPath, Bytes)> for MemoryBackend {
+    fn from_iter<I: IntoIterator<Item = (VirtualPath, Bytes)>>(files: I) -> Self {
+        let mut all = Files::default();
+        for (path, bytes) in files {
+            if all.check_place(&path).is_ok() {
+                all.put(&path, bytes);
+            }
+        }
+        Self { files: RwLock::new(all) }
+    }
+}
+
 impl File {
     fn entry(&self, path: &VirtualPath) -> Entry {
         Entry {

@@ -14,8 +14,16 @@ use crate::http::Failure;
 /// The longest name of a tool that every provider takes.
 const MAX_TOOL_NAME: usize = 64;
 
-/// What stands first when a conversation begins with what the model said.
+/// What stands first when a conversation begins with what the model said, and last when it ends with it.
 const BEFORE: &str = "(What was said before is left out.)";
+const AFTER: &str = "(Go on.)";
+
+/// What a call is told that has no result: providers take none without one.
+const NO_RESULT: &str = "(This call has no result.)";
+
+/// How much is told of a reference that cannot be sent, in characters: enough for a path, and little of what is no
+/// reference but the thing itself.
+const MAX_REFERENCE: usize = 1_000;
 
 /// What one side says until the other does.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +36,7 @@ pub(crate) enum Turn<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum UserBlock<'a> {
-    Result { id: String, result: &'a ToolResult },
+    Result { id: String, text: &'a str, is_error: bool },
     Text(Cow<'a, str>),
     Image { url: &'a str },
     Document { url: &'a str },
@@ -48,21 +56,24 @@ pub(crate) struct Rules {
     pub(crate) takes_back: fn(&Reasoning) -> bool,
     /// The name of a call as it may be.
     pub(crate) call_id: fn(&str) -> String,
+    /// How long the name of a call may be, in characters.
+    pub(crate) longest_call_id: usize,
+    /// Whether it looks at documents, and not at pictures alone.
+    pub(crate) takes_documents: bool,
 }
 
 /// The turns of a conversation.
 pub(crate) fn turns(request: &ModelRequest, rules: Rules) -> Result<Vec<Turn<'_>>, Failure> {
     let mut turns: Vec<Turn<'_>> = Vec::new();
-    let mut names = CallNames::default();
+    let mut names = CallNames::new(rules);
     for message in &request.messages {
         match &message.content {
             Content::User { parts } => {
-                let blocks = parts.iter().map(user_block).collect::<Result<Vec<_>, Failure>>()?;
-                said_by_user(&mut turns, blocks.into_iter().flatten());
+                said_by_user(&mut turns, parts.iter().filter_map(|part| user_block(part, rules)));
             }
             Content::Tool(result) => {
                 let block = match names.of_result(result) {
-                    Some(id) => UserBlock::Result { id, result },
+                    Some(id) => UserBlock::Result { id, text: &result.text, is_error: result.is_error },
                     // Providers take no result without its call.
                     None => UserBlock::Text(format!("[{}] {}", result.name, result.text).into()),
                 };
@@ -86,7 +97,43 @@ pub(crate) fn turns(request: &ModelRequest, rules: Rules) -> Result<Vec<Turn<'_>
     if let Some(Turn::Assistant(_)) = turns.first() {
         turns.insert(0, Turn::User(vec![UserBlock::Text(BEFORE.into())]));
     }
+    answer_calls(&mut turns);
+    if let Some(Turn::Assistant(_)) = turns.last() {
+        turns.push(Turn::User(vec![UserBlock::Text(AFTER.into())]));
+    }
     Ok(turns)
+}
+
+/// Puts the results of every turn's calls right after it, in their order.
+fn answer_calls(turns: &mut Vec<Turn<'_>>) {
+    if let Some(Turn::Assistant(said)) = turns.last()
+        && said.iter().any(|block| matches!(block, AssistantBlock::Call { .. }))
+    {
+        turns.push(Turn::User(Vec::new()));
+    }
+    // Speakers alternate, so that each answers the one before.
+    for at in 1..turns.len() {
+        let (before, rest) = turns.split_at_mut(at);
+        let (Some(Turn::Assistant(said)), Some(Turn::User(heard))) = (before.last(), rest.first_mut()) else {
+            continue;
+        };
+        let (mut results, mut others) = (BTreeMap::new(), Vec::new());
+        for block in std::mem::take(heard) {
+            match block {
+                UserBlock::Result { id, text, is_error } => {
+                    results.insert(id, (text, is_error));
+                }
+                other => others.push(other),
+            }
+        }
+        for block in said {
+            if let AssistantBlock::Call { id, .. } = block {
+                let (text, is_error) = results.remove(id).unwrap_or((NO_RESULT, true));
+                heard.push(UserBlock::Result { id: id.clone(), text, is_error });
+            }
+        }
+        heard.append(&mut others);
+    }
 }
 
 fn said_by_user<'a>(turns: &mut Vec<Turn<'a>>, blocks: impl IntoIterator<Item = UserBlock<'a>>) {
@@ -95,15 +142,7 @@ fn said_by_user<'a>(turns: &mut Vec<Turn<'a>>, blocks: impl IntoIterator<Item = 
             turns.push(Turn::User(Vec::new()));
         }
         let Some(Turn::User(said)) = turns.last_mut() else { continue };
-        match block {
-            // Results come right after their calls, before whatever else is said.
-            UserBlock::Result { .. } => {
-                let results =
-                    said.iter().take_while(|block| matches!(block, UserBlock::Result { .. })).count();
-                said.insert(results, block);
-            }
-            _ => said.push(block),
-        }
+        said.push(block);
     }
 }
 
@@ -115,30 +154,34 @@ fn said_by_assistant<'a>(turns: &mut Vec<Turn<'a>>, blocks: Vec<AssistantBlock<'
     }
 }
 
-fn user_block(part: &UserPart) -> Result<Option<UserBlock<'_>>, Failure> {
-    Ok(match part {
-        UserPart::Text { text } if text.trim().is_empty() => None,
-        UserPart::Text { text } => Some(UserBlock::Text(text.as_str().into())),
-        UserPart::Image(media) => Some(UserBlock::Image { url: address(media)? }),
-        UserPart::File(media) if media.mime.starts_with("image/") => {
-            Some(UserBlock::Image { url: address(media)? })
+fn user_block(part: &UserPart, rules: Rules) -> Option<UserBlock<'_>> {
+    Some(match part {
+        UserPart::Text { text } if text.trim().is_empty() => return None,
+        UserPart::Text { text } => UserBlock::Text(text.as_str().into()),
+        UserPart::Image(media) | UserPart::File(media) => {
+            let is_picture = matches!(part, UserPart::Image(_)) || media.mime.starts_with("image/");
+            match address(media) {
+                Some(url) if is_picture => UserBlock::Image { url },
+                Some(url) if rules.takes_documents => UserBlock::Document { url },
+                _ => UserBlock::Text(named(media).into()),
+            }
         }
-        UserPart::File(media) => Some(UserBlock::Document { url: address(media)? }),
     })
 }
 
 /// Where a provider finds a picture or a document itself.
-fn address(media: &Media) -> Result<&str, Failure> {
-    let is_https = media.reference.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
-    if is_https {
-        return Ok(&media.reference);
+fn address(media: &Media) -> Option<&str> {
+    let start = media.reference.get(..8)?;
+    start.eq_ignore_ascii_case("https://").then_some(&media.reference)
+}
+
+/// What stands for something that cannot be sent: its name, by which a tool may read it.
+fn named(media: &Media) -> String {
+    let mut shown: String = media.reference.chars().take(MAX_REFERENCE).collect();
+    if shown.len() < media.reference.len() {
+        shown.push('…');
     }
-    let shown: String = media.reference.chars().take(100).collect();
-    let message = format!(
-        "`{shown}` ({}) cannot be shown to the model: pictures and documents are sent as https:// addresses only",
-        media.mime
-    );
-    Err(Failure::new(ModelErrorKind::Invalid, message))
+    format!("(Attached, and not shown here: `{shown}`, {}.)", media.mime)
 }
 
 fn assistant_block<'a>(
@@ -154,31 +197,39 @@ fn assistant_block<'a>(
         }
         AssistantPart::Reasoning(_) => return None,
         AssistantPart::ToolCall(call) => {
-            let id = names.of_call(call, rules.call_id);
+            let id = names.of_call(call);
             AssistantBlock::Call { id, name: tool_name(&call.name), call }
         }
     })
 }
 
 /// Names of calls, each one of its own in the whole conversation.
-#[derive(Default)]
 struct CallNames<'a> {
+    rules: Rules,
     used: BTreeSet<String>,
     /// The names of the calls that the model made last.
     current: BTreeMap<&'a str, String>,
 }
 
 impl<'a> CallNames<'a> {
+    fn new(rules: Rules) -> Self {
+        Self { rules, used: BTreeSet::new(), current: BTreeMap::new() }
+    }
+
     fn forget_calls(&mut self) {
         self.current.clear();
     }
 
-    fn of_call(&mut self, call: &'a ToolCall, clean: fn(&str) -> String) -> String {
-        let wanted = clean(call.id.as_str());
-        let mut id = wanted.clone();
+    fn of_call(&mut self, call: &'a ToolCall) -> String {
+        let wanted = (self.rules.call_id)(call.id.as_str());
+        let with_end = |end: &str| {
+            let room = self.rules.longest_call_id.saturating_sub(end.len());
+            wanted.chars().take(room).chain(end.chars()).collect::<String>()
+        };
+        let mut id = with_end("");
         let mut number = 2;
         while id.is_empty() || !self.used.insert(id.clone()) {
-            id = format!("{wanted}_{number}");
+            id = with_end(&format!("_{number}"));
             number += 1;
         }
         self.current.insert(call.id.as_str(), id.clone());
@@ -225,7 +276,12 @@ mod tests {
 
     use super::*;
 
-    const RULES: Rules = Rules { takes_back: |thought| thought.signature.is_some(), call_id: str::to_owned };
+    const RULES: Rules = Rules {
+        takes_back: |thought| thought.signature.is_some(),
+        call_id: str::to_owned,
+        longest_call_id: 40,
+        takes_documents: false,
+    };
 
     fn call(id: &str) -> AssistantPart {
         AssistantPart::ToolCall(ToolCall { id: id.into(), name: "ls".to_owned(), arguments: "{}".to_owned() })
@@ -251,7 +307,7 @@ mod tests {
         let shown = turns.iter().map(|turn| match turn {
             Turn::User(blocks) => {
                 let blocks = blocks.iter().map(|block| match block {
-                    UserBlock::Result { id, result } => format!("{id}={}", result.text),
+                    UserBlock::Result { id, text, .. } => format!("{id}={text}"),
                     UserBlock::Text(text) => text.to_string(),
                     UserBlock::Image { url } | UserBlock::Document { url } => (*url).to_owned(),
                 });
@@ -285,8 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_begins_with_the_person() {
-        assert_eq!(shown(vec![Message::assistant(vec![text("hi")])]), format!("U({BEFORE}) A(hi)"));
+    fn a_conversation_begins_and_ends_with_the_person() {
+        let hi = Message::assistant(vec![text("hi")]);
+        assert_eq!(shown(vec![hi.clone()]), format!("U({BEFORE}) A(hi) U({AFTER})"));
+        assert_eq!(shown(vec![Message::user("a"), hi, Message::user(" ")]), format!("U(a) A(hi) U({AFTER})"));
         let empty = ModelRequest::new([Message::user(" ")]);
         assert_eq!(turns(&empty, RULES).unwrap_err().kind, ModelErrorKind::Invalid);
     }
@@ -302,6 +360,54 @@ mod tests {
             result("call_0", "again"),
         ];
         assert_eq!(shown(said), "U(go) A(call_0()) U(call_0=1) A(call_0_2()) U(call_0_2=2, [ls] again)");
+    }
+
+    #[test]
+    fn every_call_has_its_result_in_order() {
+        let said = vec![
+            Message::user("go"),
+            Message::assistant(vec![call("a"), call("b"), call("c")]),
+            result("c", "3"),
+            Message::user("and"),
+            result("a", "1"),
+        ];
+        assert_eq!(shown(said), format!("U(go) A(a(), b(), c()) U(a=1, b={NO_RESULT}, c=3, and)"));
+        let cut = vec![Message::user("go"), Message::assistant(vec![call("a")])];
+        assert_eq!(shown(cut), format!("U(go) A(a()) U(a={NO_RESULT})"));
+    }
+
+    #[test]
+    fn long_names_of_calls_are_cut_and_stay_apart() {
+        let long = |end: &str| format!("{}{end}", "x".repeat(50));
+        let said = vec![
+            Message::user("go"),
+            Message::assistant(vec![call(&long("a")), call(&long("b"))]),
+            result(&long("b"), "2"),
+            result(&long("a"), "1"),
+        ];
+        let (one, other) = ("x".repeat(40), format!("{}_2", "x".repeat(38)));
+        assert_eq!(shown(said), format!("U(go) A({one}(), {other}()) U({one}=1, {other}=2)"));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_named() {
+        let media =
+            |reference: &str, mime: &str| Media { reference: reference.to_owned(), mime: mime.to_owned() };
+        let block = |part: UserPart, takes_documents| {
+            let rules = Rules { takes_documents, ..RULES };
+            match user_block(&part, rules).unwrap() {
+                UserBlock::Text(text) => text.into_owned(),
+                other => format!("{other:?}"),
+            }
+        };
+        let picture = UserPart::Image(media("/inbox/a.png", "image/png"));
+        assert_eq!(block(picture, true), "(Attached, and not shown here: `/inbox/a.png`, image/png.)");
+        let pdf = UserPart::File(media("https://a.test/a.pdf", "application/pdf"));
+        assert_eq!(block(pdf.clone(), true), "Document { url: \"https://a.test/a.pdf\" }");
+        assert!(block(pdf, false).contains("`https://a.test/a.pdf`, application/pdf"));
+        let whole =
+            UserPart::Image(media(&format!("data:image/png;base64,{}", "A".repeat(1 << 20)), "image/png"));
+        assert!(block(whole, true).len() < 2_000);
     }
 
     #[test]
@@ -329,7 +435,8 @@ mod tests {
     }
 
     fn any_message() -> impl Strategy<Value = Message> {
-        let id = || prop_oneof![Just("a"), Just("b"), Just("a.b"), Just("a_b"), Just("")];
+        let long = || Just("a-name-that-is-longer-than-any-provider-will-take-it");
+        let id = move || prop_oneof![Just("a"), Just("b"), Just("a.b"), Just("a_b"), Just(""), long()];
         let part = prop_oneof![
             Just(text("said")),
             Just(text(" ")),
@@ -357,27 +464,32 @@ mod tests {
             let clean = Rules { call_id: |id| id.replace('.', "_"), ..RULES };
             let Ok(turns) = turns(&request, clean) else { return Ok(()) };
             let mut ids = BTreeSet::new();
-            let mut waiting = BTreeSet::new();
+            let mut waiting = Vec::new();
+            prop_assert!(matches!(turns.last(), Some(Turn::User(_))), "the model speaks next");
             for (at, turn) in turns.iter().enumerate() {
                 match turn {
                     Turn::User(blocks) => {
                         prop_assert!(at % 2 == 0 && !blocks.is_empty());
                         let is_result = |block: &UserBlock<'_>| matches!(block, UserBlock::Result { .. });
                         prop_assert!(blocks.is_sorted_by_key(|block| !is_result(block)));
-                        for block in blocks {
-                            if let UserBlock::Result { id, .. } = block {
-                                prop_assert!(waiting.remove(id), "{id} answers nothing");
-                            }
-                        }
+                        let answered: Vec<String> = blocks
+                            .iter()
+                            .filter_map(|block| match block {
+                                UserBlock::Result { id, .. } => Some(id.clone()),
+                                _ => None,
+                            })
+                            .collect();
+                        prop_assert_eq!(&answered, &waiting, "every call has its result, in order");
+                        waiting.clear();
                     }
                     Turn::Assistant(blocks) => {
                         prop_assert!(at % 2 == 1 && !blocks.is_empty());
                         prop_assert!(!matches!(blocks.last(), Some(AssistantBlock::Reasoning(_))));
-                        waiting.clear();
                         for block in blocks {
                             if let AssistantBlock::Call { id, .. } = block {
                                 prop_assert!(!id.is_empty() && ids.insert(id.clone()), "{id} is there twice");
-                                waiting.insert(id.clone());
+                                prop_assert!(id.chars().count() <= RULES.longest_call_id, "{id} is too long");
+                                waiting.push(id.clone());
                             }
                         }
                     }

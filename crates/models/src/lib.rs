@@ -14,7 +14,7 @@
 //!     Turn::new().say("There are three."),
 //! ]);
 //! let mut stream = model.ask(ModelRequest::new([Message::user("How many notes are there?")])).await?;
-//! let mut assembly = Assembly::default();
+//! let mut assembly = Assembly::new(model.name());
 //! while let Some(delta) = stream.next().await {
 //!     assembly.push(delta?);
 //! }
@@ -25,8 +25,9 @@
 //! ```
 //!
 //! [`OpenAi`] speaks chat completions to any endpoint that has them, [`Anthropic`] speaks Messages. Both take
-//! whatever a thread can hold: turns are merged until speakers alternate, names of calls are made their own, and
-//! arguments that are no JSON are wrapped. [`Scripted`] says what a script tells and checks what it was sent.
+//! whatever a thread can hold: turns are merged until speakers alternate, names of calls are made their own, calls
+//! without a result get one that says so, arguments that are no JSON are wrapped, and what cannot be sent is named.
+//! [`Scripted`] says what a script tells and checks what it was sent.
 //! [`Offline`] needs neither key nor network: it searches the skills that it is told about, loads one and runs an
 //! example.
 //!
@@ -35,8 +36,8 @@
 //! - A failure is typed, whatever form the provider's complaint has, and no message, log or `Debug` has a key in it.
 //! - A failure that may pass is tried again with growing waits, or after the time that the provider names; but only
 //!   until the model has said anything. An answer that breaks off after that is an error to whoever reads it.
-//! - Everything is bounded: the wait for a connection, for the first byte and between bytes, the length of an
-//!   answer, of an event, of an error's body and of its message.
+//! - Everything is bounded: the wait for a connection, for the first byte, for the first word, between bytes and in
+//!   all; the length of an answer, of an event, of an error's body and of its message; the number of calls.
 //! - Dropping the stream, or the call before it, closes the connection.
 //! - No redirect is followed: neither key nor conversation goes to another place.
 //!

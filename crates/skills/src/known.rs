@@ -100,11 +100,12 @@ impl SkillSession {
     /// path is one where the skills live, without `.` and `..` in it.
     pub fn owner_of(&self, path: &str) -> Owner {
         let known = self.known();
-        let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-        let path: Vec<String> = parts(path);
+        fn parts(path: &str) -> impl Iterator<Item = &str> {
+            path.split('/').filter(|part| !part.is_empty())
+        }
         let owns = |entry: &&Arc<SkillEntry>| {
-            let directory: Vec<String> = parts(entry.skill.location.directory());
-            path.starts_with(&directory)
+            let mut path = parts(path);
+            parts(entry.skill.location.directory()).all(|part| path.next() == Some(part))
         };
         let catalog = known.view.catalog();
         let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);

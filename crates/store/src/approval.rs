@@ -13,6 +13,15 @@ pub(crate) struct ApprovalRow {
     pub(crate) body: Vec<u8>,
 }
 
+impl ApprovalRow {
+    /// Whether it is what was written, and lies where it should.
+    pub(crate) fn is_whole(&self) -> bool {
+        let approval = serde_json::from_slice::<Approval>(&self.body);
+        Hash::hash(&self.body).as_slice() == self.digest
+            && approval.is_ok_and(|approval| project_key(&approval.project) == self.project)
+    }
+}
+
 /// What a project is found by.
 pub(crate) fn project_key(project: &str) -> Vec<u8> {
     Hash::hash(project.as_bytes()).to_vec()

@@ -26,18 +26,18 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// It cannot be opened, or this program was built without what it needs.
+    /// It cannot be opened, it is the address of something else, or this program was built without what it needs.
     pub async fn open(place: &str) -> Result<Self, DatabaseError> {
-        if place.starts_with("postgres://") || place.starts_with("postgresql://") {
+        match address(place)? {
+            None => Ok(Self::Sqlite(SqliteStore::open(place).await?)),
             #[cfg(feature = "postgres")]
-            return Ok(Self::Postgres(PostgresStore::connect(place).await?));
+            Some(url) => Ok(Self::Postgres(PostgresStore::connect(&url).await?)),
             #[cfg(not(feature = "postgres"))]
-            return Err(DatabaseError::Unsupported {
+            Some(_) => Err(DatabaseError::Unsupported {
                 place: "PostgreSQL".to_owned(),
                 needs: "the feature `postgres`",
-            });
+            }),
         }
-        Ok(Self::Sqlite(SqliteStore::open(place).await?))
     }
 
     /// Its threads.
@@ -69,6 +69,19 @@ impl Database {
         }
     }
 
+    /// Gives this handle back; see [`SqliteStore::close`].
+    ///
+    /// # Errors
+    ///
+    /// The runtime ends.
+    pub async fn close(self) -> Result<(), DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
     ///
     /// # Errors
@@ -79,6 +92,42 @@ impl Database {
             Self::Sqlite(store) => store.prune(retention).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.prune(retention).await,
+        }
+    }
+}
+
+/// The address of a server; none when the name is a file's. No error repeats it: there may be a password in it.
+fn address(place: &str) -> Result<Option<String>, DatabaseError> {
+    let Some((scheme, rest)) = place.split_once("://") else { return Ok(None) };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    match scheme.to_ascii_lowercase().as_str() {
+        scheme @ ("postgres" | "postgresql") => Ok(Some(format!("{scheme}://{rest}"))),
+        _ if is_scheme => {
+            let problem =
+                "it is an address, and not one that begins with postgres://; a file is named by its path";
+            Err(DatabaseError::failed("the database", "be found by its name", problem))
+        }
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_becomes_a_file() {
+        for url in ["postgres://me:secret@db", "Postgres://me:secret@db", "POSTGRESQL://me:secret@db"] {
+            let found = address(url).unwrap().unwrap();
+            assert!(found.starts_with("postgres") && found.ends_with("://me:secret@db"), "{found}");
+        }
+        for other in ["mysql://me:secret@db", "postgres+tls://me:secret@db", "file:///secret.db"] {
+            let refused = address(other).unwrap_err().to_string();
+            assert!(refused.contains("named by its path") && !refused.contains("secret"), "{refused}");
+        }
+        for file in ["a.db", "/tmp/a.db", "postgres", "./odd://name.db", "C:\\a.db"] {
+            assert_eq!(address(file).unwrap(), None, "{file}");
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use prowess_agent::ThreadError;
 
+use crate::doing::Doing;
+
 /// What a database, or a driver of one, said.
 pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
 
@@ -58,6 +60,16 @@ pub enum DatabaseError {
         "{place} could not be written ({source}): nothing new was stored, and what was stored before can still be read; look at the disk, its quota and the limit of the size of files, and try again"
     )]
     Unwritable {
+        /// The database.
+        place: String,
+        /// What was said.
+        source: Cause,
+    },
+    /// The system did not say that what was written is on the disk.
+    #[error(
+        "{place} could not be flushed to the disk ({source}): what was to be stored may be there after a crash, or not; look at the disk, read again, and try again"
+    )]
+    Unflushed {
         /// The database.
         place: String,
         /// What was said.
@@ -140,7 +152,7 @@ impl DatabaseError {
     }
 
     /// As the error of a thread.
-    pub(crate) fn while_doing(self, action: impl Into<String>) -> ThreadError {
-        ThreadError::Store { action: action.into(), source: Box::new(self) }
+    pub(crate) fn while_doing(self, what: Doing<'_>) -> ThreadError {
+        ThreadError::Store { action: what.to_string(), source: Box::new(self) }
     }
 }

@@ -20,15 +20,44 @@ pub(crate) struct EventRow {
 /// A row of [`crate::sql::EVENTS`]: how many events the thread has, and one of them.
 pub(crate) type LogRow = (i64, Option<EventRow>);
 
+/// How deep an event may be nested: what is deeper is never read again.
+const MAX_DEPTH: usize = 127;
+
 /// The bodies of events.
 pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {
+    let refused = |source| {
+        let action = "an event could not be written as JSON that can be read again".to_owned();
+        ThreadError::Store { action, source }
+    };
     let body = |event| {
-        serde_json::to_vec(event).map_err(|error| ThreadError::Store {
-            action: "an event could not be written as JSON".to_owned(),
-            source: error.into(),
-        })
+        let body = serde_json::to_vec(event).map_err(|error| refused(error.into()))?;
+        match depth(&body) {
+            ..=MAX_DEPTH => Ok(body),
+            depth => Err(refused(format!("it is nested {depth} deep, and {MAX_DEPTH} is the most").into())),
+        }
     };
     events.iter().map(body).collect()
+}
+
+/// How deep JSON is nested.
+fn depth(json: &[u8]) -> usize {
+    let (mut deepest, mut now) = (0, 0_usize);
+    let (mut in_text, mut is_escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if std::mem::take(&mut is_escaped) => {}
+            b'\\' => is_escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'[' | b'{' => {
+                now += 1;
+                deepest = deepest.max(now);
+            }
+            b']' | b'}' => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The row of an event of today's version, without its body.
@@ -82,6 +111,9 @@ pub(crate) fn read(
         number += 1;
         if row.number != signed(number) {
             return Err(damaged(number, "it is missing".to_owned()));
+        }
+        if row.number > has {
+            return Err(damaged(number, format!("the thread has {has} events, and this is one more")));
         }
         let event = row.event().map_err(|problem| damaged(number, problem))?;
         events.push(StoredEvent { number, at: time(row.stored), event });
@@ -139,6 +171,30 @@ mod tests {
         );
         assert!(problem(vec![row(1), row(2)]).contains("event 3"));
         assert!(problem(vec![(3, None)]).contains("event 1"));
+    }
+
+    #[test]
+    fn what_is_too_much_is_seen() {
+        let too_few = |(_, row): LogRow| (2, row);
+        let rows = vec![too_few(row(1)), too_few(row(2)), too_few(row(3))];
+        assert!(problem(rows).contains("event 3"));
+    }
+
+    #[test]
+    fn what_is_too_deep_to_be_read_is_not_written() {
+        let nested = |depth: usize| {
+            let question = (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+            Event::Asked { call: "a".into(), question }
+        };
+        // The event is an object itself.
+        let deepest = bodies(&[nested(MAX_DEPTH - 1)]).unwrap().remove(0);
+        assert_eq!(depth(&deepest), MAX_DEPTH);
+        serde_json::from_slice::<Event>(&deepest).unwrap();
+        let deeper = serde_json::to_vec(&nested(MAX_DEPTH)).unwrap();
+        serde_json::from_slice::<Event>(&deeper).unwrap_err();
+        let refused = bodies(&[nested(MAX_DEPTH)]).unwrap_err().to_string();
+        assert!(refused.contains("nested 128 deep"), "{refused}");
+        assert_eq!(depth(br#"{"a": "[[\"[{", "b": [[]]}"#), 3);
     }
 
     #[test]

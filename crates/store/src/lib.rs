@@ -43,6 +43,7 @@ mod approval;
 #[cfg(feature = "artifacts")]
 mod artifact;
 mod database;
+mod doing;
 mod error;
 mod event;
 mod lease;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::event::signed;
+
 /// Which threads [`prune`](crate::SqliteStore::prune) deletes: those that are past any limit which is set. A thread
 /// that somebody writes to stays in any case.
 ///
@@ -28,12 +30,17 @@ pub(crate) const PRUNED_AT_ONCE: i64 = 100;
 /// A place in the list of threads: all that changed before it go.
 pub(crate) type Bound = (i64, String);
 
-/// The bound of an age.
-pub(crate) fn bound_of_age(now: i64, age: Duration) -> Bound {
-    (now.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)), String::new())
-}
+impl Retention {
+    /// How many stay before the last that stays: [`crate::sql::LAST_KEPT`] tells which it is.
+    pub(crate) fn before_last_kept(self) -> Option<i64> {
+        self.keep_last?.checked_sub(1).map(signed)
+    }
 
-/// After everything.
-pub(crate) fn bound_of_all() -> Bound {
-    (i64::MAX, String::new())
+    /// The bounds of what goes, by the time now and the last that stays.
+    pub(crate) fn bounds(self, now: i64, last_kept: Option<Bound>) -> impl Iterator<Item = Bound> {
+        let age = |age: Duration| i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        let of_age = self.older_than.map(|most| (now.saturating_sub(age(most)), String::new()));
+        let of_all = (self.keep_last == Some(0)).then(|| (i64::MAX, String::new()));
+        of_age.into_iter().chain(of_all).chain(last_kept)
+    }
 }

@@ -2,19 +2,38 @@
 //!
 //! A statement that may be refused has its conditions in itself, so that looking and changing are one act.
 
+/// Whether a lease's time is not over. None is given for longer than [`crate::lease::MAX_LEASE`], so one that ends
+/// later was taken while the clock was wrong, and is over, too.
+macro_rules! lasts {
+    ($thread:literal) => {
+        concat!($thread, "until BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000")
+    };
+}
+
+/// Whether nobody has a thread.
+macro_rules! is_free {
+    ($thread:literal) => {
+        concat!("(", $thread, "owner IS NULL OR NOT ", lasts!($thread), ")")
+    };
+}
+
 /// Takes a lease: of a new thread, of one that nobody has, or again. No row: another has it.
 ///
 /// Who takes it again, late or not, has the same one still if nobody had it since. The first epoch is the time, so
 /// that no lease of a deleted thread is good for a new one of the same name.
-pub(crate) const LEASE: &str = "\
+pub(crate) const LEASE: &str = concat!(
+    "\
 INSERT INTO prowess_threads AS thread (id, created, changed, events, epoch, owner, until)
 VALUES (?1, prowess_now(), prowess_now(), 0, prowess_now(), ?2, prowess_now() + ?3)
 ON CONFLICT (id) DO UPDATE SET
     epoch = thread.epoch + CASE WHEN thread.owner = excluded.owner THEN 0 ELSE 1 END,
     owner = excluded.owner,
     until = excluded.until
-WHERE thread.owner IS NULL OR thread.owner = excluded.owner OR thread.until <= prowess_now()
-RETURNING epoch";
+WHERE thread.owner = excluded.owner OR ",
+    is_free!("thread."),
+    "
+RETURNING epoch"
+);
 
 /// Gives a lease back.
 pub(crate) const RELEASE: &str = "\
@@ -23,21 +42,26 @@ UPDATE prowess_threads SET owner = NULL, until = 0 WHERE id = ?1 AND epoch = ?2 
 /// Makes room for events, and says when they are stored. No row: [`STATE`] tells why.
 ///
 /// A lease that is over but that nobody took is as good as ever: its epoch is the last one. So no clock decides
-/// whether a writer may write.
-pub(crate) const EXTEND: &str = "\
+/// whether a writer may write. It lasts for `?6` from now on, if it does not last longer already.
+pub(crate) const EXTEND: &str = concat!(
+    "\
 UPDATE prowess_threads SET
     events = events + ?5,
-    changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END
+    changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END,
+    until = CASE WHEN until > prowess_now() + ?6 AND ",
+    lasts!(""),
+    " THEN until ELSE prowess_now() + ?6 END
 WHERE id = ?1 AND epoch = ?2 AND owner = ?3 AND events = ?4
-RETURNING changed";
+RETURNING changed"
+);
 
 /// Stores an event.
 pub(crate) const STORE_EVENT: &str = "\
 INSERT INTO prowess_events (thread, number, stored, version, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 /// How a thread stands: the events it has, the last epoch, who has it, and whether for longer than now.
-pub(crate) const STATE: &str = "\
-SELECT events, epoch, owner, until > prowess_now() FROM prowess_threads WHERE id = ?1";
+pub(crate) const STATE: &str =
+    concat!("SELECT events, epoch, owner, ", lasts!(""), " FROM prowess_threads WHERE id = ?1");
 
 /// Events after `?2`, at most `?3`, each with the number of all. One row without an event: there are none.
 pub(crate) const EVENTS: &str = "\
@@ -64,8 +88,7 @@ INSERT INTO prowess_events (thread, number, stored, version, checksum, body)
 SELECT ?2, number, stored, version, checksum, body FROM prowess_events WHERE thread = ?1 AND number <= ?3";
 
 /// Deletes a thread that nobody has, with its events.
-pub(crate) const DELETE: &str = "\
-DELETE FROM prowess_threads WHERE id = ?1 AND (owner IS NULL OR until <= prowess_now())";
+pub(crate) const DELETE: &str = concat!("DELETE FROM prowess_threads WHERE id = ?1 AND ", is_free!(""));
 
 /// The time now.
 pub(crate) const NOW: &str = "SELECT prowess_now()";
@@ -78,13 +101,18 @@ SELECT changed, id FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 1 O
 ///
 /// The conditions are there twice for PostgreSQL, which looks again only at those of the outer statement when
 /// somebody takes the thread meanwhile.
-pub(crate) const PRUNE: &str = "\
+pub(crate) const PRUNE: &str = concat!(
+    "\
 DELETE FROM prowess_threads
 WHERE id IN (
     SELECT id FROM prowess_threads
-    WHERE (changed, id) < (?1, ?2) AND (owner IS NULL OR until <= prowess_now())
+    WHERE (changed, id) < (?1, ?2) AND ",
+    is_free!(""),
+    "
     ORDER BY changed, id LIMIT ?3
-) AND (changed, id) < (?1, ?2) AND (owner IS NULL OR until <= prowess_now())";
+) AND (changed, id) < (?1, ?2) AND ",
+    is_free!("")
+);
 
 /// Approvals of a project.
 #[cfg(feature = "approvals")]
@@ -137,3 +165,14 @@ WHERE version = (SELECT MAX(version) FROM prowess_artifacts AS other WHERE other
 #[cfg(feature = "artifacts")]
 pub(crate) const REMOVE_ARTIFACT: &str = "\
 DELETE FROM prowess_artifacts WHERE name = ?1 RETURNING name, version, checksum, body";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_lease_is_the_one_that_is_given() {
+        let most = crate::lease::micros(std::time::Duration::MAX);
+        assert!(STATE.contains(&format!("prowess_now() + {most}")), "{STATE}");
+    }
+}

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Execute, ExecuteReport, ExecuteRequest, GlobQuery,
-    GlobReport, GrepQuery, GrepReport, Listing, LocalBackend, ReadRange, VirtualPath, WriteMode,
+    GlobReport, GrepQuery, GrepReport, Listing, LocalBackend, ReadRange, Target, VirtualPath, WriteMode,
 };
 
 use crate::blocking::blocking;
@@ -118,6 +118,10 @@ impl Backend for WorkspaceBackend {
 
     async fn grep(&self, base: &VirtualPath, query: &GrepQuery) -> Result<GrepReport, BackendError> {
         self.files.grep(base, query).await
+    }
+
+    async fn target(&self, path: &VirtualPath) -> Target {
+        self.files.target(path).await
     }
 
     fn executor(&self) -> Option<&dyn Execute> {

@@ -95,7 +95,8 @@ impl Thread {
         running.extend(waiting.by_ref().take(at_once).map(start));
         while let Some((index, output)) = self.hold.during(&*self.agent.store, running.next()).await? {
             let known = slots.put(index, output).into_iter();
-            let mut new: Vec<Event> = known.map(|(index, known)| self.event(&ready[index], known)).collect();
+            let mut new: Vec<Event> = self.unstored().into_iter().collect();
+            new.extend(known.map(|(index, known)| self.event(&ready[index], known)));
             let another = waiting.next();
             new.extend(another.map(|(_, ready)| ready.started()));
             if !new.is_empty() {

@@ -82,7 +82,7 @@ impl Thread {
         }
     }
 
-    /// Stores events, then goes on from them and shows them.
+    /// Stores what the parts have not stored yet, and then events.
     pub(super) async fn store(
         &mut self,
         events: Vec<Event>,
@@ -91,6 +91,14 @@ impl Thread {
         if self.is_ahead {
             return Err(AgentError::Reopen);
         }
+        // Apart, so that it is not lost with events that cannot follow.
+        let unstored = self.unstored();
+        self.append(unstored.into_iter().collect(), watcher).await?;
+        self.append(events, watcher).await
+    }
+
+    /// Stores events, then goes on from them and shows them.
+    async fn append(&mut self, events: Vec<Event>, watcher: &dyn Watcher) -> Result<(), AgentError> {
         if events.is_empty() {
             return Ok(());
         }
@@ -106,6 +114,12 @@ impl Thread {
             watcher.see(Sight::Stored(event));
         }
         Ok(())
+    }
+
+    /// What changed in the parts' states while nobody asked them.
+    pub(super) fn unstored(&self) -> Option<Event> {
+        let changes: Vec<_> = self.parts.iter().flat_map(|part| part.unstored()).collect();
+        (!changes.is_empty()).then_some(Event::StateChanged { changes })
     }
 
     /// Goes on from an event.

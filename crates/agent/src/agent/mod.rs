@@ -3,6 +3,7 @@
 mod builder;
 mod calls;
 mod chain;
+mod deep;
 mod drive;
 mod error;
 mod hold;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 pub use self::builder::AgentBuilder;
 pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
+pub use self::deep::DeepAgent;
 pub use self::error::AgentError;
 use self::hold::Hold;
 pub use self::watch::{NoWatcher, Sight, Watcher};
@@ -327,8 +329,9 @@ impl Thread {
     /// The store failed; the thread is free when its lease is over.
     pub async fn close(mut self) -> Result<(), AgentError> {
         let changes = self.moment().announce(Occasion::SessionEnds).await.changes;
-        if !changes.is_empty() && !self.is_ahead {
-            self.store(vec![Event::StateChanged { changes }], &NoWatcher).await?;
+        if !self.is_ahead {
+            let events = if changes.is_empty() { Vec::new() } else { vec![Event::StateChanged { changes }] };
+            self.store(events, &NoWatcher).await?;
         }
         Ok(self.agent.store.release(&self.hold.lease).await?)
     }

@@ -2,10 +2,12 @@
 
 use async_trait::async_trait;
 use prowess_backend::{Backend, VirtualPath, WriteMode};
+use prowess_skills::SkillSession;
 
 use crate::agent::NextTool;
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
+use crate::parts::skills;
 use crate::tool::{ToolAnswer, ToolOutput};
 
 const NAME: &str = "eviction";
@@ -17,6 +19,10 @@ const HEAD: usize = 4_000;
 const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 
 /// Eviction as a part of an agent: put it before the parts whose tools it is for.
+///
+/// What is in a file can be read to its end with `read_file`. Should the file not be written, the model sees the head and
+/// why the rest is lost; so it does where a tool finishes in order ([`ToolOutput::InOrder`]), when nothing can be waited
+/// for. What skills' own tools say stays: their budgets bound it, and it must not be taken out of its frame.
 #[derive(Clone, Debug)]
 pub struct Eviction {
     backends: Backends,
@@ -41,19 +47,29 @@ impl Eviction {
         let Ok(path) = root.and_then(|root| root.join(&format!("{place}.txt"))) else { return answer };
         let bytes = answer.text.len();
         let written = backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
-        let head = &answer.text[..answer.text.floor_char_boundary(HEAD.min(bytes))];
-        let text = match written {
-            Ok(_) => format!(
-                "The result is large ({bytes} bytes). All of it is in {path}: read it in parts with read_file, or search \
-                 it with grep. It begins:\n\n{head}"
-            ),
-            // Too much for a conversation is worse than too little.
-            Err(error) => format!(
-                "The result is large ({bytes} bytes), and could not be written to a file: {error}. It begins:\n\n{head}"
-            ),
-        };
-        ToolAnswer { text, ..answer }
+        match written {
+            Ok(_) => {
+                let head = head(&answer.text);
+                let text = format!(
+                    "The result is large ({bytes} bytes). All of it is in {path}: read it in parts with read_file, or \
+                     search it with grep. It begins:\n\n{head}"
+                );
+                ToolAnswer { text, ..answer }
+            }
+            Err(error) => without_rest(answer, &format!("could not be written to a file: {error}")),
+        }
     }
+}
+
+/// Only the head of an answer: too much for a conversation is worse than too little.
+fn without_rest(answer: ToolAnswer, why: &str) -> ToolAnswer {
+    let (bytes, head) = (answer.text.len(), head(&answer.text));
+    let text = format!("The result is large ({bytes} bytes), and {why}. It begins:\n\n{head}");
+    ToolAnswer { text, ..answer }
+}
+
+fn head(text: &str) -> &str {
+    &text[..text.floor_char_boundary(HEAD.min(text.len()))]
 }
 
 #[async_trait]
@@ -64,12 +80,22 @@ impl Middleware for Eviction {
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         let reads = READERS.contains(&next.call.name.as_str());
+        let own = skills::session(moment).map(SkillSession::tools).unwrap_or_default();
+        let of_skills = own.iter().any(|spec| spec.name == next.call.name);
         let place = format!("{}/{}", moment.thread, next.place());
         match next.call().await {
             ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
                 self.evict(&*self.backends.at(moment), &place, answer).await.into()
             }
-            // What is finished in order is the skills' own, and within their budgets.
+            ToolOutput::InOrder(finish) if !of_skills => {
+                let max_bytes = self.max_bytes;
+                ToolOutput::InOrder(Box::new(move || match finish() {
+                    answer if answer.text.len() > max_bytes => {
+                        without_rest(answer, "what is finished in order is not written to a file")
+                    }
+                    answer => answer,
+                }))
+            }
             output => output,
         }
     }

@@ -16,8 +16,8 @@ pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 
 /// Memory as a part of an agent: files such as `/memory/AGENTS.md`, read once per thread.
 ///
-/// A file that is not there is passed over. Any other trouble ends the turn: an agent that forgot what it was told
-/// is worse than one that says so.
+/// A file that is not there is passed over. Any other trouble stops the turn, which can be gone on with once the trouble
+/// is over: an agent that forgot what it was told is worse than one that says so.
 #[derive(Clone, Debug)]
 pub struct Memory {
     backends: Backends,
@@ -38,12 +38,14 @@ async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String
         Err(BackendError::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let whole = contents.is_whole();
-    let mut text = String::from_utf8_lossy(&contents.bytes).into_owned();
-    if !whole {
-        text.push_str("\n[the rest was left out: the file is too long]");
+    if contents.is_whole() {
+        return Ok(Some(String::from_utf8_lossy(&contents.bytes).into_owned()));
     }
-    Ok(Some(text))
+    // The last character may be torn.
+    let torn = std::str::from_utf8(&contents.bytes).err().filter(|error| error.error_len().is_none());
+    let end = torn.map_or(contents.bytes.len(), |error| error.valid_up_to());
+    let text = String::from_utf8_lossy(&contents.bytes[..end]);
+    Ok(Some(format!("{text}\n[the rest was left out: only {MAX_MEMORY_BYTES} bytes of the file are read]")))
 }
 
 /// What was read: paths and contents; `None` while nothing was.

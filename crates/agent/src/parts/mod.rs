@@ -7,9 +7,12 @@ mod files;
 mod hooks;
 mod memory;
 mod skills;
+mod state_files;
 mod subagents;
 mod summarisation;
 mod todos;
+#[cfg(feature = "run")]
+mod workspace_files;
 
 pub use self::approval::Approval;
 pub use self::eviction::Eviction;
@@ -22,7 +25,10 @@ pub use self::hooks::{
 };
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
 pub use self::skills::{SkillUse, Skills, SkillsState};
+pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
 pub use self::subagents::SubAgents;
 pub(crate) use self::subagents::children;
 pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};
 pub use self::todos::{Todo, TodoStatus, Todos};
+#[cfg(feature = "run")]
+pub use self::workspace_files::WorkspaceFiles;

@@ -1,5 +1,6 @@
 //! Todos: a list that the model writes, so that it keeps to its plan.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,7 +26,8 @@ For work of several steps, keep a list with `write_todos`: write it before you b
 `in_progress` when you start it, and to `completed` as soon as it is done. Each call replaces the whole list. \
 For work of one or two steps, do without.";
 
-/// Todos as a part of an agent: the tool `write_todos`, and the list in the thread's state.
+/// Todos as a part of an agent: the tool `write_todos`, and the list in the thread's state. Once the conversation was
+/// cut, the list is in the prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Todos;
 
@@ -85,9 +87,32 @@ impl Middleware for Todos {
         vec![Arc::new(WriteTodos)]
     }
 
-    async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
-        Ok(vec![PromptSection { owner: NAME.to_owned(), text: SECTION.to_owned(), is_stable: true }])
+    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+        let section = |text: String, is_stable| PromptSection { owner: NAME.to_owned(), text, is_stable };
+        let mut sections = vec![section(SECTION.to_owned(), true)];
+        let todos = Self::of(moment.states);
+        // The model may no longer see where it wrote the list.
+        if moment.run.cut() > 0 && !todos.is_empty() {
+            sections.push(section(written(todos), false));
+        }
+        Ok(sections)
     }
+}
+
+/// A list as the model reads it, one step a line.
+fn written(todos: &[Todo]) -> String {
+    let mut text = "## Your list of todos, as you wrote it last\n".to_owned();
+    for todo in todos {
+        let mark = match todo.status {
+            TodoStatus::Pending => ' ',
+            TodoStatus::InProgress => '>',
+            TodoStatus::Completed => 'x',
+        };
+        let step = todo.content.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "\n- [{mark}] {step}");
+    }
+    text.push_str("\n\n`x` is completed, `>` in progress.");
+    text
 }
 
 #[derive(Debug)]

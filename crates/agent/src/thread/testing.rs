@@ -18,9 +18,11 @@ const SHORT: Duration = Duration::from_millis(30);
 pub async fn thread_store_suite(store: Arc<dyn ThreadStore>) {
     events_come_back_as_they_were(&*store).await;
     a_thread_is_read_in_parts(&*store).await;
+    what_is_stored_can_be_read(&*store).await;
     what_is_not_there_is_told(&*store).await;
     one_writer_at_a_time(&*store).await;
     a_lease_ends_with_its_time(&*store).await;
+    appending_keeps_the_lease(&*store).await;
     a_lost_lease_writes_nothing(&*store).await;
     a_stale_writer_is_told(&*store).await;
     an_append_is_whole(&*store).await;
@@ -83,6 +85,18 @@ async fn a_thread_is_read_in_parts(store: &dyn ThreadStore) {
     assert!(rest.is_empty());
 }
 
+async fn what_is_stored_can_be_read(store: &dyn ThreadStore) {
+    let lease = held(store, "one").await;
+    let question = (0..1000).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+    let deep = Event::Asked { call: "deep".into(), question };
+    // Who cannot give it back does not take it, and goes on without it.
+    let taken = u64::from(store.append(&lease, 0, std::slice::from_ref(&deep)).await.is_ok());
+    let next = said("a");
+    append(store, &lease, taken, std::slice::from_ref(&next)).await;
+    let expected = if taken == 1 { vec![deep, next] } else { vec![next] };
+    assert!(read(store, &lease.thread).await == expected, "it was taken, and is not given back");
+}
+
 async fn what_is_not_there_is_told(store: &dyn ThreadStore) {
     let nowhere = ThreadId::new();
     assert!(matches!(store.events(&nowhere, 0, 1).await, Err(ThreadError::NotFound(_))));
@@ -108,6 +122,20 @@ async fn a_lease_ends_with_its_time(store: &dyn ThreadStore) {
     assert!(store.lease(&thread, "one", SHORT).await.is_ok());
     tokio::time::sleep(SHORT * 4).await;
     assert!(store.lease(&thread, "two", LONG).await.is_ok());
+}
+
+async fn appending_keeps_the_lease(store: &dyn ThreadStore) {
+    let thread = ThreadId::new();
+    let Ok(lease) = store.lease(&thread, "busy", SHORT).await else { panic!("no lease") };
+    assert_eq!(lease.lasts, SHORT);
+    // It lasts as long from each append as it says, also when it was over and nobody took it.
+    tokio::time::sleep(SHORT * 4).await;
+    append(store, &Lease { lasts: LONG, ..lease.clone() }, 0, &[said("a")]).await;
+    // And an append ends none early.
+    append(store, &lease, 1, &[ended()]).await;
+    tokio::time::sleep(SHORT * 4).await;
+    let refused = store.lease(&thread, "two", LONG).await;
+    assert!(matches!(&refused, Err(ThreadError::Leased { owner, .. }) if owner == "busy"), "{refused:?}");
 }
 
 async fn a_lost_lease_writes_nothing(store: &dyn ThreadStore) {

@@ -126,10 +126,16 @@ impl<A> Debug for FunctionTool<A> {
     }
 }
 
+/// How much a model is told of what is wrong with its arguments, in characters.
+const MAX_PROBLEM: usize = 500;
+
 /// Arguments of a type, or what the model is told about them.
 pub(crate) fn parsed<A: DeserializeOwned>(tool: &str, arguments: Value) -> Result<A, ToolAnswer> {
-    serde_json::from_value(arguments)
-        .map_err(|error| ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {error}")))
+    serde_json::from_value(arguments).map_err(|error| {
+        // What is wrong is quoted, however long it is.
+        let error: String = error.to_string().chars().take(MAX_PROBLEM).collect();
+        ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {error}"))
+    })
 }
 
 /// The schema of arguments, in one piece. It is made once: every call of a model needs it.

@@ -49,7 +49,9 @@ fn every_promise_has_its_test() {
         let names: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "no test is named: {row}");
         let is_suite = |name: &&str| name.starts_with("prowess-") || *name == "third_party";
-        missing.extend(names.into_iter().filter(|name| !is_suite(name) && !tests.contains(*name)).map(str::to_owned));
+        missing.extend(
+            names.into_iter().filter(|name| !is_suite(name) && !tests.contains(*name)).map(str::to_owned),
+        );
     }
     assert!(count > 60, "the table has {count} rows");
     assert_eq!(missing, Vec::<String>::new());

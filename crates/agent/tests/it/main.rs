@@ -4,21 +4,28 @@
 
 mod again;
 mod agent;
+mod contract;
 mod cost;
+mod deep;
 mod durable;
+mod eviction;
+mod failing;
 mod files;
 mod foolish;
 mod frontmatter;
 mod hooks;
+mod memory;
 mod offline;
 mod parts;
 mod readme;
 mod run;
 mod says;
 mod scenarios;
+mod state_files;
 mod summarisation;
 mod tasks;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod threads;
+mod todos;
 mod world;

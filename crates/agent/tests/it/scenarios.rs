@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Files, Keep, SkillsState, SubAgents, Summarisation, Trigger};
+use prowess_agent::parts::{Files, Keep, SkillsState, SubAgents, Summarisation, Trigger, WorkspaceFiles};
 use prowess_agent::{NoWatcher, Outcome, ThreadId, Turn};
 use prowess_backend::{Backend, ReadRange, VirtualPath};
 use prowess_models::{Expect, Scripted, Turn as Says};
@@ -191,4 +191,32 @@ async fn scenario_6_load_run_unload_and_load_again() {
     let usage = SkillsState::of(thread.states()).unwrap().usage()["count"];
     assert_eq!((usage.loads, usage.runs), (2, 1));
     assert!(usage.tokens > 0);
+}
+
+/// `execute` runs in the sandbox, on the files that the file tools see and that commands of skills see in `work/`.
+#[tokio::test]
+async fn execute_runs_in_the_sandbox_where_the_files_are() {
+    let world = World::new(&[("words", "", "Count words.")]).await;
+    let model = Scripted::new([
+        Says::new().call("write_file", json!({"file_path": "/text.txt", "content": "one two\n"})),
+        Says::new().call(
+            "execute",
+            json!({"command": "wc -w < text.txt; echo three >> text.txt; ls /root; exit 4"}),
+        ),
+        Says::new().call("skill_run", json!({"skill": "words", "command": "wc -w < $WORK_DIR/text.txt"})),
+        Says::new().say("Counted."),
+    ]);
+    let files = WorkspaceFiles::new(world.runner());
+    let agent = world
+        .agent(Arc::new(model))
+        .with(files.clone())
+        .with(world.skills(Dialect::Trpc))
+        .with(Files::new(files))
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    let results = results(&thread);
+    assert!(results[1].starts_with("2\n") && results[1].contains("[exit code 4]"), "{results:?}");
+    assert!(results[2].contains("\"stdout\":\"3"), "{results:?}");
 }

@@ -1,6 +1,7 @@
 //! Looking without touching: lists, metadata, bounded reads. All of it blocks.
 
 use std::io::{Read, Seek, SeekFrom};
+use std::path::Component;
 
 use cap_fs_ext::OpenOptionsSyncExt;
 use cap_std::fs::{Dir, DirEntry, OpenOptions};
@@ -25,6 +26,16 @@ pub(super) fn stat(root: &Dir, path: &VirtualPath) -> Result<Entry> {
         Ok(metadata) => Ok(entry(path.clone(), &metadata)),
         Err(error) => Err(failed(path, "looking up", error)),
     }
+}
+
+/// The same place without links on the way.
+pub(super) fn real(root: &Dir, path: &VirtualPath) -> Result<VirtualPath> {
+    let real = root.canonicalize(relative(path)).map_err(|error| failed(path, "following", error))?;
+    let names = real.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_string_lossy()),
+        _ => None,
+    });
+    names.into_iter().try_fold(VirtualPath::root(), |place, name| place.join(&name))
 }
 
 pub(super) fn glob(root: &Dir, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {

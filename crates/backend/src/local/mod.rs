@@ -6,7 +6,7 @@ mod system;
 mod temporary;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,7 +17,7 @@ use cap_std::fs::Dir;
 use crate::turns::{MAX_ATTEMPTS, Turns};
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, GlobQuery, GlobReport, Listing, ReadRange, Result,
-    VirtualPath, WriteMode,
+    Target, VirtualPath, WriteMode,
 };
 use change::Attempt;
 
@@ -42,6 +42,8 @@ const MIN_FILES_PER_THREAD: usize = 32;
 #[derive(Debug, Clone)]
 pub struct LocalBackend {
     root: Arc<Dir>,
+    /// Where the root was, as it was spelled and as links led. Only for telling; nothing is opened by it.
+    place: Arc<[PathBuf; 2]>,
     turns: Arc<Turns>,
 }
 
@@ -52,8 +54,11 @@ impl LocalBackend {
     ///
     /// What the system says about opening it.
     pub fn open(root: impl AsRef<Path>) -> io::Result<Self> {
+        let spelled = std::path::absolute(&root)?;
+        #[allow(clippy::disallowed_methods, reason = "it is told, and nothing is opened by it")]
+        let followed = root.as_ref().canonicalize().unwrap_or_else(|_| spelled.clone());
         let root = Dir::open_ambient_dir(root, ambient_authority())?;
-        Ok(Self { root: Arc::new(root), turns: Arc::new(Turns::new()) })
+        Ok(Self { root: Arc::new(root), place: Arc::new([spelled, followed]), turns: Arc::new(Turns::new()) })
     }
 
     /// Does blocking work off the runtime's own threads.
@@ -146,5 +151,16 @@ impl Backend for LocalBackend {
     async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
         let query = query.clone();
         self.blocking(base, "searching", move |root, base| look::glob(root, base, &query)).await
+    }
+
+    async fn target(&self, path: &VirtualPath) -> Target {
+        let real = self.blocking(path, "following", look::real).await.unwrap_or_else(|_| path.clone());
+        let [spelled, followed] = &*self.place;
+        let below = |place: &Path, path: &VirtualPath| {
+            let mut place = place.to_owned();
+            place.extend(path.components());
+            place
+        };
+        Target { on_disk: vec![below(spelled, path), below(followed, &real)], path: real }
     }
 }

@@ -224,3 +224,22 @@ async fn what_is_skipped_in_a_mount_is_named_from_outside() {
     let found = all.glob(&VirtualPath::root(), &GlobQuery::new("**").unwrap()).await.unwrap();
     assert_eq!(found.skipped[0].to_string(), message);
 }
+
+/// A path leads where links lead, and is told by the composite's names.
+#[tokio::test]
+async fn targets_are_told_by_the_composites_names() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("real")).unwrap();
+    std::fs::write(directory.path().join("real/file"), "x").unwrap();
+    std::os::unix::fs::symlink("real", directory.path().join("link")).unwrap();
+    let local = prowess_backend::LocalBackend::open(directory.path()).unwrap();
+    let composite = CompositeBackend::new(Arc::new(MemoryBackend::new())).mount(at("/disk"), Arc::new(local));
+    let target = composite.target(&at("/disk/link/file")).await;
+    assert_eq!(target.path, at("/disk/real/file"));
+    assert_eq!(target.on_disk[0], directory.path().join("link/file"), "as it is spelled");
+    assert!(target.on_disk[1].ends_with("real/file"), "as links lead");
+    for itself in ["/disk/nothing/there", "/disk", "/memory", "/disk/real/file"] {
+        assert_eq!(composite.target(&at(itself)).await.path, at(itself));
+    }
+    assert!(composite.target(&at("/memory")).await.on_disk.is_empty());
+}

@@ -6,7 +6,7 @@ use prowess_agent::telemetry::response_model;
 use prowess_agent::{Delta, Finish, Usage};
 use serde_json::Value;
 
-use crate::http::{Complaint, Decoder, Failure, Progress, SseEvent};
+use crate::http::{Complaint, Decoder, Failure, MAX_CALLS, Progress, SseEvent};
 
 /// One answer.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Decoder for Answer {
                 response_model(data["message"]["model"].as_str().unwrap_or_default());
                 self.paid(&data["message"]["usage"], deltas);
             }
-            "content_block_start" => self.block(&data, deltas),
+            "content_block_start" => self.block(&data, deltas)?,
             "content_block_delta" => self.piece(&data, deltas),
             "message_delta" => {
                 self.paid(&data["usage"], deltas);
@@ -99,7 +99,7 @@ impl Answer {
     }
 
     /// A block begins. Most are empty then.
-    fn block(&mut self, data: &Value, deltas: &mut VecDeque<Delta>) {
+    fn block(&mut self, data: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         let block = &data["content_block"];
         let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str() {
@@ -112,6 +112,9 @@ impl Answer {
             Some("tool_use") => {
                 let index = index(data);
                 self.calls.insert(index);
+                if self.calls.len() > MAX_CALLS {
+                    return Err(Failure::too_many_calls());
+                }
                 deltas.push_back(Delta::ToolCall { index, id: text("id"), name: text("name") });
                 // Gateways may give all arguments at once.
                 if block["input"].as_object().is_some_and(|input| !input.is_empty()) {
@@ -120,6 +123,7 @@ impl Answer {
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// A block goes on.

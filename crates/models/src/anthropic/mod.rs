@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 pub(crate) use self::answer::Answer;
 pub use self::thinking::Thinking;
-use crate::http::{Endpoint, EndpointBuilder, Http, KeyHeader, SetupError};
+use crate::http::{Endpoint, EndpointBuilder, Format, Http, SetupError, endpoint_settings};
 
 /// Where Anthropic itself is.
 pub const ANTHROPIC_BASE_URL: &str = "https://api.anthropic.com";
@@ -56,7 +56,6 @@ pub enum PromptCache {
 #[derive(Clone, Debug)]
 pub struct Anthropic {
     endpoint: Endpoint,
-    limits: ModelLimits,
     settings: Settings,
 }
 
@@ -73,8 +72,6 @@ struct Settings {
 #[must_use = "a builder does nothing until `build`"]
 pub struct AnthropicBuilder {
     endpoint: EndpointBuilder,
-    name: Option<String>,
-    limits: ModelLimits,
     settings: Settings,
 }
 
@@ -83,43 +80,13 @@ impl Anthropic {
     pub fn builder(model: impl Into<String>) -> AnthropicBuilder {
         AnthropicBuilder {
             endpoint: EndpointBuilder::new(ANTHROPIC_BASE_URL),
-            name: None,
-            limits: ModelLimits::default(),
             settings: Settings { model: model.into(), ..Settings::default() },
         }
     }
 }
 
 impl AnthropicBuilder {
-    /// Where the endpoint is, without `/v1/messages`.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.endpoint.base_url = url.into();
-        self
-    }
-
-    /// The key.
-    pub fn key(mut self, key: SecretString) -> Self {
-        self.endpoint.key = Some(key);
-        self
-    }
-
-    /// A header that is sent with every request. Its value is kept secret.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
-        self.endpoint.headers.push((name.into(), value.into()));
-        self
-    }
-
-    /// What the model is called in an agent; `anthropic:` and its own name otherwise.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// How much the model can read and say.
-    pub fn limits(mut self, limits: ModelLimits) -> Self {
-        self.limits = limits;
-        self
-    }
+    endpoint_settings!("/v1/messages", "The key.", "anthropic");
 
     /// How the model is told how hard to think.
     pub fn thinking(mut self, thinking: Thinking) -> Self {
@@ -133,23 +100,16 @@ impl AnthropicBuilder {
         self
     }
 
-    /// A client that is shared with other models; one of its own otherwise.
-    pub fn http(mut self, http: Http) -> Self {
-        self.endpoint.http = Some(http);
-        self
-    }
-
     /// The model.
     ///
     /// # Errors
     ///
     /// The address, the key or a header is not usable.
     pub fn build(mut self) -> Result<Anthropic, SetupError> {
-        const KEY: KeyHeader = KeyHeader { name: "x-api-key", prefix: "" };
-        let name = self.name.unwrap_or_else(|| format!("anthropic:{}", self.settings.model));
+        const FORMAT: Format = Format { provider: "anthropic", path: "/v1/messages", key: ("x-api-key", "") };
         self.endpoint.fixed.push(("anthropic-version", VERSION));
-        let endpoint = self.endpoint.build(&name, "/v1/messages", KEY)?;
-        Ok(Anthropic { endpoint, limits: self.limits, settings: self.settings })
+        let endpoint = self.endpoint.build(&self.settings.model, FORMAT)?;
+        Ok(Anthropic { endpoint, settings: self.settings })
     }
 }
 
@@ -160,11 +120,11 @@ impl Model for Anthropic {
     }
 
     fn limits(&self) -> ModelLimits {
-        self.limits
+        self.endpoint.limits()
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let body = request::body(&request, &self.settings, self.limits)
+        let body = request::body(&request, &self.settings, self.limits())
             .map_err(|failure| self.endpoint.error(failure))?;
         self.endpoint.converse(&body, Answer::default).await
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice, ToolResult};
+use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings};
@@ -17,6 +17,8 @@ const RULES: Rules = Rules {
             .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
             .collect()
     },
+    longest_call_id: usize::MAX,
+    takes_documents: true,
 };
 
 /// The body of a request.
@@ -109,20 +111,20 @@ fn message(turn: &Turn<'_>) -> Value {
 
 fn user_block(block: &UserBlock<'_>) -> Value {
     match block {
-        UserBlock::Result { id, result } => tool_result(id, result),
+        UserBlock::Result { id, text, is_error } => tool_result(id, text, *is_error),
         UserBlock::Text(said) => text(said),
         UserBlock::Image { url } => json!({"type": "image", "source": {"type": "url", "url": url}}),
         UserBlock::Document { url } => json!({"type": "document", "source": {"type": "url", "url": url}}),
     }
 }
 
-fn tool_result(id: &str, result: &ToolResult) -> Value {
+fn tool_result(id: &str, text: &str, is_error: bool) -> Value {
     let mut block = json!({"type": "tool_result", "tool_use_id": id});
     // Empty text is refused; no content is not.
-    if !result.text.trim().is_empty() {
-        block["content"] = result.text.as_str().into();
+    if !text.trim().is_empty() {
+        block["content"] = text.into();
     }
-    if result.is_error {
+    if is_error {
         block["is_error"] = true.into();
     }
     block

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use prowess_agent::{Delta, ModelErrorKind};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::HttpOptions;
 use super::failure::{Failure, described};
@@ -16,6 +16,9 @@ use super::{Decoder, Progress};
 
 /// How long a server may take to close an answer that it has ended. A connection that is read to its end is used again.
 const CLOSING: Duration = Duration::from_millis(50);
+
+/// Longer than any answer takes, for those who set no limit.
+const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// An answer while it comes. Dropping it closes the connection.
 pub(super) struct Answer<D> {
@@ -28,6 +31,28 @@ pub(super) struct Answer<D> {
     taken: u64,
     most: u64,
     idle: Duration,
+    until: Deadline,
+}
+
+/// When an answer has to be complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    pub(super) at: Instant,
+    lasts: Duration,
+}
+
+impl Deadline {
+    /// So long from now.
+    pub(super) fn after(lasts: Duration) -> Self {
+        let now = Instant::now();
+        Self { at: now.checked_add(lasts).unwrap_or_else(|| now + FAR), lasts }
+    }
+
+    pub(super) fn missed(self) -> Failure {
+        let seconds = self.lasts.as_secs_f32();
+        let message = format!("the answer was not complete within {seconds} seconds");
+        Failure::new(ModelErrorKind::TimedOut, message).lasting()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +69,7 @@ impl<D: Decoder> Answer<D> {
         bytes: BoxStream<'static, Result<Bytes, reqwest::Error>>,
         decoder: D,
         options: &HttpOptions,
+        until: Deadline,
     ) -> Self {
         Self {
             bytes,
@@ -54,6 +80,7 @@ impl<D: Decoder> Answer<D> {
             taken: 0,
             most: options.max_answer_bytes,
             idle: options.idle_timeout,
+            until,
         }
     }
 
@@ -92,13 +119,15 @@ impl<D: Decoder> Answer<D> {
     }
 
     async fn read(&mut self) {
-        match timeout(self.idle, self.bytes.next()).await {
+        let silent = Deadline::after(self.idle).at;
+        match timeout_at(silent.min(self.until.at), self.bytes.next()).await {
             Ok(Some(Ok(bytes))) => self.take(&bytes),
             Ok(Some(Err(error))) => {
                 let failure = Failure::new(ModelErrorKind::Unreachable, broken(error));
                 self.end(Some(failure));
             }
             Ok(None) => self.end(None),
+            Err(_) if self.until.at <= silent => self.fail(self.until.missed()),
             Err(_) => {
                 let silence = format!("nothing came for {} seconds", self.idle.as_secs_f32());
                 self.fail(Failure::new(ModelErrorKind::TimedOut, silence));
@@ -132,15 +161,20 @@ impl<D: Decoder> Answer<D> {
     /// The connection has closed. An answer that is complete by then is one, however it closed.
     fn end(&mut self, failure: Option<Failure>) {
         let mut deltas = VecDeque::new();
-        if let Some(event) = self.events.finish() {
+        let last = self.events.finish().map(|event| self.decoder.read(&event, &mut deltas));
+        let ended = match last {
+            Some(Ok(Progress::Done)) => Ok(()),
+            // The provider's own complaint, without the empty line after it.
+            Some(Err(complaint)) if complaint.kind != ModelErrorKind::Malformed => Err(complaint),
             // What was cut off in the middle tells nothing that `end` does not.
-            let _ = self.decoder.read(&event, &mut deltas);
-        }
-        let ended = self.decoder.end(&mut deltas);
+            Some(Err(_) | Ok(Progress::More)) | None => {
+                self.decoder.end(&mut deltas).map_err(|broken_off| failure.unwrap_or(broken_off))
+            }
+        };
         self.ready.extend(deltas.into_iter().map(Ok));
         self.phase = Phase::Over;
-        if let Err(broken_off) = ended {
-            self.fail(failure.unwrap_or(broken_off));
+        if let Err(failure) = ended {
+            self.fail(failure);
         }
     }
 
@@ -174,13 +208,19 @@ mod tests {
     fn read<D: Decoder>(decoder: D, pieces: Vec<Vec<u8>>) -> (Assembled, Option<Failure>) {
         let pieces = pieces.into_iter().map(|piece| Ok(Bytes::from(piece)));
         let bytes = futures_util::stream::iter(pieces).boxed();
-        let mut answer = Answer::new(bytes, decoder, &HttpOptions::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
+            let until = Deadline::after(Duration::MAX);
+            let mut answer = Answer::new(bytes, decoder, &HttpOptions::default(), until);
+            let mut ends = 0;
             let mut assembly = Assembly::new("test");
             while let Some(delta) = answer.next().await {
                 match delta {
-                    Ok(delta) => assembly.push(delta),
+                    Ok(delta) => {
+                        ends += usize::from(matches!(delta, Delta::Finish(_)));
+                        assert!(ends <= 1, "it ends twice");
+                        assembly.push(delta);
+                    }
                     Err(failure) => return (assembly.finish(), Some(failure)),
                 }
             }
@@ -244,6 +284,21 @@ mod tests {
                 let is_whole = content == whole.0 && rest.contains("Some(Stop)") && rest.ends_with("None");
                 assert!(is_whole || rest.contains("kind: Unreachable"), "cut at {cut}: {rest}");
             }
+        }
+    }
+
+    #[test]
+    fn a_complaint_without_its_empty_line_is_heard() {
+        let openai = "data: {\"error\": {\"message\": \"long\", \"code\": \"context_length_exceeded\"}}";
+        let anthropic =
+            "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"request_too_large\"}}";
+        for (decoder, stream) in [("openai", openai), ("anthropic", anthropic)] {
+            for end in ["", "\n"] {
+                let (_, rest) = of(decoder, vec![format!("{stream}{end}").into_bytes()]);
+                assert!(rest.contains("kind: ContextTooLong"), "{decoder}: {rest}");
+            }
+            let (_, rest) = of(decoder, vec![stream.as_bytes()[..stream.len() - 1].to_vec()]);
+            assert!(rest.contains("kind: Unreachable"), "what was cut says nothing: {rest}");
         }
     }
 

@@ -14,8 +14,13 @@ pub struct HttpOptions {
     pub connect_timeout: Duration,
     /// How long the provider may take until it begins to answer.
     pub first_byte_timeout: Duration,
+    /// How long the model may take until it says or thinks something, whatever else the provider sends meanwhile to
+    /// keep the connection.
+    pub first_piece_timeout: Duration,
     /// How long the provider may be silent once it has begun.
     pub idle_timeout: Duration,
+    /// How long an answer may take in all, with the times that it was asked for again.
+    pub answer_timeout: Duration,
     /// How often it is asked again after a failure that may pass. Once it has said anything it is not.
     pub retries: u32,
     /// How long is waited before it is asked again for the first time. Each time after, it is twice as long.
@@ -44,7 +49,9 @@ impl Default for HttpOptions {
         Self {
             connect_timeout: Duration::from_secs(15),
             first_byte_timeout: Duration::from_secs(120),
+            first_piece_timeout: Duration::from_secs(10 * 60),
             idle_timeout: Duration::from_secs(120),
+            answer_timeout: Duration::from_secs(60 * 60),
             retries: 4,
             first_wait: Duration::from_millis(500),
             longest_wait: Duration::from_secs(60),

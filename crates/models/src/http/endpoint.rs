@@ -5,15 +5,15 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use prowess_agent::{ModelError, ModelErrorKind, ModelStream};
+use prowess_agent::{ModelError, ModelErrorKind, ModelLimits, ModelStream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::Decoder;
-use super::answer::Answer;
+use super::answer::{Answer, Deadline};
 use super::client::{Http, HttpOptions, SetupError};
 use super::complaint::Complaint;
 use super::failure::{Failure, described, plain};
@@ -22,17 +22,27 @@ use super::retry::{Waits, retry_after};
 /// How much of a body is read that is no answer.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// The shortest header that is looked for in messages as if it were a secret.
-const MIN_SECRET: usize = 8;
+/// The shortest part of a header or an address that is looked for in messages as if it were a secret.
+const MIN_PART: usize = 4;
+
+/// What is shorter is hidden only where it stands alone, for it may be a part of any word.
+const LONG_SECRET: usize = 8;
+
+/// What stands where a secret was.
+const HIDDEN: &str = "[secret]";
+
+/// How headers begin that prove who asks: words that say nothing.
+const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
 
 /// Where a model is asked.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     /// What the model is called.
     name: String,
+    limits: ModelLimits,
     url: Url,
     headers: HeaderMap,
-    /// What no message may say.
+    /// What no message may say, the longest first.
     secrets: Vec<SecretString>,
     http: Http,
 }
@@ -41,6 +51,8 @@ pub(crate) struct Endpoint {
 #[derive(Clone, Default)]
 pub(crate) struct EndpointBuilder {
     pub(crate) base_url: String,
+    pub(crate) name: Option<String>,
+    pub(crate) limits: ModelLimits,
     pub(crate) key: Option<SecretString>,
     /// What the wire format wants, and nobody needs to hide.
     pub(crate) fixed: Vec<(&'static str, &'static str)>,
@@ -48,11 +60,15 @@ pub(crate) struct EndpointBuilder {
     pub(crate) http: Option<Http>,
 }
 
-/// How a key is sent.
+/// What a wire format has of its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyHeader {
-    pub(crate) name: &'static str,
-    pub(crate) prefix: &'static str,
+pub(crate) struct Format {
+    /// What names of models begin with that have no other.
+    pub(crate) provider: &'static str,
+    /// Where it is beneath the base URL.
+    pub(crate) path: &'static str,
+    /// How a key is sent: the header, and what stands before it.
+    pub(crate) key: (&'static str, &'static str),
 }
 
 impl EndpointBuilder {
@@ -60,20 +76,22 @@ impl EndpointBuilder {
         Self { base_url: base_url.to_owned(), ..Self::default() }
     }
 
-    /// The endpoint at `path` beneath the base URL, for a model of this name.
-    pub(crate) fn build(self, name: &str, path: &str, key: KeyHeader) -> Result<Endpoint, SetupError> {
-        let url = address(&self.base_url, path)?;
+    /// The endpoint of a model.
+    pub(crate) fn build(self, model: &str, format: Format) -> Result<Endpoint, SetupError> {
+        let name = self.name.unwrap_or_else(|| format!("{}:{model}", format.provider));
+        let url = address(&self.base_url, format.path)?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in self.fixed {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        let mut secrets = Vec::new();
+        let (mut secrets, mut parts) = (Vec::new(), Vec::new());
         if let Some(secret) = self.key {
-            let text = format!("{}{}", key.prefix, secret.expose_secret());
+            let (header, prefix) = format.key;
+            let text = format!("{prefix}{}", secret.expose_secret());
             let mut value = HeaderValue::try_from(text).map_err(|_| SetupError::Key)?;
             value.set_sensitive(true);
-            headers.insert(HeaderName::from_static(key.name), value);
+            headers.insert(HeaderName::from_static(header), value);
             secrets.push(secret);
         }
         for (name, secret) in self.headers {
@@ -82,17 +100,29 @@ impl EndpointBuilder {
             let mut value = HeaderValue::try_from(secret.expose_secret()).map_err(|_| unusable())?;
             value.set_sensitive(true);
             headers.insert(header, value);
-            secrets.push(secret);
+            parts.extend(secret.expose_secret().split_whitespace().map(SecretString::from));
+            parts.push(secret);
         }
-        secrets.retain(|secret| secret.expose_secret().len() >= MIN_SECRET);
+        let is_open =
+            url.scheme() == "http" && !(secrets.is_empty() && parts.is_empty()) && !is_loopback(&url);
+        parts.extend(url.query_pairs().map(|(_, value)| SecretString::from(value.into_owned())));
+        let raw = url.query().unwrap_or_default().split('&');
+        parts.extend(raw.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.into()));
+        parts.retain(|part| {
+            let part = part.expose_secret();
+            part.len() >= MIN_PART && !SCHEMES.iter().any(|scheme| part.eq_ignore_ascii_case(scheme))
+        });
+        secrets.append(&mut parts);
+        secrets.retain(|secret| !secret.expose_secret().is_empty());
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         let http = match self.http {
             Some(http) => http,
             None => Http::new(HttpOptions::default())?,
         };
-        if url.scheme() == "http" && !secrets.is_empty() && !is_loopback(&url) {
+        if is_open {
             tracing::warn!(model = name, "the key is sent over a connection that others can read");
         }
-        Ok(Endpoint { name: name.to_owned(), url, headers, secrets, http })
+        Ok(Endpoint { name, limits: self.limits, url, headers, secrets, http })
     }
 }
 
@@ -124,11 +154,16 @@ impl Endpoint {
         &self.name
     }
 
+    /// How much the model can read and say.
+    pub(crate) fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
     /// An error of this model. No secret is in it, whatever the provider said.
     pub(crate) fn error(&self, failure: Failure) -> ModelError {
         let mut message = failure.message;
         for secret in &self.secrets {
-            message = message.replace(secret.expose_secret(), "[secret]");
+            message = hidden(&message, secret.expose_secret());
         }
         let mut error = ModelError::new(&self.name, failure.kind, plain(&message));
         error.retry_after = failure.retry_after;
@@ -149,14 +184,21 @@ impl Endpoint {
             .map_err(|error| ModelError::new(&self.name, ModelErrorKind::Invalid, error.to_string()))?;
         let body = Bytes::from(body);
         let mut waits = Waits::new(&self.http.options);
-        loop {
-            let failure = match self.attempt(body.clone(), decoder()).await {
-                Ok(answer) => return Ok(self.clone().stream(answer)),
-                Err(failure) => failure,
-            };
-            let Some(wait) = waits.after(&failure) else { return Err(self.error(failure)) };
-            tracing::debug!(model = self.name, kind = %failure.kind, ?wait, "asking again");
-            tokio::time::sleep(wait).await;
+        let until = Deadline::after(self.http.options.answer_timeout);
+        let begun = timeout_at(until.at, async {
+            loop {
+                let failure = match self.attempt(body.clone(), decoder(), until).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(failure) => failure,
+                };
+                let Some(wait) = waits.after(&failure) else { return Err(failure) };
+                tracing::debug!(model = self.name, kind = %failure.kind, ?wait, "asking again");
+                tokio::time::sleep(wait).await;
+            }
+        });
+        match begun.await.unwrap_or_else(|_| Err(until.missed())) {
+            Ok(answer) => Ok(self.clone().stream(answer)),
+            Err(failure) => Err(self.error(failure)),
         }
     }
 
@@ -168,7 +210,13 @@ impl Endpoint {
         futures_util::stream::unfold((answer, self), next).fuse().boxed()
     }
 
-    async fn attempt<D: Decoder>(&self, body: Bytes, decoder: D) -> Result<Answer<D>, Failure> {
+    async fn attempt<D: Decoder>(
+        &self,
+        body: Bytes,
+        decoder: D,
+        until: Deadline,
+    ) -> Result<Answer<D>, Failure> {
+        let speaks_by = Deadline::after(self.http.options.first_piece_timeout);
         let options = &self.http.options;
         let request = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let response = match timeout(options.first_byte_timeout, request.send()).await {
@@ -189,9 +237,15 @@ impl Endpoint {
         if !response.status().is_success() || !may_be_events(response.headers()) {
             return Err(self.refused(response).await);
         }
-        let mut answer = Answer::new(response.bytes_stream().boxed(), decoder, options);
-        answer.begin().await?;
-        Ok(answer)
+        let mut answer = Answer::new(response.bytes_stream().boxed(), decoder, options, until);
+        match timeout_at(speaks_by.at, answer.begin()).await {
+            Ok(begun) => begun.map(|()| answer),
+            Err(_) => {
+                let seconds = options.first_piece_timeout.as_secs_f32();
+                let message = format!("the model said nothing within {seconds} seconds");
+                Err(Failure::new(ModelErrorKind::TimedOut, message))
+            }
+        }
     }
 
     /// What a response says that is no answer.
@@ -224,6 +278,23 @@ impl Endpoint {
         failure.retry_after = wait;
         failure
     }
+}
+
+/// A message without a secret.
+fn hidden(message: &str, secret: &str) -> String {
+    if secret.len() >= LONG_SECRET {
+        return message.replace(secret, HIDDEN);
+    }
+    let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    let (mut text, mut rest) = (String::with_capacity(message.len()), message);
+    while let Some(at) = rest.find(secret) {
+        let (before, after) = (&rest[..at], &rest[at + secret.len()..]);
+        text.push_str(before);
+        let stands_alone = is_apart(text.chars().next_back()) && is_apart(after.chars().next());
+        text.push_str(if stands_alone { HIDDEN } else { secret });
+        rest = after;
+    }
+    text + rest
 }
 
 /// Whether JSON that came with a good status is an error nevertheless.
@@ -267,7 +338,7 @@ impl fmt::Debug for EndpointBuilder {
 mod tests {
     use super::*;
 
-    const KEY: KeyHeader = KeyHeader { name: "authorization", prefix: "Bearer " };
+    const FORMAT: Format = Format { provider: "test", path: "/x", key: ("authorization", "Bearer ") };
 
     #[test]
     fn addresses() {
@@ -287,7 +358,7 @@ mod tests {
         builder.key = Some("sk-very-secret".into());
         builder.headers.push(("x-tenant".to_owned(), "tenant-secret".into()));
         assert!(!format!("{builder:?}").contains("secret"));
-        let endpoint = builder.build("m", "/x", KEY).unwrap();
+        let endpoint = builder.build("m", FORMAT).unwrap();
         assert!(!format!("{endpoint:?} {:?}", endpoint.headers).contains("secret"));
         let failure = Failure::new(ModelErrorKind::Auth, "wrong key sk-very-secret for tenant-secret");
         assert_eq!(endpoint.error(failure).message, "wrong key [secret] for [secret]");
@@ -299,12 +370,28 @@ mod tests {
     }
 
     #[test]
+    fn whatever_proves_who_asks_is_hidden() {
+        let mut builder = EndpointBuilder::new("https://a.test/v1?code=c%2Fd-secret&version=7");
+        builder.key = Some("abc".into());
+        builder.headers.push(("authorization".to_owned(), "Bearer sk-own-header".into()));
+        builder.headers.push(("x-long".to_owned(), "sk-own-header-and-more".into()));
+        let endpoint = builder.build("m", FORMAT).unwrap();
+        let told = |message: &str| endpoint.error(Failure::new(ModelErrorKind::Auth, message)).message;
+        assert_eq!(told("no key sk-own-header-and-more"), "no key [secret]", "and not its beginning alone");
+        assert_eq!(told("Bearer sk-own-header is wrong"), "[secret] is wrong");
+        assert_eq!(told("the Bearer token `sk-own-header`"), "the Bearer token `[secret]`");
+        assert_eq!(told("POST /v1?code=c%2Fd-secret"), "POST /v1?code=[secret]");
+        assert_eq!(told("code c/d-secret, version 7"), "code [secret], version 7");
+        assert_eq!(told("abc: no abcess of key=abc"), "[secret]: no abcess of key=[secret]");
+    }
+
+    #[test]
     fn headers_that_cannot_be_sent_are_told() {
         let mut builder = EndpointBuilder::new("https://a.test");
         builder.key = Some("sk-one\nx: y".into());
-        assert_eq!(builder.build("m", "/", KEY).unwrap_err(), SetupError::Key);
+        assert_eq!(builder.build("m", FORMAT).unwrap_err(), SetupError::Key);
         let mut builder = EndpointBuilder::new("https://a.test");
         builder.headers.push(("a b".to_owned(), "x".into()));
-        assert_eq!(builder.build("m", "/", KEY).unwrap_err(), SetupError::Header("a b".to_owned()));
+        assert_eq!(builder.build("m", FORMAT).unwrap_err(), SetupError::Header("a b".to_owned()));
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use prowess_agent::ModelErrorKind;
 
+use super::MAX_CALLS;
+
 /// The longest message that leaves this crate, in characters. Whatever a provider says, nobody reads more.
 const MAX_MESSAGE: usize = 2_000;
 
@@ -31,6 +33,11 @@ impl Failure {
 
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self::new(ModelErrorKind::Malformed, message)
+    }
+
+    /// The answer has more calls than [`MAX_CALLS`].
+    pub(crate) fn too_many_calls() -> Self {
+        Self::malformed(format!("the answer has more than {MAX_CALLS} calls")).lasting()
     }
 
     /// The stream ended in the middle of an answer.

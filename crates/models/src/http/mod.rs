@@ -10,13 +10,16 @@ mod sse;
 
 pub use self::client::{Http, HttpOptions, Proxies, SetupError};
 pub(crate) use self::complaint::Complaint;
-pub(crate) use self::endpoint::{Endpoint, EndpointBuilder, KeyHeader};
+pub(crate) use self::endpoint::{Endpoint, EndpointBuilder, Format};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::sse::SseEvent;
 
 use std::collections::VecDeque;
 
 use prowess_agent::Delta;
+
+/// How many calls an answer may have.
+pub(crate) const MAX_CALLS: usize = 128;
 
 /// Reads one provider's events. It sees one answer, from its beginning.
 pub(crate) trait Decoder: Send + 'static {
@@ -39,3 +42,45 @@ pub(crate) enum Progress {
     /// The provider has said that this was all.
     Done,
 }
+
+/// What the builders of all providers have in common, for one whose `endpoint` is an [`EndpointBuilder`].
+macro_rules! endpoint_settings {
+    ($path:literal, $key:literal, $provider:literal) => {
+        #[doc = concat!("Where the endpoint is, without `", $path, "`.")]
+        pub fn base_url(mut self, url: impl Into<String>) -> Self {
+            self.endpoint.base_url = url.into();
+            self
+        }
+
+        #[doc = $key]
+        pub fn key(mut self, key: SecretString) -> Self {
+            self.endpoint.key = Some(key);
+            self
+        }
+
+        /// A header that is sent with every request. Its value is kept secret.
+        pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
+            self.endpoint.headers.push((name.into(), value.into()));
+            self
+        }
+
+        #[doc = concat!("What the model is called in an agent; `", $provider, ":` and its own name otherwise.")]
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.endpoint.name = Some(name.into());
+            self
+        }
+
+        /// How much the model can read and say.
+        pub fn limits(mut self, limits: ModelLimits) -> Self {
+            self.endpoint.limits = limits;
+            self
+        }
+
+        /// A client that is shared with other models; one of its own otherwise.
+        pub fn http(mut self, http: Http) -> Self {
+            self.endpoint.http = Some(http);
+            self
+        }
+    };
+}
+pub(crate) use endpoint_settings;

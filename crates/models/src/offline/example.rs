@@ -30,15 +30,14 @@ fn parts(text: &str) -> (Vec<Block>, Vec<&str>) {
     let mut open: Option<(Block, &str, usize)> = None;
     for line in text.lines() {
         let trimmed = line.trim_start();
-        let indent = line.len() - trimmed.len();
+        let indent = line.chars().take_while(|c| c.is_whitespace()).count();
         let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
         match (&mut open, mark) {
             (Some((_, opened, _)), Some(mark)) if *opened == mark && trimmed.trim_end().ends_with(mark) => {
                 blocks.extend(open.take().map(|(block, ..)| block));
             }
             (Some((block, _, outer)), _) => {
-                let blanks = indent.min(*outer);
-                block.lines.push(line[blanks..].to_owned());
+                block.lines.push(line.chars().skip(indent.min(*outer)).collect());
             }
             (None, Some(mark)) => {
                 let words = trimmed.trim_start_matches(['`', '~']).trim();
@@ -146,6 +145,12 @@ python3 scripts/report.py <input file>
         assert_eq!(found("1. Run `bash scripts/go.sh --all`.").as_deref(), Some("bash scripts/go.sh --all"));
         assert_eq!(found("Then:\n\n    ./go.sh now\n").as_deref(), Some("./go.sh now"));
         assert_eq!(found("See `scripts/go.sh`. Run `python3 go.py <file>`."), None);
+    }
+
+    #[test]
+    fn blanks_of_other_scripts_are_characters() {
+        let text = "  ```sh\n\u{3000}echo one\n \u{a0}echo two\n   echo three\n  ```";
+        assert_eq!(found(text).as_deref(), Some("echo one\necho two\n echo three"));
     }
 
     #[test]

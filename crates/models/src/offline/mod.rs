@@ -42,7 +42,7 @@ const CONFESSION: &str = "I am not a language model. I work offline: I look for 
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::ModelError> {
 /// let mut stream = Offline.ask(ModelRequest::new([Message::user("Hello!")])).await?;
-/// let mut assembly = Assembly::default();
+/// let mut assembly = Assembly::new(Offline.name());
 /// while let Some(delta) = stream.next().await {
 ///     assembly.push(delta?);
 /// }

@@ -76,7 +76,7 @@ impl Answer {
         self.is_refused |= !refusal.is_empty();
         say(refusal, Delta::Text);
         for fragment in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.calls.read(fragment, deltas);
+            self.calls.read(fragment, deltas)?;
         }
         match choice["finish_reason"].as_str() {
             None | Some("") => {}

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use prowess_agent::Delta;
 use serde_json::Value;
 
+use crate::http::{Failure, MAX_CALLS};
+
 /// The calls of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Known>);
@@ -15,24 +17,55 @@ struct Known {
     index: Option<u64>,
     id: String,
     name: String,
-    arguments: String,
+    arguments: Nesting,
 }
 
 impl Known {
-    /// Whether its arguments are complete.
+    /// Whether a fragment without an id that tells a name goes on with this call: some servers tell it with every
+    /// piece.
+    fn goes_on_with(&self, name: &str) -> bool {
+        name.is_empty() || self.name.is_empty() || (self.name == name && !self.arguments.is_whole())
+    }
+}
+
+/// How far the text of an object has come, piece by piece.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    has_begun: bool,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl Nesting {
+    fn take(&mut self, piece: &str) {
+        for byte in piece.bytes() {
+            match byte {
+                _ if std::mem::take(&mut self.is_escaped) => {}
+                b'\\' => self.is_escaped = self.in_text,
+                b'"' => self.in_text = !self.in_text,
+                _ if self.in_text => {}
+                b'{' | b'[' => (self.depth, self.has_begun) = (self.depth + 1, true),
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether all that was opened is closed.
     fn is_whole(&self) -> bool {
-        serde_json::from_str::<Value>(&self.arguments).is_ok()
+        self.has_begun && self.depth == 0 && !self.in_text
     }
 }
 
 impl Calls {
     /// Takes a fragment.
-    pub(super) fn read(&mut self, fragment: &Value, deltas: &mut VecDeque<Delta>) {
+    pub(super) fn read(&mut self, fragment: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let function = &fragment["function"];
         let (id, name) = (text(&fragment["id"]), text(&function["name"]));
         let number = self.number(fragment["index"].as_u64(), &id, &name);
-        let call = &mut self.0[number];
+        let call = self.0.get_mut(number).ok_or_else(Failure::too_many_calls)?;
         let is_news = (call.id.is_empty() && !id.is_empty()) || (call.name.is_empty() && !name.is_empty());
         if is_news {
             deltas.push_back(Delta::ToolCall { index: number, id: id.clone(), name: name.clone() });
@@ -50,27 +83,37 @@ impl Calls {
             _ => String::new(),
         };
         if !piece.is_empty() {
-            call.arguments.push_str(&piece);
+            call.arguments.take(&piece);
             deltas.push_back(Delta::Arguments { index: number, piece });
         }
+        Ok(())
     }
 
-    /// Which call a fragment is of; a new one when it is of none that is known.
+    /// Which call a fragment is of; a new one, if there may be more, when it is of none that is known.
     fn number(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
-        let is_other = |call: &Known| !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let is_other = |call: &Known| match (id, call.id.as_str()) {
+            (_, "") => !call.goes_on_with(name),
+            ("", _) => false,
+            (id, known) => id != known,
+        };
         let found = match index {
-            // Some servers number every call 0, and tell them apart by their names.
+            // Some servers number every call 0, and tell them apart by their ids, or by nothing but their names. Of
+            // those that have the same number, the last goes on.
+            Some(_) if id.is_empty() => {
+                let last = self.0.iter().rposition(|call| call.index == index);
+                last.filter(|last| !is_other(&self.0[*last]))
+            }
             Some(_) => self.0.iter().rposition(|call| call.index == index && !is_other(call)),
             None if !id.is_empty() => self.0.iter().rposition(|call| call.id == id),
             // With neither, a name begins a call unless it is told again with every piece of one.
-            None => self.0.len().checked_sub(1).filter(|last| {
-                let last = &self.0[*last];
-                name.is_empty() || (last.name == name && !last.is_whole())
-            }),
+            None => self.0.len().checked_sub(1).filter(|last| self.0[*last].goes_on_with(name)),
         };
         found.unwrap_or_else(|| {
-            self.0.push(Known { index, ..Known::default() });
-            self.0.len() - 1
+            let number = self.0.len();
+            if number < MAX_CALLS {
+                self.0.push(Known { index, ..Known::default() });
+            }
+            number
         })
     }
 }
@@ -85,7 +128,7 @@ mod tests {
     /// The calls that fragments come to: name, tool and arguments of each.
     fn calls(fragments: &[Value]) -> Vec<(String, String, String)> {
         let (mut calls, mut deltas) = (Calls::default(), VecDeque::new());
-        fragments.iter().for_each(|fragment| calls.read(fragment, &mut deltas));
+        fragments.iter().for_each(|fragment| calls.read(fragment, &mut deltas).unwrap());
         let mut assembly = Assembly::new("test");
         deltas.into_iter().for_each(|delta| assembly.push(delta));
         let message = assembly.finish().message;
@@ -122,6 +165,42 @@ mod tests {
     fn every_call_numbered_zero() {
         let whole = |id: &str| json!({"index": 0, "id": id, "function": {"name": "ls", "arguments": "{}"}});
         assert_eq!(calls(&[whole("a"), whole("b")]), [call("a", "ls", "{}"), call("b", "ls", "{}")]);
+    }
+
+    #[test]
+    fn every_call_numbered_zero_and_without_ids() {
+        let piece = |name: &str, arguments: &str| json!({"index": 0, "function": {"name": name, "arguments": arguments}});
+        let all =
+            calls(&[piece("ls", "{}"), piece("cat", "{\"x\":"), piece("cat", "\"}\"}"), piece("cat", "{}")]);
+        let expected =
+            [call("call_0", "ls", "{}"), call("call_1", "cat", "{\"x\":\"}\"}"), call("call_2", "cat", "{}")];
+        assert_eq!(all, expected);
+        // One that is told in the usual way is one, whatever its arguments are.
+        let bare = json!({"index": 0, "function": {"arguments": "{}"}});
+        assert_eq!(calls(&[piece("ls", ""), bare.clone(), bare]), [call("call_0", "ls", "{}{}")]);
+    }
+
+    #[test]
+    fn an_answer_has_only_so_many_calls() {
+        let (mut calls, mut deltas) = (Calls::default(), VecDeque::new());
+        let call = |number: usize| json!({"index": number, "function": {"name": "ls", "arguments": "{}"}});
+        for number in 0..MAX_CALLS {
+            calls.read(&call(number), &mut deltas).unwrap();
+        }
+        let refused = calls.read(&call(MAX_CALLS), &mut deltas).unwrap_err();
+        assert!(refused.message.contains("128 calls") && !refused.is_passing, "{refused:?}");
+        assert_eq!(calls.0.len(), MAX_CALLS);
+    }
+
+    #[test]
+    fn arguments_in_many_pieces_are_read_once() {
+        let mut nesting = Nesting::default();
+        for piece in ["{\"a\": \"\\", "\"}", "\", \"b\": [{", "}]"] {
+            nesting.take(piece);
+            assert!(!nesting.is_whole(), "{piece}");
+        }
+        nesting.take("} ");
+        assert!(nesting.is_whole());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use prowess_agent::{Model, ModelError, ModelLimits, ModelRequest, ModelStream};
 use secrecy::SecretString;
 
 pub(crate) use self::answer::Answer;
-use crate::http::{Endpoint, EndpointBuilder, Http, KeyHeader, SetupError};
+use crate::http::{Endpoint, EndpointBuilder, Format, Http, SetupError, endpoint_settings};
 
 /// Where OpenAI itself is.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
@@ -54,7 +54,6 @@ pub enum EffortField {
 #[derive(Clone, Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
-    limits: ModelLimits,
     settings: Settings,
 }
 
@@ -71,8 +70,6 @@ struct Settings {
 #[must_use = "a builder does nothing until `build`"]
 pub struct OpenAiBuilder {
     endpoint: EndpointBuilder,
-    name: Option<String>,
-    limits: ModelLimits,
     settings: Settings,
 }
 
@@ -81,43 +78,13 @@ impl OpenAi {
     pub fn builder(model: impl Into<String>) -> OpenAiBuilder {
         OpenAiBuilder {
             endpoint: EndpointBuilder::new(OPENAI_BASE_URL),
-            name: None,
-            limits: ModelLimits::default(),
             settings: Settings { model: model.into(), ..Settings::default() },
         }
     }
 }
 
 impl OpenAiBuilder {
-    /// Where the endpoint is, without `/chat/completions`.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.endpoint.base_url = url.into();
-        self
-    }
-
-    /// The key, sent as a bearer token.
-    pub fn key(mut self, key: SecretString) -> Self {
-        self.endpoint.key = Some(key);
-        self
-    }
-
-    /// A header that is sent with every request. Its value is kept secret.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
-        self.endpoint.headers.push((name.into(), value.into()));
-        self
-    }
-
-    /// What the model is called in an agent; `openai:` and its own name otherwise.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// How much the model can read and say.
-    pub fn limits(mut self, limits: ModelLimits) -> Self {
-        self.limits = limits;
-        self
-    }
+    endpoint_settings!("/chat/completions", "The key, sent as a bearer token.", "openai");
 
     /// How the endpoint calls the most that the model may say.
     pub fn output_limit_name(mut self, name: OutputLimitName) -> Self {
@@ -131,22 +98,16 @@ impl OpenAiBuilder {
         self
     }
 
-    /// A client that is shared with other models; one of its own otherwise.
-    pub fn http(mut self, http: Http) -> Self {
-        self.endpoint.http = Some(http);
-        self
-    }
-
     /// The model.
     ///
     /// # Errors
     ///
     /// The address, the key or a header is not usable.
     pub fn build(self) -> Result<OpenAi, SetupError> {
-        const KEY: KeyHeader = KeyHeader { name: "authorization", prefix: "Bearer " };
-        let name = self.name.unwrap_or_else(|| format!("openai:{}", self.settings.model));
-        let endpoint = self.endpoint.build(&name, "/chat/completions", KEY)?;
-        Ok(OpenAi { endpoint, limits: self.limits, settings: self.settings })
+        const FORMAT: Format =
+            Format { provider: "openai", path: "/chat/completions", key: ("authorization", "Bearer ") };
+        let endpoint = self.endpoint.build(&self.settings.model, FORMAT)?;
+        Ok(OpenAi { endpoint, settings: self.settings })
     }
 }
 
@@ -157,11 +118,11 @@ impl Model for OpenAi {
     }
 
     fn limits(&self) -> ModelLimits {
-        self.limits
+        self.endpoint.limits()
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let body = request::body(&request, &self.settings, self.limits)
+        let body = request::body(&request, &self.settings, self.limits())
             .map_err(|failure| self.endpoint.error(failure))?;
         self.endpoint.converse(&body, Answer::default).await
     }

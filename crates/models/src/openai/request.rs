@@ -9,8 +9,10 @@ use crate::conversation::{
 };
 use crate::http::Failure;
 
-/// Thoughts stay here: the wire format has no place for them. Names of calls go back as they came.
-const RULES: Rules = Rules { takes_back: |_| false, call_id: str::to_owned };
+/// Thoughts stay here: the wire format has no place for them, nor for documents at an address. Names of calls go back
+/// as they came, as long as OpenAI takes them.
+const RULES: Rules =
+    Rules { takes_back: |_| false, call_id: str::to_owned, longest_call_id: 40, takes_documents: false };
 
 /// The body of a request.
 pub(super) fn body(
@@ -93,14 +95,14 @@ fn user(blocks: Vec<UserBlock<'_>>, messages: &mut Vec<Value>) {
     let mut parts = Vec::new();
     for block in blocks {
         parts.push(match block {
-            UserBlock::Result { id, result } => {
-                messages.push(json!({"role": "tool", "tool_call_id": id, "content": result.text}));
+            UserBlock::Result { id, text, .. } => {
+                messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
                 continue;
             }
             UserBlock::Text(text) => json!({"type": "text", "text": text}),
-            UserBlock::Image { url } | UserBlock::Document { url } => {
-                json!({"type": "image_url", "image_url": {"url": url}})
-            }
+            UserBlock::Image { url } => json!({"type": "image_url", "image_url": {"url": url}}),
+            // None comes: the rules say so.
+            UserBlock::Document { url } => json!({"type": "text", "text": url}),
         });
     }
     // Many servers know no parts but those of pictures.

@@ -167,6 +167,36 @@ async fn silence_ends() {
 }
 
 #[tokio::test]
+async fn signs_of_life_are_no_answer() {
+    let mut options = options();
+    options.first_piece_timeout = Duration::from_millis(200);
+    options.retries = 1;
+    let server = Server::start([Reply::events("").pinging(), Reply::events("").pinging()]).await;
+    let model = openai_with(&server, options.clone());
+    let error = bounded(failure(&model)).await;
+    assert_eq!(error.message, "the model said nothing within 0.2 seconds");
+    assert_eq!((error.kind, server.asked()), (ModelErrorKind::TimedOut, 2));
+
+    options.answer_timeout = Duration::from_millis(500);
+    let server = Server::start([Reply::events(BEGUN).pinging()]).await;
+    let model = openai_with(&server, options.clone());
+    let (deltas, error) = bounded(heard(&model, hello())).await;
+    let error = error.unwrap();
+    assert_eq!((deltas.len(), error.kind), (1, ModelErrorKind::TimedOut));
+    assert_eq!(error.message, "the answer was not complete within 0.5 seconds");
+
+    // Asking again takes no longer either.
+    (options.retries, options.first_wait) = (1_000, Duration::from_millis(50));
+    let server = Server::start([]).await;
+    let error = bounded(failure(&openai_with(&server, options))).await;
+    assert_eq!(error.message, "the answer was not complete within 0.5 seconds");
+}
+
+async fn bounded<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it is waited for without end")
+}
+
+#[tokio::test]
 async fn a_dropped_stream_closes_the_connection() {
     let server = Server::start([Reply::events(BEGUN).held()]).await;
     let mut stream = openai(&server).ask(hello()).await.unwrap();

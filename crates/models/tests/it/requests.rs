@@ -1,8 +1,8 @@
 //! What is sent to providers.
 
 use prowess_agent::{
-    AssistantPart, Content, Effort, Media, Message, Model, ModelErrorKind, ModelLimits, ModelRequest,
-    PromptSection, Reasoning, ToolChoice, UserPart,
+    AssistantPart, Content, Effort, Media, Message, Model, ModelLimits, ModelRequest, PromptSection,
+    Reasoning, ToolChoice, UserPart,
 };
 use prowess_models::{Anthropic, EffortField, Http, OpenAi, OutputLimitName, PromptCache, Thinking};
 use serde_json::{Value, json};
@@ -206,22 +206,37 @@ async fn headers_of_ones_own() {
 }
 
 #[tokio::test]
-async fn pictures_are_sent_by_address_or_not_at_all() {
+async fn long_names_of_calls_are_cut_for_openai() {
+    let long = "call_of_another_provider_with_a_name_of_65_characters_or_even_more";
+    let request = ModelRequest::new([
+        Message::user("Go"),
+        Message::assistant(vec![call(long, "ls", "{}")]),
+        result(long, "ls", "a.md"),
+    ]);
+    let body = sent_to_openai(request.clone(), |model| model).await;
+    let (made, answered) =
+        (&body["messages"][1]["tool_calls"][0]["id"], &body["messages"][2]["tool_call_id"]);
+    assert_eq!((made, answered), (&json!(long[..40]), &json!(long[..40])));
+    let body = sent_to_anthropic(request, |model| model).await;
+    assert_eq!(body["messages"][1]["content"][0]["id"], long);
+}
+
+/// What cannot be sent does not end a thread: it is named, so that a tool may read it.
+#[tokio::test]
+async fn pictures_are_sent_by_address_or_named() {
     for reference in
         ["/pictures/a.png", "http://example.com/a.png", "file:///etc/passwd", "data:image/png;base64,AA"]
     {
-        let server = Server::start([]).await;
         let mut message = Message::user("See");
         if let Content::User { parts } = &mut message.content {
             let (reference, mime) = (reference.to_owned(), "image/png".to_owned());
             parts.push(UserPart::Image(Media { reference, mime }));
         }
-        let model = OpenAi::builder("m").base_url(server.url()).build().unwrap();
-        let Err(error) = model.ask(ModelRequest::new([message])).await else {
-            panic!("{reference} was sent")
-        };
-        assert_eq!(error.kind, ModelErrorKind::Invalid);
-        assert!(error.message.contains(reference) && error.message.contains("https://"), "{error}");
-        assert_eq!(server.asked(), 0);
+        let request = ModelRequest::new([message]);
+        let named = format!("(Attached, and not shown here: `{reference}`, image/png.)");
+        let body = sent_to_openai(request.clone(), |model| model).await;
+        assert_eq!(body["messages"][0]["content"], format!("See\n\n{named}"));
+        let body = sent_to_anthropic(request, |model| model).await;
+        assert_eq!(body["messages"][0]["content"][1]["text"], named);
     }
 }

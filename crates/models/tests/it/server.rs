@@ -25,6 +25,8 @@ enum End {
     Broken,
     /// Nothing more comes until the client goes.
     Held,
+    /// Nothing but signs of life comes until the client goes.
+    Pinging,
 }
 
 impl Reply {
@@ -60,6 +62,11 @@ impl Reply {
         self
     }
 
+    pub(crate) fn pinging(mut self) -> Self {
+        self.end = End::Pinging;
+        self
+    }
+
     async fn play(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         stream.write_all(self.head.as_bytes()).await?;
         for piece in self.body.chunks(self.piece.min(self.body.len().max(1))) {
@@ -67,6 +74,13 @@ impl Reply {
             stream.write_all(&framed).await?;
             stream.flush().await?;
             tokio::task::yield_now().await;
+        }
+        if self.end == End::Pinging {
+            loop {
+                stream.write_all(b"8\r\n: ping\n\n\r\n").await?;
+                stream.flush().await?;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
         if self.end == End::Whole {
             stream.write_all(b"0\r\n\r\n").await?;

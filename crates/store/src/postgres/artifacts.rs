@@ -1,7 +1,6 @@
 //! The index of artifacts in PostgreSQL.
 
 use async_trait::async_trait;
-use deadpool_postgres::Transaction;
 use prowess_workspace::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord};
 use tokio_postgres::{Error, Row};
 
@@ -11,13 +10,6 @@ use crate::artifact::{ArtifactRow, body, failed, record, records};
 use crate::error::DatabaseError;
 use crate::event::{signed, unsigned};
 use crate::sql;
-
-/// Those who change one artifact take turns.
-async fn take_turn(transaction: &Transaction<'_>, name: &ArtifactName) -> Result<(), Error> {
-    let lock = transaction.prepare_cached("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))").await?;
-    transaction.execute(&lock, &[&name.as_str()]).await?;
-    Ok(())
-}
 
 fn artifact_row(row: &Row) -> Result<ArtifactRow, Error> {
     Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
@@ -39,7 +31,6 @@ impl ArtifactIndex for PostgresStore {
         let said = |error| failed(explained(&self.0.place, error));
         let mut client = self.client().await.map_err(failed)?;
         let transaction = client.transaction().await.map_err(said)?;
-        take_turn(&transaction, name).await.map_err(said)?;
         let next = prepared!(transaction, sql::NEXT_VERSION).map_err(said)?;
         let next = transaction.query_one(&next, &[&name.as_str()]).await.map_err(said)?;
         let next: i64 = next.try_get(0).map_err(said)?;
@@ -75,7 +66,6 @@ impl ArtifactIndex for PostgresStore {
         let said = |error| failed(explained(&self.0.place, error));
         let mut client = self.client().await.map_err(failed)?;
         let transaction = client.transaction().await.map_err(said)?;
-        take_turn(&transaction, name).await.map_err(said)?;
         let remove = prepared!(transaction, sql::REMOVE_ARTIFACT).map_err(said)?;
         let rows = transaction.query(&remove, &[&name.as_str()]).await.map_err(said)?;
         // What cannot be read is not forgotten.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 
+use super::LOCKED;
 use crate::error::DatabaseError;
 
 /// An error of a statement.
@@ -23,6 +24,10 @@ pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
     match code.code() {
         // No room on the disk, or in memory.
         "53100" | "53200" => DatabaseError::Full { place: owned, source: source() },
+        // Others have what it needs.
+        "55P03" => DatabaseError::Busy { place: owned, seconds: LOCKED.as_secs() },
+        // It was in the middle of a transaction for too long, and the server closed the connection.
+        "25P03" => DatabaseError::Unreachable { place: owned, source: source() },
         // Read-only, or an error of the server's system.
         "25006" | "58030" => DatabaseError::Unwritable { place: owned, source: source() },
         // The server found damage, or the tables are not those that were made.

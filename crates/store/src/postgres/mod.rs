@@ -22,9 +22,17 @@ use crate::schema::{self, Dialect};
 
 /// How many connections a store has at most.
 const CONNECTIONS: usize = 8;
-/// How long is waited for a server, and for a connection that others use.
+/// How long is waited for a server, for a connection that others use, and for an answer to whether one still works.
 const CONNECTING: Duration = Duration::from_secs(10);
 const WAITING: Duration = Duration::from_secs(30);
+const TRYING: Duration = Duration::from_secs(5);
+/// How long a server may leave unanswered what was sent, and after how much silence it is asked whether it is there.
+const UNANSWERED: Duration = Duration::from_secs(30);
+const SILENT: Duration = Duration::from_secs(30);
+const BETWEEN_QUESTIONS: Duration = Duration::from_secs(10);
+const QUESTIONS: u32 = 3;
+/// How long others may keep what a statement needs, as [`SETTINGS`] says it.
+pub(super) const LOCKED: Duration = Duration::from_secs(10);
 /// One at a time makes tables: `prowess` in bytes.
 const MIGRATION_LOCK: i64 = 0x70_726f_7765_7373;
 
@@ -56,6 +64,9 @@ impl PostgresStore {
         let mut config: Config =
             url.parse().map_err(|error| DatabaseError::failed("PostgreSQL", "be found by its URL", error))?;
         config.connect_timeout(CONNECTING);
+        // A server that went away without a word is found out.
+        config.tcp_user_timeout(UNANSWERED);
+        config.keepalives_idle(SILENT).keepalives_interval(BETWEEN_QUESTIONS).keepalives_retries(QUESTIONS);
         if config.get_application_name().is_none() {
             config.application_name("prowess");
         }
@@ -68,8 +79,9 @@ impl PostgresStore {
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAITING))
             .create_timeout(Some(CONNECTING))
+            .recycle_timeout(Some(TRYING))
             .post_create(Hook::async_fn(|client, _| {
-                Box::pin(async move { client.batch_execute(DURABLE).await.map_err(HookError::Backend) })
+                Box::pin(async move { client.batch_execute(SETTINGS).await.map_err(HookError::Backend) })
             }))
             .build()
             .map_err(|error| DatabaseError::failed(&place, "be connected to", error))?;
@@ -125,9 +137,11 @@ const FIRST: &str = "\
 CREATE TABLE IF NOT EXISTS prowess_schema (version BIGINT NOT NULL);
 INSERT INTO prowess_schema SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM prowess_schema)";
 
-/// A server may be told to answer before it has flushed; a store may not.
-const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false) \
-    WHERE current_setting('synchronous_commit') = 'off'";
+/// A server may be told to answer before it has flushed; a store may not. Nobody waits for a lock without end, and a
+/// process that stopped in the middle of a transaction keeps nobody waiting.
+const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
+    WHERE current_setting('synchronous_commit') = 'off'; \
+    SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'";
 
 /// The version of the tables: 0 where there are none.
 async fn version(client: &Object) -> Result<i64, tokio_postgres::Error> {

@@ -9,11 +9,12 @@ use tokio_postgres::{Error, Row};
 
 use super::error::explained;
 use super::{PostgresStore, Value, prepared};
+use crate::doing::Doing;
 use crate::error::DatabaseError;
 use crate::event::{EventRow, LogRow, bodies, limit, read, sealed, signed, unsigned};
 use crate::lease::{State, held, micros, refusal};
 use crate::list::{info, no_fork, whole_fork};
-use crate::retention::{Bound, PRUNED_AT_ONCE, Retention, bound_of_age, bound_of_all};
+use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
 use crate::sql;
 
 /// How often a lease is tried that is free when it is looked at, and taken when it is wanted.
@@ -41,7 +42,7 @@ impl PostgresStore {
             }
             Ok(gone)
         };
-        done.await.map_err(|error: DatabaseError| error.while_doing("old threads could not be deleted"))
+        done.await.map_err(|error: DatabaseError| error.while_doing(Doing::Pruning))
     }
 
     async fn state(&self, thread: &ThreadId) -> Result<Option<State>, DatabaseError> {
@@ -65,8 +66,8 @@ impl PostgresStore {
         let transaction = client.transaction().await.map_err(failed)?;
         let extend = prepared!(transaction, sql::EXTEND).map_err(failed)?;
         let count = signed(bodies.len() as u64);
-        let extended =
-            transaction.query_opt(&extend, &[&thread, &epoch, &owner, &signed(after), &count]).await;
+        let values: [Value<'_>; 6] = [&thread, &epoch, &owner, &signed(after), &count, &micros(lease.lasts)];
+        let extended = transaction.query_opt(&extend, &values).await;
         let Some(extended) = extended.map_err(failed)? else {
             drop(transaction);
             drop(client);
@@ -111,28 +112,29 @@ impl PostgresStore {
         let whole = whole_fork(from, through, copied);
         if whole.is_ok() {
             transaction.commit().await.map_err(failed)?;
+            return Ok(whole);
         }
-        Ok(whole)
+        drop(transaction);
+        drop(client);
+        // It may have been deleted between the two statements.
+        match self.state(from).await? {
+            Some(state) if state.events >= signed(through) => Ok(whole),
+            _ => Ok(Err(ThreadError::NotFound(from.clone()))),
+        }
     }
 }
 
 async fn bounds(client: &deadpool_postgres::Object, retention: Retention) -> Result<Vec<Bound>, Error> {
-    let mut bounds = Vec::new();
-    if let Some(age) = retention.older_than {
-        let now = client.query_one(sql::NOW, &[]).await?.try_get(0)?;
-        bounds.push(bound_of_age(now, age));
-    }
-    match retention.keep_last {
-        Some(0) => bounds.push(bound_of_all()),
-        Some(most) => {
+    let now = client.query_one(sql::NOW, &[]).await?.try_get(0)?;
+    let last_kept = match retention.before_last_kept() {
+        Some(before) => {
             let last = prepared!(client, sql::LAST_KEPT)?;
-            if let Some(row) = client.query_opt(&last, &[&signed(most - 1)]).await? {
-                bounds.push((row.try_get(0)?, row.try_get(1)?));
-            }
+            client.query_opt(&last, &[&before]).await?
         }
-        None => {}
-    }
-    Ok(bounds)
+        None => None,
+    };
+    let last_kept = last_kept.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose();
+    Ok(retention.bounds(now, last_kept?).collect())
 }
 
 fn state(row: &Row) -> Result<State, Error> {
@@ -161,8 +163,7 @@ fn log_row(row: &Row) -> Result<LogRow, Error> {
 #[async_trait]
 impl ThreadStore for PostgresStore {
     async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
-        let failed =
-            |error: DatabaseError| error.while_doing(format!("the thread `{thread}` could not be taken"));
+        let failed = |error: DatabaseError| error.while_doing(Doing::Taking(thread));
         for _ in 0..MAX_TRIES {
             let rows = self.rows(sql::LEASE, &[&thread.as_str(), &owner.as_bytes(), &micros(lasts)]).await;
             if let Some(row) = rows.map_err(failed)?.first() {
@@ -182,15 +183,14 @@ impl ThreadStore for PostgresStore {
         let thread = &lease.thread;
         let values: [Value<'_>; 3] = [&thread.as_str(), &signed(lease.epoch), &lease.owner.as_bytes()];
         let done = self.rows(sql::RELEASE, &values).await;
-        done.map_err(|error| error.while_doing(format!("the thread `{thread}` could not be given back")))?;
+        done.map_err(|error| error.while_doing(Doing::GivingBack(thread)))?;
         Ok(())
     }
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
         let bodies = bodies(events)?;
-        self.try_append(lease, after, &bodies).await.map_err(|error| {
-            error.while_doing(format!("events of the thread `{}` could not be stored", lease.thread))
-        })?
+        let done = self.try_append(lease, after, &bodies).await;
+        done.map_err(|error| error.while_doing(Doing::Storing(&lease.thread)))?
     }
 
     async fn events(
@@ -199,15 +199,14 @@ impl ThreadStore for PostgresStore {
         after: u64,
         most: usize,
     ) -> Result<Vec<StoredEvent>, ThreadError> {
-        let failed =
-            |error: DatabaseError| error.while_doing(format!("the thread `{thread}` could not be read"));
+        let failed = |error: DatabaseError| error.while_doing(Doing::Reading(thread));
         let rows = self.rows(sql::EVENTS, &[&thread.as_str(), &signed(after), &limit(most)]).await;
         let rows: Result<Vec<LogRow>, Error> = rows.map_err(failed)?.iter().map(log_row).collect();
         read(thread, after, most, rows.map_err(|error| failed(explained(&self.0.place, error)))?)
     }
 
     async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
-        let failed = |error: DatabaseError| error.while_doing("threads could not be listed");
+        let failed = |error: DatabaseError| error.while_doing(Doing::Listing);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let rows = self.rows(sql::LIST, &[&most]).await.map_err(failed)?;
         let listed = |row: &Row| {
@@ -219,12 +218,11 @@ impl ThreadStore for PostgresStore {
 
     async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError> {
         let done = self.try_fork(from, through, to).await;
-        done.map_err(|error| error.while_doing(format!("the thread `{from}` could not be forked")))?
+        done.map_err(|error| error.while_doing(Doing::Forking(from)))?
     }
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
-        let failed =
-            |error: DatabaseError| error.while_doing(format!("the thread `{thread}` could not be deleted"));
+        let failed = |error: DatabaseError| error.while_doing(Doing::Deleting(thread));
         self.rows(sql::DELETE, &[&thread.as_str()]).await.map_err(failed)?;
         // What is there still is there because somebody has it, or because it was made since.
         held(thread, self.state(thread).await.map_err(failed)?.as_ref()).map_or(Ok(()), Err)

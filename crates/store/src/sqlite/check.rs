@@ -11,6 +11,7 @@ const MAX_FINDINGS: usize = 5;
 
 impl SqliteStore {
     /// Reads all of the database, and finds damage that nobody has met yet. It takes as long as reading the file.
+    /// Approvals and records of artifacts are looked at with the features that know them.
     ///
     /// # Errors
     ///
@@ -43,13 +44,21 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     findings.extend(orphan.optional()?.map(|thread| format!("events of `{thread}` are there without it")));
     let wrong = connection.query_row(
         "SELECT id FROM prowess_threads AS known WHERE events <> (
+             SELECT COUNT(*) FROM prowess_events WHERE thread = known.id
+         ) OR events <> (
              SELECT COUNT(*) FROM prowess_events
              WHERE thread = known.id AND number BETWEEN 1 AND known.events
          ) LIMIT 1",
         [],
         |row| row.get::<_, String>(0),
     );
-    findings.extend(wrong.optional()?.map(|thread| format!("events of `{thread}` are missing")));
+    findings.extend(
+        wrong.optional()?.map(|thread| format!("`{thread}` has more or fewer events than it should")),
+    );
+    #[cfg(feature = "approvals")]
+    approvals(&connection, &mut findings)?;
+    #[cfg(feature = "artifacts")]
+    artifacts(&connection, &mut findings)?;
     let mut statement = connection.prepare(
         "SELECT thread, number, stored, version, checksum, body FROM prowess_events ORDER BY rowid",
     )?;
@@ -71,4 +80,42 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         }
     }
     Ok(findings)
+}
+
+#[cfg(feature = "approvals")]
+fn approvals(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("SELECT project, digest, body FROM prowess_approvals")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row =
+            crate::approval::ApprovalRow { project: row.get(0)?, digest: row.get(1)?, body: row.get(2)? };
+        if !row.is_whole() {
+            findings.push("an approval is not what was stored".to_owned());
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(feature = "artifacts")]
+fn artifacts(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("SELECT name, version, checksum, body FROM prowess_artifacts")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        if let Err(error) = crate::artifact::record(row) {
+            findings.push(error.to_string());
+            break;
+        }
+    }
+    let ungiven = connection.query_row(
+        "SELECT name FROM prowess_artifacts AS one WHERE version >= COALESCE(
+             (SELECT given FROM prowess_artifact_names AS known WHERE known.name = one.name), 0
+         ) LIMIT 1",
+        [],
+        |row| row.get::<_, String>(0),
+    );
+    let problem = |name| format!("the artifact `{name}` has a version that was never given");
+    findings.extend(ungiven.optional()?.map(problem));
+    Ok(())
 }

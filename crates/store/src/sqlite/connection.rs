@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
@@ -11,7 +12,7 @@ use crate::error::DatabaseError;
 use crate::schema::{self, Dialect};
 
 /// How long one process waits for others.
-const BUSY: Duration = Duration::from_secs(20);
+pub(super) const BUSY: Duration = Duration::from_secs(20);
 /// The largest log that stays beside the database, in bytes, once all in it is in the database.
 const MAX_IDLE_LOG: i64 = 16 << 20;
 /// What the file says that it is: `prws`.
@@ -23,9 +24,12 @@ pub(super) fn open(path: &Path, place: &str) -> Result<Connection, DatabaseError
     let failed = |error| explained(place, error);
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(BUSY).map_err(failed)?;
-    // Nothing is changed before this is known, not even the kind of its log.
+    // Nothing is changed before this is known, not even the kind of its log; and what is in the log stays there.
+    let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(keep_log, true).map_err(failed)?;
     drop(schema::missing(place, Dialect::Sqlite, number(&connection, "user_version").map_err(failed)?)?);
     set_up(&connection).map_err(failed)?;
+    connection.set_db_config(keep_log, false).map_err(failed)?;
     Ok(connection)
 }
 
@@ -120,13 +124,10 @@ pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
             DatabaseError::damaged(place, error.to_string())
         }
         (ErrorCode::DiskFull, _) => DatabaseError::Full { place: owned(), source: Arc::new(error) },
-        (
-            _,
-            ffi::SQLITE_IOERR_WRITE
-            | ffi::SQLITE_IOERR_FSYNC
-            | ffi::SQLITE_IOERR_TRUNCATE
-            | ffi::SQLITE_IOERR_SHMSIZE,
-        )
+        (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => {
+            DatabaseError::Unflushed { place: owned(), source: Arc::new(error) }
+        }
+        (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE | ffi::SQLITE_IOERR_SHMSIZE)
         | (ErrorCode::ReadOnly, _) => DatabaseError::Unwritable { place: owned(), source: Arc::new(error) },
         (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => {
             DatabaseError::Busy { place: owned(), seconds: BUSY.as_secs() }
@@ -138,6 +139,14 @@ pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flush_that_failed_promises_nothing() {
+        let failed = |code| explained("x", Error::SqliteFailure(ffi::Error::new(code), None)).to_string();
+        let words = failed(ffi::SQLITE_IOERR_FSYNC);
+        assert!(words.contains("may be there") && !words.contains("nothing new was stored"), "{words}");
+        assert!(failed(ffi::SQLITE_IOERR_WRITE).contains("nothing new was stored"));
+    }
 
     #[test]
     fn every_connection_flushes_what_it_writes() {

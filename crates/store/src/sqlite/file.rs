@@ -1,5 +1,6 @@
 //! The file: how it comes to be, and how a damaged one goes.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
@@ -18,10 +19,22 @@ use crate::error::DatabaseError;
 /// What SQLite keeps beside a database: the log, and an index of it.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// The head of a file of SQLite: how it begins, where the program stands that it belongs to, and how long it is. No
-/// page is shorter than [`MIN_PAGE`].
+/// How often a database is looked for that others have open, and that is not there: those who came at the same time
+/// may each be in the others' way.
+const MAX_TRIES: u32 = 1_000;
+
+const CUT: &str = "it was cut short";
+
+/// The head of a file of SQLite: how it begins; the length of a page, the number of changes, the number of pages, the
+/// program that it belongs to, and how many changes there were when pages were counted; and how long it is. No page
+/// is shorter than [`MIN_PAGE`], and the one at [`NEVER_WRITTEN`] is for locks.
 const MAGIC: &[u8] = b"SQLite format 3\0";
+const PAGE_SIZE_AT: usize = 16;
+const CHANGES_AT: usize = 24;
+const PAGES_AT: usize = 28;
 const APPLICATION_AT: usize = 68;
+const CHANGES_THEN_AT: usize = 92;
+const NEVER_WRITTEN: u64 = 1 << 30;
 const HEAD: usize = 100;
 const MIN_PAGE: u64 = 512;
 
@@ -61,21 +74,38 @@ impl File {
     /// Opens the database, or makes it.
     pub(super) fn open(mut self) -> Result<(Self, Connection), DatabaseError> {
         self.make_directory()?;
-        let lock = self.lock_file()?;
-        match lock.try_lock() {
-            // The first to open it reads what the last one left.
-            Ok(()) => self.check_log()?,
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(self.io("be locked", error)),
-        }
-        lock.lock_shared().map_err(|error| self.io("be locked", error))?;
-        self.lock = Some(lock);
-        if !self.is_there()? {
-            self.begin()?;
-        }
+        self.lock = Some(self.ready()?);
         let mut connection = connection::open(&self.path, &self.place)?;
         connection::migrate(&mut connection, &self.place)?;
         Ok((self, connection))
+    }
+
+    /// The lock that all share who have the database open, once there is one. Who is alone makes it.
+    fn ready(&self) -> Result<fs::File, DatabaseError> {
+        let failed = |error| self.io("be locked", error);
+        let lock = self.lock_file()?;
+        for _ in 0..MAX_TRIES {
+            match lock.try_lock() {
+                // The first to open it reads what the last one left.
+                Ok(()) => {
+                    self.check_left()?;
+                    if !self.is_there()? {
+                        self.begin()?;
+                    }
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            // Whoever makes it, or sets it aside, is waited for.
+            lock.lock_shared().map_err(failed)?;
+            if self.is_there()? {
+                return Ok(lock);
+            }
+            lock.unlock().map_err(failed)?;
+            std::thread::yield_now();
+        }
+        // Somebody has it open, and its file is gone: a new one would be another database.
+        Err(DatabaseError::InUse { place: self.place.to_string() })
     }
 
     /// Whether there is a file that could be a database. Databases are never made in their place, so one without
@@ -96,19 +126,51 @@ impl File {
         }
     }
 
-    fn check_log(&self) -> Result<(), DatabaseError> {
-        match log::is_damaged(&self.beside("-wal")) {
-            Ok(false) => Ok(()),
-            Ok(true) => Err(self.damaged("a part of its log is not what was written, and more follows it")),
-            Err(error) => Err(self.io("be read", error)),
+    fn check_left(&self) -> Result<(), DatabaseError> {
+        let failed = |error| self.io("be read", error);
+        let left = log::left(&self.beside("-wal")).map_err(failed)?;
+        if left.is_damaged {
+            return Err(self.damaged("a part of its log is not what was written, and more follows it"));
         }
+        match self.lacks_pages(&left.pages) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(self.damaged(CUT)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Whether the file is shorter than its head says, and the log does not have the rest either. It has it when a
+    /// process was killed while it brought the log into the file.
+    fn lacks_pages(&self, in_log: &BTreeSet<u32>) -> io::Result<bool> {
+        let mut file = fs::File::open(&self.path)?;
+        let (found, mut head) = (file.metadata()?, [0; HEAD]);
+        let length = found.len();
+        if !found.is_file() || length < MIN_PAGE {
+            // Which is told when its head is looked at.
+            return Ok(false);
+        }
+        file.read_exact(&mut head)?;
+        let size = match log::number(&head, PAGE_SIZE_AT) >> 16 {
+            1 => 1 << 16,
+            size => u64::from(size),
+        };
+        // Those of old versions do not say how many pages there are.
+        let is_told = log::number(&head, CHANGES_AT) == log::number(&head, CHANGES_THEN_AT);
+        if !head.starts_with(MAGIC) || size < MIN_PAGE || !is_told {
+            return Ok(false);
+        }
+        let has = u32::try_from(length / size).unwrap_or(u32::MAX);
+        let is_never_written = |page: u32| u64::from(page) == NEVER_WRITTEN / size + 1;
+        let mut lacking = has.saturating_add(1)..=log::number(&head, PAGES_AT);
+        Ok(lacking.any(|page| !in_log.contains(&page) && !is_never_written(page)))
     }
 
     /// Looks at the first bytes before SQLite does, which would remove the log of a file that it takes for empty.
     fn check_head(&self, length: u64) -> Result<(), DatabaseError> {
         let mut head = [0; HEAD];
         if length < MIN_PAGE {
-            return Err(self.damaged(if length == 0 { "it is empty" } else { "it was cut short" }));
+            return Err(self.damaged(if length == 0 { "it is empty" } else { CUT }));
         }
         let opened = fs::File::open(&self.path).and_then(|mut file| file.read_exact(&mut head));
         opened.map_err(|error| self.io("be read", error))?;
@@ -122,8 +184,8 @@ impl File {
         Ok(())
     }
 
-    /// Makes a new database under another name and gives it its own when it is whole, unless another process was
-    /// faster.
+    /// Makes a new database under another name and gives it its own when it is whole. Whoever calls it has the lock
+    /// alone, so that no other process makes one, too.
     fn begin(&self) -> Result<(), DatabaseError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 //! finished. When a later one follows it was finished, and then damaged: SQLite would drop it and all after it, and
 //! say nothing.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
@@ -15,17 +16,27 @@ const HEAD: usize = 32;
 const FRAME_HEAD: usize = 24;
 const MAX_PAGE: usize = 1 << 16;
 
-/// Whether finished transactions would be dropped.
-pub(super) fn is_damaged(path: &Path) -> io::Result<bool> {
+/// What a process left.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Whether finished transactions would be dropped.
+    pub(super) is_damaged: bool,
+    /// The pages of finished transactions.
+    pub(super) pages: BTreeSet<u32>,
+}
+
+/// Reads a log; one that is not there has nothing in it.
+pub(super) fn left(path: &Path) -> io::Result<Left> {
+    let mut left = Left::default();
     let mut file = match File::open(path) {
         Ok(file) => BufReader::with_capacity(1 << 16, file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
         Err(error) => return Err(error),
     };
     let mut head = [0; HEAD];
     if !read_whole(&mut file, &mut head)? {
         // Not begun.
-        return Ok(false);
+        return Ok(left);
     }
     let is_big = number(&head, 0) & 1 == 1;
     let page = number(&head, 8) as usize;
@@ -33,17 +44,20 @@ pub(super) fn is_damaged(path: &Path) -> io::Result<bool> {
     if sum != (number(&head, 24), number(&head, 28)) || !page.is_power_of_two() || page > MAX_PAGE {
         // A head is flushed before anything follows it.
         let mut next = [0; FRAME_HEAD];
-        return read_whole(&mut file, &mut next);
+        left.is_damaged = read_whole(&mut file, &mut next)?;
+        return Ok(left);
     }
     let salts = &head[16..24];
     let mut frame = vec![0; FRAME_HEAD + page];
     // How many transactions end at or after the first frame that is not whole.
     let mut ended = None;
+    let mut unfinished = Vec::new();
     while read_whole(&mut file, &mut frame)? {
         let is_of_this = &frame[8..16] == salts;
         if let Some(ended) = &mut ended {
             if is_of_this && *ended > 0 {
-                return Ok(true);
+                left.is_damaged = true;
+                break;
             }
             *ended += u32::from(is_of_this && number(&frame, 4) > 0);
             continue;
@@ -51,11 +65,15 @@ pub(super) fn is_damaged(path: &Path) -> io::Result<bool> {
         let expected = checksum(is_big, checksum(is_big, sum, &frame[..8]), &frame[FRAME_HEAD..]);
         if is_of_this && expected == (number(&frame, 16), number(&frame, 20)) {
             sum = expected;
+            unfinished.push(number(&frame, 0));
+            if number(&frame, 4) > 0 {
+                left.pages.extend(unfinished.drain(..));
+            }
         } else {
             ended = Some(u32::from(is_of_this && number(&frame, 4) > 0));
         }
     }
-    Ok(false)
+    Ok(left)
 }
 
 fn read_whole(file: &mut impl io::Read, buffer: &mut [u8]) -> io::Result<bool> {
@@ -66,7 +84,7 @@ fn read_whole(file: &mut impl io::Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-fn number(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn number(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk().copied()).map_or(0, u32::from_be_bytes)
 }
 

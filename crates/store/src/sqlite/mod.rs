@@ -29,7 +29,8 @@ use crate::error::DatabaseError;
 /// the disk. Leases go by the clock of this machine; when it jumps, a lease ends early or late, and its epoch still
 /// keeps two writers apart.
 ///
-/// Clones are handles to the same store. The file is closed with the last of them.
+/// Clones are handles to the same store. The file is closed with the last of them: to drop that one waits until all is
+/// written, on the thread that does it. [`SqliteStore::close`] waits without holding up a runtime.
 #[derive(Clone, Debug)]
 pub struct SqliteStore(Arc<Inner>);
 
@@ -82,6 +83,20 @@ impl SqliteStore {
         blocking(Arc::clone(&file.place), move || file.set_aside()).await
     }
 
+    /// Gives this handle back. With the last one it returns when the file is closed, and no thread of the runtime waits
+    /// for the disk.
+    ///
+    /// # Errors
+    ///
+    /// The runtime ends.
+    pub async fn close(self) -> Result<(), DatabaseError> {
+        blocking(Arc::clone(&self.0.place), move || {
+            drop(self);
+            Ok(())
+        })
+        .await
+    }
+
     fn with(connection: Connection, readers: Option<Readers>, place: Arc<str>, file: Option<File>) -> Self {
         let writer = Writer::start(connection, Arc::clone(&place));
         Self(Arc::new(Inner { readers, writer, place, file }))
@@ -119,5 +134,34 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(stopped) => Err(DatabaseError::failed(&place, "be worked on", stopped)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn closing_holds_up_nobody() {
+        let store = SqliteStore::in_memory().unwrap();
+        let (others_go_on, waiting) = channel();
+        let (report, reported) = channel();
+        let slow = move |_: &Connection| {
+            let went_on = waiting.recv_timeout(Duration::from_secs(20)).is_ok();
+            report.send(went_on).unwrap();
+            Ok(Ok::<(), ()>(()))
+        };
+        tokio::select! {
+            biased;
+            _ = store.write(slow) => panic!("it waits"),
+            () = async {} => {}
+        }
+        let (closed, sent) = tokio::join!(store.close(), async { others_go_on.send(()) });
+        closed.unwrap();
+        sent.unwrap();
+        assert!(reported.try_recv().unwrap(), "all is done once it is closed, and others went on meanwhile");
     }
 }

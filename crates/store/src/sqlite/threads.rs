@@ -7,9 +7,12 @@ use prowess_agent::{Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteStore;
+use crate::doing::Doing;
+use crate::error::DatabaseError;
 use crate::event::{EventRow, LogRow, bodies, limit, read, sealed, signed, unsigned};
 use crate::lease::{State, held, micros, refusal};
-use crate::retention::{Bound, PRUNED_AT_ONCE, Retention, bound_of_age, bound_of_all};
+use crate::list::{info, no_fork, whole_fork};
+use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
 use crate::sql;
 
 impl SqliteStore {
@@ -21,7 +24,7 @@ impl SqliteStore {
     ///
     /// The database failed. Those that were deleted before are gone.
     pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
-        let failed = |error: crate::DatabaseError| error.while_doing("old threads could not be deleted");
+        let failed = |error: DatabaseError| error.while_doing(Doing::Pruning);
         let bounds = self.read(move |connection| bounds(connection, retention)).await.map_err(failed)?;
         let mut gone = 0;
         for (changed, id) in bounds {
@@ -42,21 +45,15 @@ impl SqliteStore {
 }
 
 fn bounds(connection: &Connection, retention: Retention) -> rusqlite::Result<Vec<Bound>> {
-    let mut bounds = Vec::new();
-    if let Some(age) = retention.older_than {
-        let now = connection.query_row(sql::NOW, [], |row| row.get(0))?;
-        bounds.push(bound_of_age(now, age));
-    }
-    match retention.keep_last {
-        Some(0) => bounds.push(bound_of_all()),
-        Some(most) => {
+    let now = connection.query_row(sql::NOW, [], |row| row.get(0))?;
+    let last_kept = match retention.before_last_kept() {
+        Some(before) => {
             let mut statement = connection.prepare_cached(sql::LAST_KEPT)?;
-            let bound = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-            bounds.extend(statement.query_row([signed(most - 1)], bound).optional()?);
+            statement.query_row([before], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
         }
-        None => {}
-    }
-    Ok(bounds)
+        None => None,
+    };
+    Ok(retention.bounds(now, last_kept).collect())
 }
 
 fn state(connection: &Connection, thread: &ThreadId) -> rusqlite::Result<Option<State>> {
@@ -79,7 +76,8 @@ fn append(
     } else {
         let mut statement = connection.prepare_cached(sql::EXTEND)?;
         let count = signed(bodies.len() as u64);
-        let values = params![thread, signed(lease.epoch), owner, signed(after), count];
+        let lasts = micros(lease.lasts);
+        let values = params![thread, signed(lease.epoch), owner, signed(after), count, lasts];
         statement.query_row(values, |row| row.get::<_, i64>(0)).optional()?
     };
     let Some(stored) = extended else {
@@ -120,9 +118,7 @@ impl ThreadStore for SqliteStore {
                 None => Ok(Err(state(connection, &id)?)),
             }
         });
-        let failed = |error: crate::DatabaseError| {
-            error.while_doing(format!("the thread `{thread}` could not be taken"))
-        };
+        let failed = |error: DatabaseError| error.while_doing(Doing::Taking(thread));
         match done.await.map_err(failed)? {
             Ok(epoch) => {
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
@@ -143,18 +139,14 @@ impl ThreadStore for SqliteStore {
             statement.execute(params![given.thread.as_str(), signed(given.epoch), given.owner.as_bytes()])?;
             Ok(Ok(()))
         });
-        done.await.map_err(|error| {
-            error.while_doing(format!("the thread `{}` could not be given back", lease.thread))
-        })?
+        done.await.map_err(|error| error.while_doing(Doing::GivingBack(&lease.thread)))?
     }
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
         let bodies = bodies(events)?;
         let by = lease.clone();
         let done = self.write(move |connection| append(connection, &by, after, &bodies)).await;
-        done.map_err(|error| {
-            error.while_doing(format!("events of the thread `{}` could not be stored", lease.thread))
-        })?
+        done.map_err(|error| error.while_doing(Doing::Storing(&lease.thread)))?
     }
 
     async fn events(
@@ -169,9 +161,7 @@ impl ThreadStore for SqliteStore {
             let rows = statement.query_map(params![id.as_str(), signed(after), limit(most)], log_row)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         });
-        let rows = rows
-            .await
-            .map_err(|error| error.while_doing(format!("the thread `{thread}` could not be read")))?;
+        let rows = rows.await.map_err(|error| error.while_doing(Doing::Reading(thread)))?;
         read(thread, after, most, rows)
     }
 
@@ -184,9 +174,9 @@ impl ThreadStore for SqliteStore {
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         });
-        let failed = |error: crate::DatabaseError| error.while_doing("threads could not be listed");
+        let failed = |error: DatabaseError| error.while_doing(Doing::Listing);
         let rows = rows.await.map_err(failed)?;
-        let infos = rows.into_iter().map(|row| crate::list::info(&self.0.place, row));
+        let infos = rows.into_iter().map(|row| info(&self.0.place, row));
         infos.collect::<Result<_, _>>().map_err(failed)
     }
 
@@ -196,12 +186,12 @@ impl ThreadStore for SqliteStore {
             let values = params![source.as_str(), target.as_str(), signed(through)];
             if connection.prepare_cached(sql::FORK)?.execute(values)? == 0 {
                 let has = state(connection, &source)?.map(|state| state.events);
-                return Ok(Err(crate::list::no_fork(&source, through, &target, has)));
+                return Ok(Err(no_fork(&source, through, &target, has)));
             }
             let copied = connection.prepare_cached(sql::COPY_EVENTS)?.execute(values)?;
-            Ok(crate::list::whole_fork(&source, through, copied as u64))
+            Ok(whole_fork(&source, through, copied as u64))
         });
-        done.await.map_err(|error| error.while_doing(format!("the thread `{from}` could not be forked")))?
+        done.await.map_err(|error| error.while_doing(Doing::Forking(from)))?
     }
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
@@ -212,7 +202,22 @@ impl ThreadStore for SqliteStore {
             }
             Ok(held(&id, state(connection, &id)?.as_ref()).map_or(Ok(()), Err))
         });
-        done.await
-            .map_err(|error| error.while_doing(format!("the thread `{thread}` could not be deleted")))?
+        done.await.map_err(|error| error.while_doing(Doing::Deleting(thread)))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_is_read_from_its_index() {
+        let store = SqliteStore::in_memory().unwrap();
+        let plan = store.read(|connection| {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", sql::LIST))?;
+            let steps = statement.query_map([50], |row| row.get::<_, String>(3))?;
+            steps.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        assert_eq!(plan.await.unwrap(), ["SCAN prowess_threads USING INDEX prowess_threads_changed"]);
     }
 }

@@ -6,15 +6,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::connection::explained;
+use super::connection::{BUSY, explained};
 use crate::error::DatabaseError;
 
 /// How many are stored by one transaction at most.
 const MAX_TOGETHER: usize = 256;
+/// How long those who read are waited for when the log is to be emptied.
+const BRIEFLY: Duration = Duration::from_millis(500);
 
 pub(super) struct Writer {
     /// Both are there until it is dropped.
@@ -55,6 +58,7 @@ impl Writer {
     }
 }
 
+/// Waits until all is written; see [`super::SqliteStore::close`].
 impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
@@ -100,35 +104,196 @@ where
     }
 }
 
-fn write_all(mut connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str) {
+fn write_all(connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str) {
+    let mut log = Log { connection, place, has_rest: false };
     while let Ok(first) = jobs.recv() {
         let mut together = vec![first];
         together.extend(jobs.try_iter().take(MAX_TOGETHER - 1));
-        if together.len() > 1 && store_together(&mut connection, &mut together).is_ok() {
-            together.into_iter().for_each(|job| job.finish(Ok(())));
-            continue;
+        if together.len() > 1 {
+            let stored = match log.store_together(&mut together) {
+                Ok(Together::Stored) => Some(Ok(())),
+                Ok(Together::OneFailed) => None,
+                // What kept all of them from being stored would keep each of them, and be waited for each time.
+                Err(error) => Some(Err(error)),
+            };
+            if let Some(stored) = stored {
+                together.into_iter().for_each(|job| job.finish(stored.clone()));
+                continue;
+            }
         }
         // One fails for itself and for nobody else.
         for mut job in together {
-            let stored = store(&mut connection, &mut *job).map_err(|error| explained(place, error));
+            let stored = log.store(&mut *job);
             job.finish(stored);
         }
     }
 }
 
-fn store(connection: &mut Connection, job: &mut dyn Job) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if job.run(&transaction)? { transaction.commit() } else { transaction.rollback() }
+/// What became of several at once.
+enum Together {
+    Stored,
+    /// One of them could not be done, and nothing was stored.
+    OneFailed,
 }
 
-fn store_together(connection: &mut Connection, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
-    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for job in jobs {
-        let savepoint = transaction.savepoint()?;
-        // Without a commit it is undone when it is dropped.
-        if job.run(&savepoint)? {
-            savepoint.commit()?;
-        }
+/// What is written to.
+struct Log<'a> {
+    connection: Connection,
+    place: &'a str,
+    /// Whether it may end with what a failed commit wrote.
+    has_rest: bool,
+}
+
+impl Log<'_> {
+    fn store(&mut self, job: &mut dyn Job) -> Result<(), DatabaseError> {
+        self.attempt(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            if job.run(&transaction)? { transaction.commit() } else { transaction.rollback() }
+        })
     }
-    transaction.commit()
+
+    fn store_together(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<Together, DatabaseError> {
+        self.attempt(|connection| {
+            let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for job in jobs {
+                let savepoint = transaction.savepoint()?;
+                match job.run(&savepoint) {
+                    Ok(true) => savepoint.commit()?,
+                    // Without a commit it is undone when it is dropped.
+                    Ok(false) => {}
+                    Err(_) => return Ok(Together::OneFailed),
+                }
+            }
+            transaction.commit().map(|()| Together::Stored)
+        })
+    }
+
+    fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, DatabaseError> {
+        self.drop_rest();
+        work(&mut self.connection).map_err(|error| {
+            let error = explained(self.place, error);
+            // Who did not get to begin has written nothing.
+            self.has_rest |= !matches!(error, DatabaseError::Busy { .. });
+            error
+        })
+    }
+
+    /// Empties the log after a failed commit. A shorter one over what that wrote would leave its end, which looks
+    /// like damage after a kill, or is taken for stored. While others read it stays, and is tried again.
+    fn drop_rest(&mut self) {
+        if !self.has_rest {
+            return;
+        }
+        let emptied = self.connection.busy_timeout(BRIEFLY).and_then(|()| {
+            let is_busy = "PRAGMA wal_checkpoint(TRUNCATE)";
+            self.connection.query_row(is_busy, [], |row| row.get::<_, i64>(0))
+        });
+        let waits = self.connection.busy_timeout(BUSY);
+        self.has_rest = emptied != Ok(0) || waits.is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::sqlite::connection::{begin, open};
+
+    type Answer = oneshot::Receiver<Result<Result<(), ()>, DatabaseError>>;
+
+    fn job(work: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static) -> (Box<dyn Job>, Answer) {
+        let (reply, answer) = oneshot::channel();
+        let mut work = work;
+        let work = move |connection: &Connection| work(connection).map(Ok::<(), ()>);
+        (Box::new(Pending { work, done: None, reply }), answer)
+    }
+
+    /// What jobs that wait together are answered.
+    fn answers(connection: Connection, jobs: Vec<(Box<dyn Job>, Answer)>) -> Vec<Result<(), DatabaseError>> {
+        let (sender, waiting) = channel();
+        let mut answers = Vec::new();
+        for (job, answer) in jobs {
+            sender.send(job).unwrap();
+            answers.push(answer);
+        }
+        drop(sender);
+        write_all(connection, &waiting, "x");
+        answers.into_iter().map(|mut answer| answer.try_recv().unwrap().map(Result::unwrap)).collect()
+    }
+
+    fn database() -> (tempfile::TempDir, std::path::PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        std::fs::write(&path, "").unwrap();
+        begin(&path, "x").unwrap();
+        (place, path)
+    }
+
+    fn insert(connection: &Connection, id: &str) -> rusqlite::Result<()> {
+        let insert = "INSERT INTO prowess_threads VALUES (?1, 0, 0, 0, 0, NULL, 0)";
+        connection.execute(insert, [id]).map(drop)
+    }
+
+    /// An event without its thread, which nobody sees before the commit.
+    fn spoil_the_commit(connection: &Connection) -> rusqlite::Result<()> {
+        connection.pragma_update(None, "defer_foreign_keys", true)?;
+        connection.execute("INSERT INTO prowess_events VALUES ('none', 1, 0, 0, 0, x'')", []).map(drop)
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_once_by_all_who_wait_together() {
+        static WAITED: AtomicUsize = AtomicUsize::new(0);
+        let (_place, path) = database();
+        let holder = open(&path, "x").unwrap();
+        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut connection = open(&path, "x").unwrap();
+        let waits_no_longer = |_| {
+            WAITED.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection.busy_handler(Some(waits_no_longer)).unwrap();
+        let jobs = (0..8).map(|number| job(move |connection| insert(connection, &number.to_string())));
+        for answer in answers(connection, jobs.collect()) {
+            assert!(matches!(answer, Err(DatabaseError::Busy { .. })), "{answer:?}");
+        }
+        assert_eq!(WAITED.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn one_that_fails_fails_for_itself() {
+        let (_place, path) = database();
+        let wrong = |connection: &Connection| connection.execute("no words of SQL", []).map(drop);
+        let jobs = vec![
+            job(|connection| insert(connection, "a")),
+            job(wrong),
+            job(|connection| insert(connection, "b")),
+        ];
+        let answers = answers(open(&path, "x").unwrap(), jobs);
+        assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+        let stored = "SELECT COUNT(*) FROM prowess_threads";
+        let stored: i64 = open(&path, "x").unwrap().query_row(stored, [], |row| row.get(0)).unwrap();
+        assert_eq!(stored, 2);
+    }
+
+    #[test]
+    fn nothing_of_a_failed_commit_stays_in_the_log() {
+        let (_place, path) = database();
+        let reader = open(&path, "x").unwrap();
+        let connection = open(&path, "x").unwrap();
+        let length = || std::fs::metadata(path.with_file_name("a.db-wal")).unwrap().len();
+        let mut log = Log { connection, place: "x", has_rest: false };
+        for number in 0..20 {
+            log.store(&mut *job(move |connection| insert(connection, &number.to_string())).0).unwrap();
+        }
+        let long = length();
+        let failed = log.store(&mut *job(spoil_the_commit).0).unwrap_err();
+        assert!(matches!(failed, DatabaseError::Damaged { .. }), "{failed}");
+        log.store(&mut *job(|connection| insert(connection, "after")).0).unwrap();
+        assert!(length() < long, "{} of {long}", length());
+        drop(reader);
+    }
 }

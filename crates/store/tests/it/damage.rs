@@ -1,9 +1,13 @@
 //! Databases that are not what was written.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prowess_agent::{StoredEvent, ThreadError, ThreadId, ThreadStore};
+use prowess_permission::{Approval, ApprovalStore, Kind, Pattern};
 use prowess_store::{DatabaseError, SqliteStore};
+use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts, MemoryBlobs};
+use rusqlite::Connection;
 
 use crate::support::{LONG, said, thread_of};
 
@@ -15,7 +19,9 @@ type Contents = Vec<(ThreadId, Vec<StoredEvent>)>;
 async fn contents(store: &SqliteStore) -> Result<Contents, ThreadError> {
     let mut contents = Vec::new();
     for info in store.list(usize::MAX).await? {
-        contents.push((info.id.clone(), store.events(&info.id, 0, usize::MAX).await?));
+        let events = store.events(&info.id, 0, usize::MAX).await?;
+        assert_eq!(info.events, events.len() as u64, "a wrong count is seen");
+        contents.push((info.id, events));
     }
     contents.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(contents)
@@ -125,6 +131,80 @@ async fn case_83_damaged_database() {
         std::fs::remove_file(&path).unwrap();
     }
     assert!(seen > FLIPS / 2, "{seen} of {FLIPS} are seen; the others are where nothing is kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_83_a_wrong_count_is_seen() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let lease = thread_of(&store, 3).await;
+    let other = Connection::open(&path).unwrap();
+    for count in [2, 4, 0] {
+        other.execute("UPDATE prowess_threads SET events = ?1", [count]).unwrap();
+        let error = store.events(&lease.thread, 0, 99).await.unwrap_err();
+        assert!(matches!(error, ThreadError::Damaged { .. }), "{count}: {error}");
+        let error = store.check().await.unwrap_err().to_string();
+        assert!(error.contains("has more or fewer events than it should"), "{count}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_83_a_check_looks_at_everything() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, spoil) in [
+        ("an approval", "UPDATE prowess_approvals SET body = CAST(replace(body, 'make', 'rm x') AS BLOB)"),
+        ("`a.txt`", "UPDATE prowess_artifacts SET body = CAST(replace(body, 'plain', 'p1ain') AS BLOB)"),
+        ("`a.txt`", "UPDATE prowess_artifact_names SET given = 0"),
+    ] {
+        let path = tempfile::tempdir_in(place.path()).unwrap().keep().join("a.db");
+        let store = Arc::new(SqliteStore::open(&path).await.unwrap());
+        let (project, pattern) = ("p".to_owned(), Pattern::literal("make"));
+        let approval = Approval { project, kind: Kind::RUN, pattern, binding: None };
+        ApprovalStore::add(&*store, &[approval]).await.unwrap();
+        let artifacts = Artifacts::new(Arc::new(MemoryBlobs::default()), store.clone());
+        let artifact = ArtifactName::parse("a.txt").unwrap();
+        artifacts.save(&artifact, "text".into(), "text/plain").await.unwrap();
+        store.check().await.unwrap();
+        assert_eq!(Connection::open(&path).unwrap().execute(spoil, []).unwrap(), 1);
+        let error = store.check().await.unwrap_err().to_string();
+        assert!(error.contains(name), "{spoil}: {error}");
+    }
+}
+
+/// A file with a log beside it, as a kill leaves them: the file is `changed`, and nothing that opens it may change
+/// either any more.
+async fn left_by_a_kill(place: &Path, in_log: &str, changed: impl FnOnce(&mut Vec<u8>)) -> DatabaseError {
+    let (bytes, _) = database(place).await;
+    let store = SqliteStore::open(place.join("whole.db")).await.unwrap();
+    Connection::open(place.join("whole.db")).unwrap().execute_batch(in_log).unwrap();
+    let log = std::fs::read(place.join("whole.db-wal")).unwrap();
+    assert!(!log.is_empty());
+    let mut bytes = bytes;
+    changed(&mut bytes);
+    let path = place.join("left.db");
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::write(place.join("left.db-wal"), &log).unwrap();
+    let refused = SqliteStore::open(&path).await.unwrap_err();
+    assert!(std::fs::read(&path).unwrap() == bytes, "the file was changed: {refused}");
+    assert!(std::fs::read(place.join("left.db-wal")).unwrap() == log, "the log was changed: {refused}");
+    drop(store);
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_83_what_is_refused_keeps_its_log() {
+    let place = tempfile::tempdir().unwrap();
+    let refused = left_by_a_kill(place.path(), "PRAGMA user_version = 99", |_| ()).await;
+    assert!(matches!(refused, DatabaseError::Newer { found: 99, .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_83_what_was_cut_short_beside_its_log_is_seen() {
+    let place = tempfile::tempdir().unwrap();
+    let in_log = "INSERT INTO prowess_threads VALUES ('new', 0, 0, 0, 0, NULL, 0)";
+    let refused = left_by_a_kill(place.path(), in_log, |bytes| bytes.truncate(bytes.len() / 2)).await;
+    assert!(refused.to_string().contains("it was cut short"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

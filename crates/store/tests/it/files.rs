@@ -1,7 +1,6 @@
 //! The file of SQLite.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::{Duration, Instant};
 
 use prowess_agent::ThreadStore;
 use prowess_store::{Database, DatabaseError, SqliteStore};
@@ -76,35 +75,19 @@ async fn another_programs_is_refused() {
 }
 
 #[tokio::test]
-async fn a_list_of_many_threads_is_read_from_its_index() {
+async fn one_that_is_removed_while_it_is_open_is_not_made_anew() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a.db");
     let store = SqliteStore::open(&path).await.unwrap();
-    let connection = Connection::open(&path).unwrap();
-    connection
-        .execute_batch(
-            "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 100000)
-             INSERT INTO prowess_threads SELECT 'thread-' || n, n, n * 7919 % 100003, 0, 1, NULL, 0 FROM number",
-        )
-        .unwrap();
-    let plan: Vec<String> = connection
-        .prepare("EXPLAIN QUERY PLAN SELECT id, events FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 50")
-        .unwrap()
-        .query_map([], |row| row.get(3))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    assert_eq!(plan, ["SCAN prowess_threads USING INDEX prowess_threads_changed"]);
-    let mut least = Duration::MAX;
-    for _ in 0..5 {
-        let start = Instant::now();
-        let list = store.list(50).await.unwrap();
-        least = least.min(start.elapsed());
-        assert_eq!(list.len(), 50);
-        assert!(list.is_sorted_by(|one, other| one.changed >= other.changed));
+    thread_of(&store, 1).await;
+    for name in ["a.db", "a.db-wal", "a.db-shm"] {
+        std::fs::remove_file(path.with_file_name(name)).unwrap();
     }
-    println!("50 of 100000 threads are listed in {least:?}");
-    assert!(least < Duration::from_millis(100), "{least:?}");
+    let refused = SqliteStore::open(&path).await.unwrap_err();
+    assert!(matches!(refused, DatabaseError::InUse { .. }), "{refused}");
+    assert!(!path.exists(), "only who is alone makes one");
+    store.close().await.unwrap();
+    assert_eq!(SqliteStore::open(&path).await.unwrap().list(9).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -114,7 +97,11 @@ async fn a_name_tells_which_database_it_is() {
     let database = Database::open(path.to_str().unwrap()).await.unwrap();
     assert!(matches!(database, Database::Sqlite(_)));
     thread_of(&*database.threads(), 1).await;
+    database.close().await.unwrap();
+    assert!(!place.path().join("a.db-wal").exists(), "one that is closed leaves one file");
     let nowhere = Database::open("postgres://me:secret@127.0.0.1:1/x").await.unwrap_err();
     assert!(matches!(nowhere, DatabaseError::Unreachable { .. }), "{nowhere:?}");
     assert!(!format!("{nowhere} {nowhere:?}").contains("secret"), "{nowhere}");
+    let same = Database::open("Postgres://me:secret@127.0.0.1:1/x").await.unwrap_err();
+    assert!(matches!(same, DatabaseError::Unreachable { .. }), "{same:?}");
 }

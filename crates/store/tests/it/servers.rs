@@ -1,9 +1,13 @@
 //! What is PostgreSQL's own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use prowess_agent::ThreadStore;
+use prowess_agent::{ThreadError, ThreadId, ThreadStore};
 use prowess_store::{DatabaseError, PostgresStore};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UnixStream};
 use tokio_postgres::{Client, NoTls};
 
 use crate::support::{postgres_url, said, thread_of};
@@ -60,27 +64,126 @@ async fn a_server_that_is_told_to_answer_early_flushes_all_the_same() {
     assert_eq!(seen.get::<_, String>(0), "on");
 }
 
+/// Waits until somebody waits for a lock in the schema of `client`, and says which process of the server it is.
+async fn waiting(client: &Client) -> i32 {
+    let waits = "SELECT pid FROM pg_locks WHERE NOT granted AND pid IN (
+            SELECT pid FROM pg_stat_activity WHERE application_name = current_setting('application_name')
+        ) AND pid <> pg_backend_pid() LIMIT 1";
+    for _ in 0..2000 {
+        if let Some(row) = client.query_opt(waits, &[]).await.unwrap() {
+            return row.get(0);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("nobody waits");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_is_told_and_made_anew() {
     let url = postgres_url().await + "&application_name=to-be-cut";
     let store = PostgresStore::connect(&url).await.unwrap();
     let lease = thread_of(&store, 2).await;
-    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-        WHERE application_name = 'to-be-cut' AND pid <> pg_backend_pid()";
-    assert!(!client(&url).await.query(cut, &[]).await.unwrap().is_empty());
-    // They end a little later; whoever is on one of them then is told.
-    for _ in 0..50 {
-        match store.events(&lease.thread, 0, 9).await {
-            Ok(events) => assert_eq!(events.len(), 2),
-            Err(error) => {
-                let cause = DatabaseError::of(&error);
-                assert!(matches!(cause, Some(DatabaseError::Unreachable { .. })), "{error:?}");
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let other = client(&url).await;
+    other.batch_execute("BEGIN; SELECT * FROM prowess_threads FOR UPDATE").await.unwrap();
+    let (writer, by) = (store.clone(), lease.clone());
+    let under_way = tokio::spawn(async move { writer.append(&by, 2, &[said("cut")]).await });
+    let pid = waiting(&other).await;
+    other.query_one("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
+    let error = under_way.await.unwrap().unwrap_err();
+    let cause = DatabaseError::of(&error);
+    assert!(matches!(cause, Some(DatabaseError::Unreachable { .. })), "{error:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
     store.append(&lease, 2, &[said("as if nothing had been")]).await.unwrap();
     assert_eq!(store.events(&lease.thread, 0, 9).await.unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_others_without_end() {
+    let url = postgres_url().await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let lease = thread_of(&store, 1).await;
+    let other = client(&url).await;
+    other.batch_execute("BEGIN; SELECT * FROM prowess_threads FOR UPDATE").await.unwrap();
+    let error = store.append(&lease, 1, &[said("kept waiting")]).await.unwrap_err();
+    let cause = DatabaseError::of(&error);
+    assert!(matches!(cause, Some(DatabaseError::Busy { seconds: 10, .. })), "{error:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    store.append(&lease, 1, &[said("its turn")]).await.unwrap();
+}
+
+/// A way to the server that can be made to swallow everything, as a network does that lost its other side.
+async fn way_to(url: &str, is_lost: Arc<AtomicBool>) -> String {
+    let (_, query) = url.split_once('?').unwrap();
+    let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap().to_owned();
+    let (host, port, options) = (value("host="), value("port="), value("options="));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = UnixStream::connect(format!("{host}/.s.PGSQL.{port}")).await.unwrap();
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            tokio::spawn(pour(from_client, to_server, Arc::clone(&is_lost)));
+            tokio::spawn(pour(from_server, to_client, Arc::clone(&is_lost)));
+        }
+    });
+    format!("postgres://prowess@{at}/prowess?sslmode=disable&options={options}")
+}
+
+async fn pour(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    is_lost: Arc<AtomicBool>,
+) -> std::io::Result<()> {
+    let mut bytes = [0; 8192];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        if !is_lost.load(Ordering::Relaxed) {
+            to.write_all(&bytes[..count]).await?;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_went_away_without_a_word_is_not_waited_for() {
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let url = way_to(&postgres_url().await, Arc::clone(&is_lost)).await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let lease = thread_of(&store, 2).await;
+    is_lost.store(true, Ordering::Relaxed);
+    let reading = tokio::time::timeout(Duration::from_secs(60), store.events(&lease.thread, 0, 9));
+    let error = reading.await.expect("it is waited for without end").unwrap_err();
+    let cause = DatabaseError::of(&error);
+    assert!(matches!(cause, Some(DatabaseError::Unreachable { .. })), "{error:?}");
+    is_lost.store(false, Ordering::Relaxed);
+    assert_eq!(store.events(&lease.thread, 0, 9).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_of_what_is_deleted_meanwhile_is_of_nothing() {
+    let url = postgres_url().await + "&application_name=to-be-forked";
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let lease = thread_of(&store, 3).await;
+    store.release(&lease).await.unwrap();
+    let other = client(&url).await;
+    // Between its two statements a fork waits until it may go on.
+    let wait = "CREATE FUNCTION wait() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM pg_advisory_xact_lock(815); RETURN NULL;
+        END $$;
+        CREATE TRIGGER wait AFTER INSERT ON prowess_threads EXECUTE FUNCTION wait();
+        SELECT pg_advisory_lock(815);";
+    other.batch_execute(wait).await.unwrap();
+    let (forking, from) = (store.clone(), lease.thread.clone());
+    let forked = tokio::spawn(async move { forking.fork(&from, 3, &ThreadId::new()).await });
+    waiting(&other).await;
+    store.delete(&lease.thread).await.unwrap();
+    other.batch_execute("SELECT pg_advisory_unlock(815)").await.unwrap();
+    let refused = forked.await.unwrap();
+    assert!(matches!(refused, Err(ThreadError::NotFound(_))), "{refused:?}");
+    assert_eq!(store.list(9).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

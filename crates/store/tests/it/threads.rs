@@ -160,6 +160,35 @@ async fn a_lease_that_is_over_is_good_until_another_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_of_a_time_when_the_clock_was_wrong_is_over() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, url) = (place.path().join("a.db"), postgres_url().await);
+    let sqlite = SqliteStore::open(&path).await.unwrap();
+    let postgres = PostgresStore::connect(&url).await.unwrap();
+    let mut leases = Vec::new();
+    for store in [&sqlite as &dyn ThreadStore, &postgres] {
+        // Nobody has a thread for longer than a day, whatever is asked for.
+        leases.push([
+            store.lease(&ThreadId::new(), "early", Duration::MAX).await.unwrap(),
+            store.lease(&ThreadId::new(), "early", LONG).await.unwrap(),
+        ]);
+    }
+    // As if the clock had been three days ahead.
+    let jump = "UPDATE prowess_threads SET until = until + 259200000000";
+    rusqlite::Connection::open(&path).unwrap().execute(jump, []).unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(jump).await.unwrap();
+    for (store, [one, other]) in [&sqlite as &dyn ThreadStore, &postgres].into_iter().zip(leases) {
+        // Who has it goes on, and another may have it.
+        store.append(&one, 0, &[said("still there")]).await.unwrap();
+        let held = store.lease(&one.thread, "late", LONG).await;
+        assert!(matches!(held, Err(ThreadError::Leased { .. })), "an append begins it anew: {held:?}");
+        store.lease(&other.thread, "late", LONG).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_waits_for_a_reply_from_elsewhere() {
     let place = tempfile::tempdir().unwrap();
     for [one, other] in pairs(&place).await {

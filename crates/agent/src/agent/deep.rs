@@ -1,0 +1,231 @@
+//! The whole agent by one call: every part with its defaults, in the order in which they work together.
+
+use std::sync::Arc;
+
+use prowess_backend::VirtualPath;
+use prowess_permission::Permissions;
+
+use super::{Agent, AgentBuilder, AgentError, AgentOptions};
+use crate::backends::Backends;
+use crate::model::Model;
+use crate::parts::{
+    Approval, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
+    SummarisationOptions, Todos,
+};
+use crate::thread::ThreadStore;
+use crate::tool::Tool;
+
+/// The whole agent: skills, memory, files, todos, sub-agents, approval, hooks and summaries, each with its defaults.
+///
+/// Without files of its own an agent keeps them in the state of each thread. The general-purpose sub-agent has the same
+/// tools, skills, approval and hooks, and no sub-agents and no memory of its own.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use prowess_agent::parts::Skills;
+/// # use prowess_agent::{Agent, AgentError, DeepAgent, Model, ThreadStore};
+/// # use prowess_backend::VirtualPath;
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # use prowess_permission::{Permissions, Policy};
+/// # use prowess_skills::SkillSession;
+/// fn build(model: Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> Result<Agent, AgentError> {
+///     let catalog = Catalog::discover(&[Root::explicit("/srv/skills")], &ScanOptions::default());
+///     DeepAgent::new(model)
+///         .prompt("You look after invoices.")
+///         .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
+///         .memory(["/memory/AGENTS.md"])
+///         .permissions(Permissions::unattended(Policy::new()))
+///         .store(store)
+///         .build()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "an agent is there after `build`"]
+pub struct DeepAgent {
+    model: Arc<dyn Model>,
+    prompt: Option<String>,
+    tools: Vec<Arc<dyn Tool>>,
+    files: Option<Backends>,
+    skills: Option<Skills>,
+    memory: Vec<String>,
+    sub_agents: Vec<(String, String, Agent)>,
+    inherit_skills: bool,
+    permissions: Option<Permissions>,
+    hooks: Option<Hooks>,
+    summarisation: Option<SummarisationOptions>,
+    store: Option<Arc<dyn ThreadStore>>,
+    options: AgentOptions,
+}
+
+impl DeepAgent {
+    /// An agent with nothing but a model.
+    pub fn new(model: Arc<dyn Model>) -> Self {
+        Self {
+            model,
+            prompt: None,
+            tools: Vec::new(),
+            files: None,
+            skills: None,
+            memory: Vec::new(),
+            sub_agents: Vec::new(),
+            inherit_skills: false,
+            permissions: None,
+            hooks: None,
+            summarisation: None,
+            store: None,
+            options: AgentOptions::default(),
+        }
+    }
+
+    /// What it is for.
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// A tool more.
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// The files that it works on; those of each thread's state otherwise.
+    pub fn files(mut self, files: impl Into<Backends>) -> Self {
+        self.files = Some(files.into());
+        self
+    }
+
+    /// The skills that it has. Those with `context: fork` are followed by its sub-agents.
+    pub fn skills(mut self, skills: Skills) -> Self {
+        self.skills = Some(skills);
+        self
+    }
+
+    /// The files that it remembers by, such as `/memory/AGENTS.md`.
+    pub fn memory<P: Into<String>>(mut self, sources: impl IntoIterator<Item = P>) -> Self {
+        self.memory.extend(sources.into_iter().map(Into::into));
+        self
+    }
+
+    /// A sub-agent beside the general-purpose one, for what its description says.
+    pub fn sub_agent(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        agent: Agent,
+    ) -> Self {
+        self.sub_agents.push((name.into(), description.into(), agent));
+        self
+    }
+
+    /// Sub-agents begin with what their parent has loaded.
+    pub fn inherit_skills(mut self) -> Self {
+        self.inherit_skills = true;
+        self
+    }
+
+    /// The rules that its calls and files pass. Without them no call is asked about.
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
+        self
+    }
+
+    /// Commands, prompts and agents that hear of what it does.
+    pub fn hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// When and how it is summarised, where that is not the default.
+    pub fn summarisation(mut self, options: SummarisationOptions) -> Self {
+        self.summarisation = Some(options);
+        self
+    }
+
+    /// Where its threads are kept; in memory otherwise.
+    pub fn store(mut self, store: Arc<dyn ThreadStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// How much it may do.
+    pub fn options(mut self, options: AgentOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    ///
+    /// Two tools or two parts have one name, or a memory source is no path.
+    pub fn build(self) -> Result<Agent, AgentError> {
+        let general_purpose = self.parts(None, None)?.build()?;
+        let mut sub_agents = SubAgents::new(general_purpose);
+        for (name, description, agent) in &self.sub_agents {
+            sub_agents = sub_agents.and(name, description, agent.clone());
+        }
+        if self.inherit_skills {
+            sub_agents = sub_agents.inherit_skills();
+        }
+        let memory = self.memory.iter().map(|source| VirtualPath::parse(source));
+        let memory = memory
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| AgentError::Part { part: "memory".to_owned(), why: error.to_string() })?;
+        self.parts(Some(memory), Some(sub_agents))?.build()
+    }
+
+    /// The parts in their order: what settles calls before what asks about them, what asks before what hears of them,
+    /// and around all tools what takes their large answers away.
+    fn parts(
+        &self,
+        memory: Option<Vec<VirtualPath>>,
+        sub_agents: Option<SubAgents>,
+    ) -> Result<AgentBuilder, AgentError> {
+        let mut builder = Agent::builder(Arc::clone(&self.model)).options(self.options.clone());
+        if let Some(prompt) = &self.prompt {
+            builder = builder.prompt(prompt);
+        }
+        if let Some(store) = &self.store {
+            builder = builder.store(Arc::clone(store));
+        }
+        for tool in &self.tools {
+            builder = builder.tool(Arc::clone(tool));
+        }
+        let files = match &self.files {
+            Some(files) => files.clone(),
+            None => {
+                let files = StateFiles::new();
+                builder = builder.with(files.clone());
+                files.into()
+            }
+        };
+        let summaries = Summarisation::new(Arc::clone(&self.model), files.clone());
+        builder = builder.with(match self.summarisation.clone() {
+            Some(options) => summaries.with(|default| *default = options),
+            None => summaries,
+        });
+        if let Some(memory) = memory.filter(|memory| !memory.is_empty()) {
+            builder = builder.with(Memory::new(files.clone(), memory));
+        }
+        if let Some(skills) = self.skills.clone() {
+            builder = builder.with(match &sub_agents {
+                Some(sub_agents) => skills.forks(sub_agents.clone()),
+                None => skills,
+            });
+        }
+        let mut file_tools = Files::new(files.clone());
+        if let Some(permissions) = self.permissions.clone() {
+            builder = builder.with(Approval::new(permissions.clone()));
+            file_tools = file_tools.permissions(permissions);
+        }
+        if let Some(hooks) = self.hooks.clone() {
+            builder = builder.with(hooks);
+        }
+        builder = builder.with(Eviction::new(files)).with(Todos).with(file_tools);
+        Ok(match sub_agents {
+            Some(sub_agents) => builder.with(sub_agents),
+            None => builder,
+        })
+    }
+}

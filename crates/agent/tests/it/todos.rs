@@ -1,0 +1,41 @@
+//! Todos, when the conversation that they were written in is gone.
+
+use prowess_agent::parts::{Keep, StateFiles, Summarisation, Todos, Trigger};
+use prowess_agent::{Agent, NoWatcher, ThreadId};
+
+use crate::says::{Says, calls, text};
+
+#[tokio::test]
+async fn the_list_is_in_the_prompt_once_the_conversation_was_cut() {
+    let list = r#"{"todos": [
+        {"content": "look", "status": "completed"},
+        {"content": "leap\n- [x] land", "status": "in_progress"},
+        {"content": "rest", "status": "pending"}
+    ]}"#;
+    let model =
+        Says::new([calls(&[("a", "write_todos", list)]), text("planned"), text("a summary"), text("on it")]);
+    let files = StateFiles::new();
+    let summaries = Summarisation::new(model.clone(), files.clone()).with(|options| {
+        options.trigger = Some(Trigger::Messages(5));
+        options.keep = Some(Keep::Messages(1));
+    });
+    let agent = Agent::builder(model.clone()).with(files).with(summaries).with(Todos).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    thread.say("plan", &NoWatcher).await.unwrap();
+    assert_eq!(model.request(1).system.len(), 1, "the list is in the conversation");
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert!(thread.run().cut() > 0);
+    let request = model.request(3);
+    let sections: Vec<(&str, bool)> =
+        request.system.iter().map(|section| (section.owner.as_str(), section.is_stable)).collect();
+    assert_eq!(sections, [("todos", true), ("todos", false)], "what changes is after what stays");
+    insta::assert_snapshot!(request.system[1].text, @r"
+    ## Your list of todos, as you wrote it last
+
+    - [x] look
+    - [>] leap - [x] land
+    - [ ] rest
+
+    `x` is completed, `>` in progress.
+    ");
+}
