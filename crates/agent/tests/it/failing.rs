@@ -182,8 +182,8 @@ async fn summarisation_on_a_backend_that_fails_half_way() {
             text("two"),
             text("a summary"),
             text("three"),
-            text("a summary"),
             text("four"),
+            text("five"),
         ]);
         let summaries = Summarisation::new(model.clone(), backend.clone()).with(|options| {
             options.trigger = Some(Trigger::Messages(5));
@@ -198,15 +198,15 @@ async fn summarisation_on_a_backend_that_fails_half_way() {
         assert_eq!(model.request(3).messages.len(), 5);
         backend.mend();
         thread.say("fourth", &NoWatcher).await.unwrap();
-        assert_eq!(thread.run().cut(), 6);
+        // What was decided before is done now, or it is decided anew.
+        let cut = thread.run().cut();
+        assert_eq!(cut, if operations == 0 { 6 } else { 4 });
         let history = path(&format!("/conversation_history/{}.md", thread.id()));
         let history = backend.files.download(&[history]).await.remove(0).unwrap();
         let history = String::from_utf8_lossy(&history).into_owned();
-        for said in ["Human: first", "AI: one", "Human: second", "AI: two", "Human: third", "AI: three"] {
-            assert!(history.contains(said), "{history}");
-        }
-        if !late {
-            assert_eq!(history.matches("Human: first").count(), 1, "{history}");
+        let said = ["Human: first", "AI: one", "Human: second", "AI: two", "Human: third", "AI: three"];
+        for said in &said[..cut] {
+            assert_eq!(history.matches(said).count(), 1, "{history}");
         }
     }
 }
