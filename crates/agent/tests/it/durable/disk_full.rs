@@ -64,29 +64,29 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
             seen.lock().unwrap().push(event.clone());
         }
     };
-    let refused = loop {
-        match advance(&mut run, &watcher).await {
-            Ok(Turn::Idle) => panic!("{moment}: it was never refused"),
-            Ok(_) => {}
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(refused, AgentError::Thread(ThreadError::Store { .. })), "{refused:?}");
-    assert!(matches!(DatabaseError::of(&refused), Some(DatabaseError::Full { .. })), "{refused:?}");
-    let words = refused.to_string();
-    assert!(
-        words.contains("nothing new was stored") && words.contains("make room, and try again"),
-        "{words}"
-    );
+    // It may find a little room when it is tried again.
+    for _ in 0..3 {
+        let refused = loop {
+            match advance(&mut run, &watcher).await {
+                Ok(Turn::Idle) => panic!("{moment}: it was never refused"),
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, AgentError::Thread(ThreadError::Store { .. })), "{refused:?}");
+        assert!(matches!(DatabaseError::of(&refused), Some(DatabaseError::Full { .. })), "{refused:?}");
+        let words = refused.to_string();
+        let says_what_to_do =
+            words.contains("nothing new was stored") && words.contains("make room, and try again");
+        assert!(says_what_to_do, "{words}");
+    }
 
-    // What was shown is stored, all of it and nothing else; and so says who opens the database anew.
+    // What was shown is stored, all of it and nothing else.
     let stored = store.events(&thread(), 0, usize::MAX).await.unwrap();
     let stored: Vec<Event> = stored.into_iter().map(|stored| stored.event).collect();
     assert_eq!(*seen.lock().unwrap(), stored, "{moment}");
     let before = Look::of(&store, place).await;
     before.check(None);
-    // Nothing comes of trying again while there is no room.
-    assert!(run.go_on(&watcher).await.is_err(), "{moment}");
 
     std::fs::remove_file(&filler).unwrap();
     if reopens {

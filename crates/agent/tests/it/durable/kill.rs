@@ -23,29 +23,19 @@ const LANES: u64 = 4;
 const LEASE: Duration = Duration::from_millis(100);
 /// About how many moments a process has before it needs a person.
 const MOMENTS: u64 = 60;
-/// Moments at which something was done that is not stored, or stored that is not done: in every run a process is
-/// killed at each, if the run comes by.
-const DELICATE: [&str; 20] = [
-    "leased",
+/// Before each of these is stored something was done that nobody knows, and after it something is known that was not
+/// done. In every run a process is killed at each of both, in the run itself and in a task, if it comes by.
+const STORED: [&str; 10] = [
+    "turn_started",
+    "model_asked",
+    "model_answered",
+    "tool_started",
+    "tool_answered",
     "asked",
-    "before turn_started",
-    "after turn_started",
-    "before model_answered",
-    "after model_answered",
-    "before tool_started",
-    "after tool_started",
-    "before tool_answered",
-    "after tool_answered",
-    "before asked",
-    "after asked",
-    "before replied",
-    "after replied",
-    "before state_changed",
-    "after state_changed",
-    "before compacted",
-    "after compacted",
-    "before turn_ended",
-    "release",
+    "replied",
+    "state_changed",
+    "compacted",
+    "turn_ended",
 ];
 /// Processes of one run above which something is wrong.
 const MOST_PROCESSES: usize = 500;
@@ -65,7 +55,7 @@ impl Chance {
 
     /// At a time from the start of the process to somewhat after its end, at any of its moments, or at a delicate one
     /// that is still to come.
-    fn fate(&mut self, usual: Duration, delicate: &[&str]) -> Fate {
+    fn fate(&mut self, usual: Duration, delicate: &[String]) -> Fate {
         let most = u64::try_from(usual.as_micros()).unwrap() * 2;
         match self.below(4) {
             0 => Fate::Killed(Duration::from_micros(self.below(most))),
@@ -73,6 +63,14 @@ impl Chance {
             _ => Fate::KilledAt(delicate.join("|")),
         }
     }
+}
+
+fn delicate_moments() -> Vec<String> {
+    let all = STORED.iter().flat_map(|event| {
+        let of = |when| [format!("{when} {event} of run"), format!("{when} {event} of task")];
+        [of("before"), of("after")].concat()
+    });
+    all.chain(["leased", "asked", "release"].map(str::to_owned)).collect()
 }
 
 /// What came of one run.
@@ -86,12 +84,12 @@ struct Told {
 
 /// One run to its end, by as many processes as it takes, each with the fate that it is given. Counts those that are
 /// killed.
-async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[&str]) -> Fate) -> Told {
+async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[String]) -> Fate) -> Told {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path(), LEASE);
     let mut told = Told::default();
     let mut look: Option<Look> = None;
-    let mut delicate = DELICATE.to_vec();
+    let mut delicate = delicate_moments();
     while !look.as_ref().is_some_and(Look::is_over) {
         let (at, fate) = (place.clone(), fate(&delicate));
         let end = tokio::task::spawn_blocking(move || Process::run(&at, &fate)).await.unwrap();
@@ -147,7 +145,7 @@ async fn case_80_two_hundred_kills() {
                 let mut all = Vec::new();
                 let are_enough = || killed.load(Ordering::SeqCst) >= kills;
                 while !are_enough() {
-                    let fate = |delicate: &[&str]| match are_enough() {
+                    let fate = |delicate: &[String]| match are_enough() {
                         true => Fate::Lives,
                         false => chance.fate(usual, delicate),
                     };

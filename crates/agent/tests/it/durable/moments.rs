@@ -13,6 +13,8 @@ use prowess_agent::{
     ThreadInfo, ThreadStore,
 };
 
+use super::script::thread;
+
 /// When something happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum When {
@@ -114,9 +116,10 @@ impl ThreadStore for Stored {
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
         let name = |event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
         let first: String = events.first().map(name).unwrap_or_default();
-        self.moments.pass(&format!("before {first}")).await;
+        let whose = if lease.thread == thread() { "run" } else { "task" };
+        self.moments.pass(&format!("before {first} of {whose}")).await;
         self.store.append(lease, after, events).await?;
-        self.moments.pass(&format!("after {first}")).await;
+        self.moments.pass(&format!("after {first} of {whose}")).await;
         Ok(())
     }
 
