@@ -54,7 +54,8 @@ impl<M: Middleware + Clone + 'static> Layer for M {
 
 /// A part of an agent in a thread: it may own tools, prompt sections and state, and take part at six places.
 ///
-/// Parts are asked in their order; what wraps something is around all parts after it. When a hook fails the turn stays
+/// Parts are asked in their order, and from the last to the first when a turn is to end; what wraps something is around
+/// all parts after it. When a hook fails the turn stays
 /// where it is: [`crate::Thread::go_on`] asks it again. After a crash, too, a hook may be asked again for the same moment.
 #[async_trait]
 pub trait Middleware: Any + Send + Sync + Debug {

@@ -213,7 +213,8 @@ impl Thread {
         outcome: Outcome,
         watcher: &dyn Watcher,
     ) -> Result<Option<Turn>, AgentError> {
-        for part in self.parts.clone() {
+        // From the last to the first: what a part puts away at the end is there if one after it wants to go on.
+        for part in self.parts.clone().into_iter().rev() {
             let asked = part.after_agent(self.moment(), &outcome);
             let acts = self.hold.during(&*self.agent.store, asked).await?;
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };

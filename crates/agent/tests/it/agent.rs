@@ -391,8 +391,8 @@ async fn parts_are_asked_in_their_order() {
     a } model
     a after_model
     b after_model
-    a after_agent Answered
     b after_agent Answered
+    a after_agent Answered
     ");
     assert_eq!(model.request(0).temperature, Some(0.5));
     let twice = Agent::builder(model).with(diary("a")).with(diary("a")).build().unwrap_err();

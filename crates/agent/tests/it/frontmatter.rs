@@ -354,3 +354,47 @@ async fn what_stays_the_same_comes_first_in_the_prompt() {
     assert_ne!(before.system[2], after.system[2]);
     assert_eq!(before.messages, after.messages[..1], "the conversation only grows");
 }
+
+/// Lets a turn that is to end go on, once.
+#[derive(Clone, Debug, Default)]
+struct OnceMore(Arc<std::sync::atomic::AtomicBool>);
+
+#[async_trait::async_trait]
+impl prowess_agent::Middleware for OnceMore {
+    fn name(&self) -> &str {
+        "once more"
+    }
+
+    async fn after_agent(
+        &self,
+        _: prowess_agent::Moment<'_>,
+        _: &Outcome,
+    ) -> Result<Vec<prowess_agent::Act>, String> {
+        let told = self.0.swap(true, std::sync::atomic::Ordering::SeqCst);
+        let again = prowess_agent::Act::Tell(vec![prowess_agent::Message::user("Once more.")]);
+        Ok(if told { Vec::new() } else { vec![again] })
+    }
+}
+
+/// What is loaded for a turn stays until the turn really ends.
+#[tokio::test]
+async fn a_turn_that_goes_on_keeps_what_is_loaded_for_it() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let model = Says::new([
+        calls(&[("a", "skill_load", r#"{"skill": "pdf"}"#)]),
+        text("done"),
+        text("really done"),
+        text("later"),
+    ]);
+    let agent = world
+        .agent(model.clone())
+        .with(world.skills(Dialect::Trpc))
+        .with(OnceMore::default())
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert!(model.request(2).system_text().contains("The way of pdf."), "{}", model.request(2).system_text());
+    thread.say("and now?", &NoWatcher).await.unwrap();
+    assert!(!model.request(3).system_text().contains("The way of pdf."));
+}
