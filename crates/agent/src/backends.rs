@@ -17,9 +17,10 @@ use crate::middleware::Moment;
 /// use prowess_backend::{Backend, MemoryBackend};
 ///
 /// let one: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+/// let guests: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
 /// let shared = Files::new(one.clone());
 /// let by_thread = Files::new(Backends::new(move |moment| {
-///     if moment.thread.as_str().starts_with("guest-") { Arc::new(MemoryBackend::new()) } else { one.clone() }
+///     if moment.thread.as_str().starts_with("guest-") { guests.clone() } else { one.clone() }
 /// }));
 /// ```
 #[derive(Clone)]

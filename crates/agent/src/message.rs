@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::id::{CallId, MessageId};
 
+/// The mark of a message that another agent, or a part, said in a person's place.
+const BY_AGENT: &str = "by_agent";
+
 /// One message of a conversation. The system prompt is none: it is made anew for each call of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
@@ -152,6 +155,21 @@ impl Message {
 
     fn new(content: Content) -> Self {
         Self { id: MessageId::new(), content, marks: BTreeMap::new() }
+    }
+
+    /// What another agent says in a person's place.
+    pub(crate) fn by_agent(text: impl Into<String>) -> Self {
+        Self::user(text).not_by_person()
+    }
+
+    /// The same, said by another agent or a part.
+    pub(crate) fn not_by_person(self) -> Self {
+        self.marked(BY_AGENT, true)
+    }
+
+    /// Whether a person said it: no model, tool, part or other agent.
+    pub(crate) fn is_by_person(&self) -> bool {
+        matches!(self.content, Content::User { .. }) && !self.marks.contains_key(BY_AGENT)
     }
 
     /// The name of the message that answers its call of this number: the same whenever a thread is read.

@@ -86,7 +86,7 @@ pub struct SessionBuilder {
     catalog: Catalog,
     options: SessionOptions,
     files: Arc<dyn SkillFiles>,
-    permissions: Permissions,
+    permissions: Option<Permissions>,
     secret: Option<Secret>,
     saved: Option<SavedState>,
     #[cfg(feature = "run")]
@@ -109,7 +109,13 @@ impl SessionBuilder {
 
     /// What this agent may do. Without any, trusted skills can be loaded and nothing is asked.
     pub fn permissions(mut self, permissions: Permissions) -> Self {
-        self.permissions = permissions;
+        self.permissions = Some(permissions);
+        self
+    }
+
+    /// The same where none were given.
+    pub fn or_permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions.get_or_insert(permissions);
         self
     }
 
@@ -136,6 +142,7 @@ impl SessionBuilder {
     /// The session. With eager discovery it looks for the resources of all skills first.
     pub async fn start(self) -> SkillSession {
         let Self { catalog, options, files, permissions, secret, saved, .. } = self;
+        let permissions = permissions.unwrap_or_default();
         let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
         state.keep_last(options.budgets.max_loaded_skills);
         let shared = Shared {
@@ -173,7 +180,7 @@ impl SkillSession {
             catalog,
             options: SessionOptions::default(),
             files: Arc::new(LocalFiles),
-            permissions: Permissions::default(),
+            permissions: None,
             secret: None,
             saved: None,
             #[cfg(feature = "run")]

@@ -51,6 +51,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Adds a part that others made.
+    pub(super) fn layer(mut self, layer: Arc<dyn Layer>) -> Self {
+        self.0.layers.push(layer);
+        self
+    }
+
     /// Where threads are kept; in memory otherwise.
     pub fn store(mut self, store: Arc<dyn ThreadStore>) -> Self {
         self.0.store = store;

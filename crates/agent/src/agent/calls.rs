@@ -117,7 +117,7 @@ impl Thread {
     fn event(&self, ready: &Ready, known: Known) -> Event {
         let call = ready.call.call.id.clone();
         match known {
-            Known::Question(question) => Event::Asked { call, question },
+            Known::Question(question) => Event::Asked { call, question, by_tool: true },
             Known::Answer(answer) => match self.states.check(&answer.changes) {
                 Ok(()) => Event::ToolAnswered { call, answer },
                 Err((owner, error)) => {
@@ -171,12 +171,13 @@ fn next<'a>(
     parts: &'a [Arc<dyn Middleware>],
     watcher: &'a dyn Watcher,
 ) -> NextTool<'a> {
-    let Call { call, message, approved, consulted, .. } = &ready.call;
+    let Call { call, message, approved, always, consulted, .. } = &ready.call;
     NextTool {
         call,
         message,
         arguments: &ready.arguments,
         approved: *approved,
+        always: *always,
         consulted: consulted.as_ref(),
         tool: &*ready.tool,
         moment,

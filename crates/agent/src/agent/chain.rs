@@ -108,6 +108,8 @@ pub struct NextTool<'a> {
     pub arguments: &'a Value,
     /// Whether a person let it pass.
     pub approved: bool,
+    /// Whether that person wants such calls never to be asked about again.
+    pub always: bool,
     pub(super) consulted: Option<&'a Consulted>,
     pub(super) message: &'a MessageId,
     pub(super) tool: &'a dyn Tool,

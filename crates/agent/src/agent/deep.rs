@@ -7,6 +7,7 @@ use prowess_permission::Permissions;
 
 use super::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
+use crate::middleware::Layer;
 use crate::model::Model;
 use crate::parts::{
     Approval, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
@@ -24,7 +25,7 @@ use crate::tool::Tool;
 /// # use std::sync::Arc;
 /// # use prowess_agent::parts::Skills;
 /// # use prowess_agent::{Agent, AgentError, DeepAgent, Model, ThreadStore};
-/// # use prowess_backend::VirtualPath;
+/// # use prowess_backend::LocalBackend;
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # use prowess_permission::{Permissions, Policy};
 /// # use prowess_skills::SkillSession;
@@ -33,6 +34,7 @@ use crate::tool::Tool;
 ///     DeepAgent::new(model)
 ///         .prompt("You look after invoices.")
 ///         .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
+///         .files(Arc::new(LocalBackend::open("/srv/invoices").expect("a directory")))
 ///         .memory(["/memory/AGENTS.md"])
 ///         .permissions(Permissions::unattended(Policy::new()))
 ///         .store(store)
@@ -43,13 +45,15 @@ use crate::tool::Tool;
 #[must_use = "an agent is there after `build`"]
 pub struct DeepAgent {
     model: Arc<dyn Model>,
+    name: Option<String>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
+    layers: Vec<Arc<dyn Layer>>,
     files: Option<Backends>,
     skills: Option<Skills>,
     memory: Vec<String>,
     sub_agents: Vec<(String, String, Agent)>,
-    inherit_skills: bool,
+    tasks: Option<Tasks>,
     permissions: Option<Permissions>,
     hooks: Option<Hooks>,
     summarisation: Option<SummarisationOptions>,
@@ -57,24 +61,42 @@ pub struct DeepAgent {
     options: AgentOptions,
 }
 
+/// A change of how sub-agents work.
+#[derive(Clone)]
+struct Tasks(Arc<dyn Fn(SubAgents) -> SubAgents + Send + Sync>);
+
+impl std::fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tasks").finish_non_exhaustive()
+    }
+}
+
 impl DeepAgent {
     /// An agent with nothing but a model.
     pub fn new(model: Arc<dyn Model>) -> Self {
         Self {
             model,
+            name: None,
             prompt: None,
             tools: Vec::new(),
+            layers: Vec::new(),
             files: None,
             skills: None,
             memory: Vec::new(),
             sub_agents: Vec::new(),
-            inherit_skills: false,
+            tasks: None,
             permissions: None,
             hooks: None,
             summarisation: None,
             store: None,
             options: AgentOptions::default(),
         }
+    }
+
+    /// What it is called, in telemetry.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// What it is for.
@@ -86,6 +108,12 @@ impl DeepAgent {
     /// A tool more.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// A part more, before all others, such as `WorkspaceFiles`.
+    pub fn with(mut self, layer: impl Layer + 'static) -> Self {
+        self.layers.push(Arc::new(layer));
         self
     }
 
@@ -118,13 +146,22 @@ impl DeepAgent {
         self
     }
 
-    /// Sub-agents begin with what their parent has loaded.
-    pub fn inherit_skills(mut self) -> Self {
-        self.inherit_skills = true;
+    /// How sub-agents work, where that is not the default: how deep, for how much, with what.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use prowess_agent::{DeepAgent, Model};
+    /// # fn build(model: Arc<dyn Model>) -> DeepAgent {
+    /// DeepAgent::new(model).tasks(|tasks| tasks.depth(1).inherit_skills())
+    /// # }
+    /// ```
+    pub fn tasks(mut self, change: impl Fn(SubAgents) -> SubAgents + Send + Sync + 'static) -> Self {
+        self.tasks = Some(Tasks(Arc::new(change)));
         self
     }
 
-    /// The rules that its calls and files pass. Without them no call is asked about.
+    /// The rules that its calls, files and skills pass. Skills whose session has rules of its own pass those. Without any
+    /// no call is asked about.
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
         self
@@ -158,20 +195,24 @@ impl DeepAgent {
     ///
     /// # Errors
     ///
-    /// Two tools or two parts have one name, or a memory source is no path.
+    /// Two of its tools or two parts have one name, or a memory source is no path, or in no files.
     pub fn build(self) -> Result<Agent, AgentError> {
         let general_purpose = self.parts(None, None)?.build()?;
         let mut sub_agents = SubAgents::new(general_purpose);
         for (name, description, agent) in &self.sub_agents {
             sub_agents = sub_agents.and(name, description, agent.clone());
         }
-        if self.inherit_skills {
-            sub_agents = sub_agents.inherit_skills();
+        if let Some(change) = &self.tasks {
+            sub_agents = (change.0)(sub_agents);
+        }
+        let failed = |why| AgentError::Part { part: "memory".to_owned(), why };
+        if !self.memory.is_empty() && self.files.is_none() {
+            return Err(failed(
+                "what is remembered has to outlive a thread: give the agent `files`".to_owned(),
+            ));
         }
         let memory = self.memory.iter().map(|source| VirtualPath::parse(source));
-        let memory = memory
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| AgentError::Part { part: "memory".to_owned(), why: error.to_string() })?;
+        let memory = memory.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.to_string()))?;
         self.parts(Some(memory), Some(sub_agents))?.build()
     }
 
@@ -183,6 +224,9 @@ impl DeepAgent {
         sub_agents: Option<SubAgents>,
     ) -> Result<AgentBuilder, AgentError> {
         let mut builder = Agent::builder(Arc::clone(&self.model)).options(self.options.clone());
+        if let Some(name) = &self.name {
+            builder = builder.name(name);
+        }
         if let Some(prompt) = &self.prompt {
             builder = builder.prompt(prompt);
         }
@@ -191,6 +235,9 @@ impl DeepAgent {
         }
         for tool in &self.tools {
             builder = builder.tool(Arc::clone(tool));
+        }
+        for layer in &self.layers {
+            builder = builder.layer(Arc::clone(layer));
         }
         let files = match &self.files {
             Some(files) => files.clone(),
@@ -208,7 +255,10 @@ impl DeepAgent {
         if let Some(memory) = memory.filter(|memory| !memory.is_empty()) {
             builder = builder.with(Memory::new(files.clone(), memory));
         }
-        if let Some(skills) = self.skills.clone() {
+        if let Some(mut skills) = self.skills.clone() {
+            if let Some(permissions) = &self.permissions {
+                skills = skills.permissions(permissions.clone());
+            }
             builder = builder.with(match &sub_agents {
                 Some(sub_agents) => skills.forks(sub_agents.clone()),
                 None => skills,

@@ -6,11 +6,11 @@ use tracing::Instrument as _;
 
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
-use super::{AgentError, Thread, Turn, Waiting};
+use super::{AgentError, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump};
 use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
-use crate::run::{Effect, Event, Outcome};
+use crate::run::{Call, Effect, Event, Outcome};
 use crate::telemetry;
 use crate::thread::ThreadError;
 use crate::tool::ToolAnswer;
@@ -38,7 +38,7 @@ impl Thread {
         loop {
             match self.run.next() {
                 Effect::Wait => return Ok(Turn::Idle),
-                Effect::Ask(calls) => return Ok(Turn::Waiting(self.waiting(calls))),
+                Effect::Ask(_) => return Ok(Turn::Waiting(self.waiting())),
                 _ if !self.begun => {
                     self.hook(Hook::BeforeAgent, watcher).await?;
                     self.begun = true;
@@ -134,19 +134,13 @@ impl Thread {
 
     fn note(&mut self, event: &Event) {
         match event {
-            Event::Asked { call, question } => self.questions.push((call.clone(), question.clone())),
+            Event::Asked { call, question, .. } => {
+                self.questions.push((call.clone(), self.stored + 1, question.clone()));
+            }
             Event::TurnStarted { .. } | Event::TurnEnded { .. } => self.questions.clear(),
-            Event::Replied { call, .. } => self.questions.retain(|(asked, _)| asked != call),
+            Event::Replied { call, .. } => self.questions.retain(|(asked, ..)| asked != call),
             _ => {}
         }
-    }
-
-    fn waiting(&self, calls: Vec<ToolCall>) -> Vec<Waiting> {
-        let question = |call: &ToolCall| {
-            let asked = self.questions.iter().rev().find(|(asked, _)| *asked == call.id);
-            asked.map(|(_, question)| question.clone()).unwrap_or_default()
-        };
-        calls.into_iter().map(|call| Waiting { question: question(&call), call }).collect()
     }
 
     async fn ask_model(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
@@ -271,7 +265,7 @@ impl Thread {
                 Act::Change(change) => Event::StateChanged { changes: vec![change] },
                 Act::Ask { call, question } => {
                     moved = Moved::Settled;
-                    Event::Asked { call, question }
+                    Event::Asked { call, question, by_tool: false }
                 }
                 Act::Approve { call } => {
                     moved = Moved::Settled;
@@ -287,7 +281,7 @@ impl Thread {
                     if matches!(self.run.next(), Effect::End(_)) {
                         moved = Moved::Settled;
                     }
-                    Event::Told { messages }
+                    told(messages)
                 }
                 Act::Jump(Jump::Again) => {
                     // Whoever wants nothing stored would be asked the same.
@@ -323,7 +317,7 @@ impl Thread {
             }
             Jump::Model(messages) => {
                 if !messages.is_empty() {
-                    events.push(Event::Told { messages });
+                    events.push(told(messages));
                 }
                 Moved::ToModel
             }
@@ -348,14 +342,23 @@ impl Thread {
         };
         match self.run.next() {
             Effect::CallTools(calls) => {
-                let waiting = self.run.waiting().into_iter();
-                calls.into_iter().map(|call| call.call).chain(waiting).map(skipped).collect()
+                let begun_or_not = |call: Call| match call.interrupted {
+                    true => call.unknown_outcome(),
+                    false => skipped(call.call),
+                };
+                let waiting = self.run.waiting().into_iter().map(skipped);
+                calls.into_iter().map(begun_or_not).chain(waiting).collect()
             }
             Effect::Ask(calls) => calls.into_iter().map(skipped).collect(),
             Effect::End(_) => vec![Event::Told { messages: Vec::new() }],
             Effect::Wait | Effect::AskModel => Vec::new(),
         }
     }
+}
+
+/// What a part says in a person's place, marked as such.
+fn told(messages: Vec<Message>) -> Event {
+    Event::Told { messages: messages.into_iter().map(Message::not_by_person).collect() }
 }
 
 /// An answer whose calls have names of their own, whoever put it together.

@@ -1,5 +1,6 @@
 //! Why an agent could not go on.
 
+use crate::id::CallId;
 use crate::run::Misplaced;
 use crate::thread::ThreadError;
 use crate::tool::TwoOfOneName;
@@ -25,6 +26,9 @@ pub enum AgentError {
     /// Something could not be stored that the handle went on from.
     #[error("what happened last could not be stored: open the thread again")]
     Reopen,
+    /// The question was answered already.
+    #[error("the call `{0}` does not wait for that answer: its question was answered already")]
+    Answered(CallId),
     /// Two tools have one name.
     #[error(transparent)]
     TwoOfOneName(#[from] TwoOfOneName),

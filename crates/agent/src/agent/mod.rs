@@ -96,8 +96,8 @@ pub struct Thread {
     tools: Option<Tools>,
     /// How many events are stored.
     stored: u64,
-    /// What calls that wait were asked about.
-    questions: Vec<(CallId, Value)>,
+    /// What calls that wait were asked about, with the numbers of the events.
+    questions: Vec<(CallId, u64, Value)>,
     /// Whether the parts were told by this handle that the turn begins.
     begun: bool,
     /// How many answers of the model there were when the parts were asked about the last by this handle.
@@ -125,6 +125,33 @@ pub struct Waiting {
     pub call: ToolCall,
     /// What is asked.
     pub question: Value,
+    /// The number of the event that asked it: a call may ask more than once.
+    pub number: u64,
+}
+
+/// What a reply is to: a question, or whatever its call asks now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplyTo {
+    call: CallId,
+    number: Option<u64>,
+}
+
+impl From<&Waiting> for ReplyTo {
+    fn from(waiting: &Waiting) -> Self {
+        Self { call: waiting.call.id.clone(), number: Some(waiting.number) }
+    }
+}
+
+impl From<&str> for ReplyTo {
+    fn from(call: &str) -> Self {
+        Self { call: call.into(), number: None }
+    }
+}
+
+impl From<&CallId> for ReplyTo {
+    fn from(call: &CallId) -> Self {
+        Self { call: call.clone(), number: None }
+    }
 }
 
 impl Agent {
@@ -174,10 +201,26 @@ impl Agent {
     ///
     /// Another works on it, or the store failed.
     pub async fn delete(&self, id: &ThreadId) -> Result<(), AgentError> {
+        // Nobody begins a task of it meanwhile.
+        let hold = self.0.hold(id).await?;
+        let deleted = self.delete_tasks(id).await;
+        self.0.store.release(&hold.lease).await?;
+        deleted?;
+        Ok(self.0.store.delete(id).await?)
+    }
+
+    /// Removes the threads of a thread's sub-agents, and theirs.
+    async fn delete_tasks(&self, id: &ThreadId) -> Result<(), AgentError> {
         let mut threads = vec![id.clone()];
-        while let Some(id) = threads.pop() {
-            threads.extend(parts::children(&*self.0.store, &id).await?);
-            self.0.store.delete(&id).await?;
+        let mut known = 0;
+        while let Some(id) = threads.get(known) {
+            let children = parts::children(&*self.0.store, id).await?;
+            threads.extend(children);
+            known += 1;
+        }
+        // The deepest first: what is left when this fails is still named by its parent.
+        for id in threads[1..].iter().rev() {
+            self.0.store.delete(id).await?;
         }
         Ok(())
     }
@@ -292,19 +335,35 @@ impl Thread {
         self.store(vec![Event::StateChanged { changes: vec![change] }], &NoWatcher).await
     }
 
-    /// Answers for a call that waits, and goes on.
+    /// The calls that wait for a person.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let of = |call: ToolCall| {
+            let asked = self.questions.iter().rev().find(|(asked, ..)| *asked == call.id);
+            let (_, number, question) = asked.cloned().unwrap_or((call.id.clone(), 0, Value::Null));
+            Waiting { call, question, number }
+        };
+        self.run.waiting().into_iter().map(of).collect()
+    }
+
+    /// Answers for a call that waits, and goes on. Given a [`Waiting`], it is for that question alone: one that was
+    /// answered meanwhile is not answered again, whatever its call asks by now. Given a call, it is for what that asks now.
     ///
     /// # Errors
     ///
-    /// The call does not wait, or what happened could not be stored.
+    /// The call does not wait, or not for this, or what happened could not be stored.
     pub async fn reply(
         &mut self,
-        call: &CallId,
+        to: impl Into<ReplyTo>,
         reply: Reply,
         watcher: &dyn Watcher,
     ) -> Result<Turn, AgentError> {
         self.catch_up_if_ahead().await?;
-        self.store(vec![Event::Replied { call: call.clone(), reply }], watcher).await?;
+        let ReplyTo { call, number } = to.into();
+        let is_asked = |(asked, at, _): &(CallId, u64, Value)| *asked == call && Some(*at) == number;
+        if number.is_some() && !self.questions.iter().any(is_asked) {
+            return Err(AgentError::Answered(call));
+        }
+        self.store(vec![Event::Replied { call, reply }], watcher).await?;
         self.go_on(watcher).await
     }
 
@@ -328,7 +387,8 @@ impl Thread {
     ///
     /// The store failed; the thread is free when its lease is over.
     pub async fn close(mut self) -> Result<(), AgentError> {
-        let changes = self.moment().announce(Occasion::SessionEnds).await.changes;
+        let told = self.moment().announce(Occasion::SessionEnds);
+        let changes = self.hold.during(&*self.agent.store, told).await?.changes;
         if !self.is_ahead {
             let events = if changes.is_empty() { Vec::new() } else { vec![Event::StateChanged { changes }] };
             self.store(events, &NoWatcher).await?;
@@ -365,7 +425,8 @@ impl Thread {
         self.parts.clear();
         self.read().await?;
         for layer in &agent.layers {
-            let opened = layer.open(self.id(), &self.states).await;
+            let opened = layer.open(self.id(), &self.states);
+            let opened = self.hold.during(&*agent.store, opened).await?;
             let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
             self.parts.push(opened.map_err(failed)?);
         }

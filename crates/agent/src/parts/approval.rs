@@ -26,7 +26,7 @@ impl Approval {
     }
 
     fn decide(&self, call: &ToolCall) -> Decision {
-        self.0.decide(&Request::new(Kind::TOOL, call.name.as_str())).decision
+        self.0.decide(&request(call)).decision
     }
 }
 
@@ -64,9 +64,19 @@ impl Middleware for Approval {
             Decision::Ask if !next.approved => {
                 ToolAnswer::error(format!("Error: nobody let `{}` pass.", printable(&next.call.name))).into()
             }
+            Decision::Ask if next.always => {
+                if let Err(error) = self.0.broker().remember(&request(next.call)).await {
+                    tracing::warn!(%error, "What was allowed for good is remembered for now alone");
+                }
+                next.call().await
+            }
             Decision::Ask | Decision::Allow => next.call().await,
         }
     }
+}
+
+fn request(call: &ToolCall) -> Request {
+    Request::new(Kind::TOOL, call.name.as_str())
 }
 
 fn denied(call: &ToolCall) -> String {

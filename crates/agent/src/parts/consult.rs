@@ -1,6 +1,7 @@
 //! Questions of the permission gate that wait in the thread, so that the reply may come from another process.
 
 use prowess_permission::{AllowedOnce, Fingerprint, Permissions, Refusal, Request};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::run::{Consulted, Reply};
@@ -18,6 +19,7 @@ pub(crate) fn question(request: &Request, consulted: Option<&Consulted>) -> Valu
         "kind": request.kind,
         "subjects": request.patterns,
         "details": request.details,
+        "request": request,
         ASKED: request.fingerprint(),
         ALLOWED: allowed_before(consulted),
     })
@@ -25,7 +27,7 @@ pub(crate) fn question(request: &Request, consulted: Option<&Consulted>) -> Valu
 
 /// What a person allowed for this call so far, for a question of another sort.
 pub(crate) fn allowed_before(consulted: Option<&Consulted>) -> Vec<Fingerprint> {
-    let Some(Consulted { question, reply: Some(Reply::Approve), .. }) = consulted else {
+    let Some(Consulted { question, reply: Some(Reply::Approve | Reply::Always), .. }) = consulted else {
         return consulted.map(|consulted| fingerprints(&consulted.question[ALLOWED])).unwrap_or_default();
     };
     let mut all = fingerprints(&question[ALLOWED]);
@@ -38,13 +40,14 @@ pub(crate) fn allowed_before(consulted: Option<&Consulted>) -> Vec<Fingerprint> 
 /// # Errors
 ///
 /// The person said no: the call's answer.
-pub(crate) fn allow(
+pub(crate) async fn allow(
     permissions: &Permissions,
     consulted: Option<&Consulted>,
 ) -> Result<Vec<AllowedOnce>, ToolAnswer> {
     let of_the_gate = |consulted: &&Consulted| consulted.question.get(ASKED).is_some();
     match consulted.filter(of_the_gate).and_then(|consulted| consulted.reply.as_ref()) {
         None | Some(Reply::Approve) => {}
+        Some(Reply::Always) => remember(permissions, consulted).await,
         Some(Reply::Reject { message }) => {
             let message = Some(message.clone());
             return Err(ToolAnswer::error(Refusal::Rejected { message }.to_string()));
@@ -56,6 +59,18 @@ pub(crate) fn allow(
     }
     let allowed = allowed_before(consulted).into_iter();
     Ok(allowed.map(|fingerprint| permissions.allow_once(fingerprint)).collect())
+}
+
+/// Remembers what was allowed for good: what the question asked, and nothing that the question does not bind.
+async fn remember(permissions: &Permissions, consulted: Option<&Consulted>) {
+    let Some(question) = consulted.map(|consulted| &consulted.question) else { return };
+    let Ok(request) = Request::deserialize(&question["request"]) else { return };
+    if fingerprint(&question[ASKED]) != Some(request.fingerprint()) {
+        return;
+    }
+    if let Err(error) = permissions.broker().remember(&request).await {
+        tracing::warn!(%error, "What was allowed for good is remembered for now alone");
+    }
 }
 
 fn fingerprints(value: &Value) -> Vec<Fingerprint> {

@@ -107,7 +107,8 @@ impl Middleware for Memory {
 
 const GUIDELINES: &str = "\
 <memory_guidelines>
-The text above was read from files when this session began. They are yours to keep: change them with `edit_file`.
+The text above was read from files when this session began. They are yours to keep: change them with `edit_file`, or
+make them with `write_file` where there are none yet.
 
 Write to memory, before anything else that you do in the turn, when
 - a person asks you to remember something: \"from now on, answer in German\";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_backend::{Backend, MemoryBackend};
+use prowess_backend::Backend;
 use prowess_workspace::{Limits, Runner, WorkspaceBackend};
 
 use crate::backends::Backends;
@@ -79,8 +79,7 @@ impl From<WorkspaceFiles> for Backends {
     fn from(_: WorkspaceFiles) -> Self {
         Self::new(|moment| match moment.part::<Opened>() {
             Some(opened) => Arc::clone(&opened.0) as Arc<dyn Backend>,
-            // The part is not in the agent: nothing that is written would be found again.
-            None => Arc::new(MemoryBackend::new()),
+            None => super::state_files::nowhere(),
         })
     }
 }

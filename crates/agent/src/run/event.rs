@@ -76,6 +76,9 @@ pub enum Event {
         call: CallId,
         /// What is asked, as a front end shows it.
         question: Value,
+        /// Whether its tool asks, which does with the reply what it means.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_tool: bool,
     },
     /// The person answered.
     Replied {
@@ -132,6 +135,8 @@ pub struct StateChange {
 pub enum Reply {
     /// Go on.
     Approve,
+    /// Go on, and do not ask again about what the question is about.
+    Always,
     /// Go on with other arguments.
     Edit {
         /// The arguments, as JSON.

@@ -87,6 +87,8 @@ struct Pending {
     was_asked: bool,
     /// Whether a person changed its arguments, which the model has to be told.
     is_edited: bool,
+    /// Whether a person wants such calls never to be asked about again.
+    always: bool,
     /// What its tool asked a person.
     consulted: Option<Consulted>,
     /// What changes once all calls are answered.
@@ -110,8 +112,8 @@ enum Status {
     New { approved: bool },
     /// Begun.
     Started { approved: bool },
-    /// It waits for a person.
-    Asked,
+    /// It waits for a person; with `by_tool`, because its tool wants to know something.
+    Asked { by_tool: bool },
     /// Made.
     Answered(ToolResult),
 }
@@ -143,13 +145,15 @@ pub struct Call {
     pub approved: bool,
     /// Whether it was begun before, and nobody knows what came of it.
     pub interrupted: bool,
+    /// Whether a person wants such calls never to be asked about again.
+    pub always: bool,
     /// What its tool asked a person, and the reply.
     pub consulted: Option<Consulted>,
 }
 
 /// An event that cannot follow on those before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{event} cannot follow here: {why}")]
+#[error("{why} (`{event}` cannot follow here)")]
 pub struct Misplaced {
     event: &'static str,
     why: &'static str,
@@ -263,8 +267,8 @@ impl Run {
         let open = calls.iter().filter(|pending| pending.was_asked);
         open.filter_map(|pending| match pending.status {
             Status::New { .. } => pending.ready(),
-            Status::Asked if pending.consulted.is_none() => Some(pending.call(false, false)),
-            Status::Asked | Status::Started { .. } | Status::Answered(_) => None,
+            Status::Asked { by_tool: false } => Some(pending.call(false, false)),
+            Status::Asked { .. } | Status::Started { .. } | Status::Answered(_) => None,
         })
         .collect()
     }
@@ -272,7 +276,7 @@ impl Run {
     /// The calls that wait for a person.
     pub fn waiting(&self) -> Vec<ToolCall> {
         let Phase::Tools(calls) = &self.phase else { return Vec::new() };
-        let asked = calls.iter().filter(|pending| pending.status == Status::Asked);
+        let asked = calls.iter().filter(|pending| matches!(pending.status, Status::Asked { .. }));
         asked.map(|pending| pending.call.clone()).collect()
     }
 
@@ -298,7 +302,7 @@ impl Run {
             Event::ToolStarted { call } => self.begin(call)?,
             Event::ToolAnswered { call, answer } => return self.answer(call, answer),
             Event::Approved { call, .. } => self.approve(call)?,
-            Event::Asked { call, question } => self.ask(call, question)?,
+            Event::Asked { call, question, by_tool } => self.ask(call, question, *by_tool)?,
             Event::Replied { call, reply } => return self.reply(call, reply),
             Event::StateChanged { changes } => return Ok(changes.clone()),
             Event::Compacted { cut, summary, spent } => {
@@ -318,9 +322,12 @@ impl Run {
 
     fn start(&mut self, messages: &[Message]) -> Result<(), Misplaced> {
         if self.phase != Phase::Idle {
-            return Err(misplaced("turn_started", "a turn is going on"));
+            return Err(misplaced(
+                "turn_started",
+                "a turn is going on: reply to what it waits for, go on with it, or cancel it",
+            ));
         }
-        if !are_user(messages) {
+        if messages.is_empty() || !are_user(messages) {
             return Err(misplaced("turn_started", "only what a user says starts a turn"));
         }
         self.messages.extend(messages.iter().cloned().map(Arc::new));
@@ -412,7 +419,7 @@ impl Run {
             Status::New { approved } | Status::Started { approved } => {
                 pending.status = Status::Started { approved };
             }
-            Status::Asked => return Err(misplaced("tool_started", "the call waits for a person")),
+            Status::Asked { .. } => return Err(misplaced("tool_started", "the call waits for a person")),
             Status::Answered(_) => return Err(misplaced("tool_started", "the call is answered")),
         }
         Ok(())
@@ -431,35 +438,35 @@ impl Run {
 
     fn approve(&mut self, call: &CallId) -> Result<(), Misplaced> {
         let pending = self.pending("approved", call)?;
-        let Status::New { approved } = &mut pending.status else {
-            return Err(misplaced("approved", "the call is begun, or was asked about"));
+        let (Status::New { approved } | Status::Started { approved }) = &mut pending.status else {
+            return Err(misplaced("approved", "the call is answered, or was asked about"));
         };
         *approved = true;
         Ok(())
     }
 
-    fn ask(&mut self, call: &CallId, question: &Value) -> Result<(), Misplaced> {
+    fn ask(&mut self, call: &CallId, question: &Value, by_tool: bool) -> Result<(), Misplaced> {
         let pending = self.pending("asked", call)?;
         match pending.status {
-            Status::New { approved: false } => pending.was_asked = true,
-            // Its tool asks.
-            Status::Started { approved } => {
+            Status::Started { approved } if by_tool => {
                 pending.consulted = Some(Consulted { question: question.clone(), reply: None, approved });
             }
-            Status::New { approved: true } | Status::Asked | Status::Answered(_) => {
-                return Err(misplaced("asked", "the call is answered, or was asked about"));
+            // One that was begun and cut off may need a person by now.
+            Status::New { approved: false } | Status::Started { approved: false } if !by_tool => {
+                pending.was_asked = true;
             }
+            _ => return Err(misplaced("asked", "the call is answered, or was asked about")),
         }
-        pending.status = Status::Asked;
+        pending.status = Status::Asked { by_tool };
         Ok(())
     }
 
     fn reply(&mut self, call: &CallId, reply: &Reply) -> Result<Vec<StateChange>, Misplaced> {
         let pending = self.pending("replied", call)?;
-        if pending.status != Status::Asked {
+        let Status::Asked { by_tool } = pending.status else {
             return Err(misplaced("replied", "nobody asked about the call"));
-        }
-        if let Some(consulted) = &mut pending.consulted {
+        };
+        if let (true, Some(consulted)) = (by_tool, &mut pending.consulted) {
             // The tool asked, and does with the reply what it means.
             consulted.reply = Some(reply.clone());
             pending.status = Status::New { approved: consulted.approved };
@@ -467,6 +474,10 @@ impl Run {
         }
         pending.status = match reply {
             Reply::Approve => Status::New { approved: true },
+            Reply::Always => {
+                pending.always = true;
+                Status::New { approved: true }
+            }
             Reply::Edit { arguments } => {
                 pending.call.arguments.clone_from(arguments);
                 pending.is_edited = true;
@@ -501,7 +512,9 @@ impl Run {
                 let text = match pending.status {
                     Status::Answered(_) => continue,
                     Status::Started { .. } => UNKNOWN_OUTCOME,
-                    Status::New { .. } | Status::Asked => "Error: the turn ended before this call was made.",
+                    Status::New { .. } | Status::Asked { .. } => {
+                        "Error: the turn ended before this call was made."
+                    }
                 };
                 pending.status = Status::Answered(pending.result(text, true));
             }
@@ -538,10 +551,10 @@ impl Run {
 
     fn pending(&mut self, event: &'static str, id: &CallId) -> Result<&mut Pending, Misplaced> {
         let Phase::Tools(calls) = &mut self.phase else {
-            return Err(misplaced(event, "no calls are being made"));
+            return Err(misplaced(event, "no call is being made or waits: it was answered already"));
         };
         let found = calls.iter_mut().find(|pending| pending.call.id == *id);
-        found.ok_or_else(|| misplaced(event, "there is no such call"))
+        found.ok_or_else(|| misplaced(event, "no call of that name is being made or waits"))
     }
 }
 
@@ -561,7 +574,7 @@ impl Pending {
         let (approved, interrupted) = match self.status {
             Status::New { approved } => (approved, false),
             Status::Started { approved } => (approved, true),
-            Status::Asked | Status::Answered(_) => return None,
+            Status::Asked { .. } | Status::Answered(_) => return None,
         };
         Some(self.call(approved, interrupted))
     }
@@ -572,6 +585,7 @@ impl Pending {
             message: self.message.clone(),
             approved,
             interrupted,
+            always: self.always,
             consulted: self.consulted.clone(),
         }
     }
@@ -602,6 +616,7 @@ fn pending(message: &Message) -> impl Iterator<Item = Pending> {
         status: Status::New { approved: false },
         was_asked: false,
         is_edited: false,
+        always: false,
         consulted: None,
         changes: Vec::new(),
     })

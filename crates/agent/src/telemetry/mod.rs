@@ -73,7 +73,7 @@ fn ended(outcome: &Outcome) -> (&'static str, Option<&'static str>) {
 fn broken_off(error: &AgentError) -> &'static str {
     match error {
         AgentError::Thread(_) | AgentError::Reopen => "thread",
-        AgentError::Misplaced(_) => "misplaced",
+        AgentError::Misplaced(_) | AgentError::Answered(_) => "misplaced",
         AgentError::Part { .. } => "part",
         AgentError::TwoOfOneName(_) | AgentError::TwoParts(_) => "two_of_one_name",
     }

@@ -88,7 +88,7 @@ async fn a_thread_is_read_in_parts(store: &dyn ThreadStore) {
 async fn what_is_stored_can_be_read(store: &dyn ThreadStore) {
     let lease = held(store, "one").await;
     let question = (0..1000).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
-    let deep = Event::Asked { call: "deep".into(), question };
+    let deep = Event::Asked { call: "deep".into(), question, by_tool: false };
     // Who cannot give it back does not take it, and goes on without it.
     let taken = u64::from(store.append(&lease, 0, std::slice::from_ref(&deep)).await.is_ok());
     let next = said("a");

@@ -261,9 +261,9 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
     assert!(later.say("hello?", &NoWatcher).await.is_err(), "the turn is not over");
     let Turn::Waiting(waiting) = later.go_on(&NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question["title"], "really?");
-    let done = later.reply(&"c1".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    let done = later.reply("c1", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!((done, wiped.load(Ordering::SeqCst)), (Turn::Ended(Outcome::Answered), 1));
-    assert!(later.reply(&"c1".into(), Reply::Approve, &NoWatcher).await.is_err(), "once");
+    assert!(later.reply("c1", Reply::Approve, &NoWatcher).await.is_err(), "once");
     assert_eq!(results(&later), ["wiped", "1"]);
 }
 

@@ -124,12 +124,12 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     let replies =
         [("a", Reply::Approve), ("b", Reply::Reject { message: "not this".to_owned() }), ("c", edited)];
     for (call, reply) in replies {
-        elsewhere.reply(&call.into(), reply, &NoWatcher).await.unwrap();
+        elsewhere.reply(call, reply, &NoWatcher).await.unwrap();
     }
     // A denial that comes while a call waits stands over the reply.
     permissions.set(Layer::User, vec![Rule::new("write", "*", Decision::Deny)]);
     assert_eq!(
-        elsewhere.reply(&"d".into(), Reply::Approve, &NoWatcher).await.unwrap(),
+        elsewhere.reply("d", Reply::Approve, &NoWatcher).await.unwrap(),
         Turn::Ended(Outcome::Answered)
     );
     assert_eq!(
@@ -154,7 +154,7 @@ async fn an_approved_search_shows_what_it_finds() {
     let agent = guarded(model, tree().await, &permissions).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    thread.reply(&"1".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("1", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["/notes/a.md:1:a heron\n/private/diary.md:1:a heron"]);
 }
 
@@ -220,7 +220,7 @@ async fn commands_pass_the_gate_of_runs() {
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question["title"], "run make");
-    thread.reply(&"3".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("3", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(
         results(&thread),
         [
@@ -322,7 +322,7 @@ async fn a_skill_to_be_asked_about_is_not_read_past_the_gate() {
     let refused = "Error: access to /skills/careful/SKILL.md is denied: it is of the skill 'careful', which has to be \
                    loaded first";
     assert_eq!(results(&thread), [refused, "(no line matches)"]);
-    thread.reply(&"l".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("l", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[3], "     5\tThe careful way.\n");
 }
 

@@ -211,19 +211,34 @@ async fn a_person_starts_a_skill_with_a_slash() {
     .await;
     let model = Says::new([
         calls(&[("a", "load_skill", &load("deploy"))]),
+        text("I cannot."),
         text("Deployed."),
         text("What is /inner?"),
     ]);
     let agent = world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
+    thread.say("Deploy to heron.", &NoWatcher).await.unwrap();
+    assert!(results(&thread)[0].contains("Skill 'deploy' not found"), "{:?}", results(&thread));
+    assert!(!model.request(0).system_text().contains("**deploy**"), "it is not offered to a model");
     thread.say("/deploy heron", &NoWatcher).await.unwrap();
-    let seen = model.request(0);
-    assert!(seen.messages[1].text().contains("Deploy to heron."), "{:?}", seen.messages[1].text());
-    assert!(
-        results(&thread)[0].contains("already loaded") || results(&thread)[0].contains("can only be started")
-    );
+    let seen = model.request(2);
+    assert!(seen.messages[5].text().contains("Deploy to heron."), "{:?}", seen.messages);
     thread.say("/inner", &NoWatcher).await.unwrap();
-    assert_eq!(model.request(2).messages.last().unwrap().text(), "/inner", "what is no command is just said");
+    assert_eq!(model.request(3).messages.last().unwrap().text(), "/inner", "what is no command is just said");
+}
+
+/// What only a person may start is not started by a model that writes a task as a person would.
+#[tokio::test]
+async fn a_task_does_not_start_what_only_a_person_may() {
+    let world = World::new(&[("deploy", "disable-model-invocation: true\n", "Deploy everything.")]).await;
+    let child = Says::new([text("done")]);
+    let model = Says::new([calls(&[("a", "task", r#"{"description": "/deploy heron"}"#)]), text("done")]);
+    let worker = Agent::builder(child.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    open(&agent).await.say("go", &NoWatcher).await.unwrap();
+    let seen = child.request(0);
+    assert_eq!(seen.messages.len(), 1, "{:?}", seen.messages);
+    assert!(!seen.system_text().contains("Deploy everything."));
 }
 
 /// The gate of a skill waits in the thread: the reply comes from another process, and is for exactly what was asked.
@@ -251,17 +266,17 @@ async fn a_load_that_is_asked_about_waits_in_the_thread() {
     world.write("pdf/SKILL.md", "---\nname: pdf\ndescription: Looks after pdf.\n---\nAnother way.\n");
     let agent = world.agent(model.clone()).with(asks()).build().unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    let Turn::Waiting(again) = thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap() else {
+    let Turn::Waiting(again) = thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap() else {
         panic!("{:?}", results(&thread))
     };
     assert_ne!(again[0].question["details"]["digest"], waiting[0].question["details"]["digest"]);
-    thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("Another way."), "{:?}", results(&thread));
     let Turn::Waiting(_) = thread.say("once more", &NoWatcher).await.unwrap() else {
         panic!("what was allowed once is asked again: {:?}", results(&thread))
     };
     let rejected = Reply::Reject { message: "not now".to_owned() };
-    thread.reply(&"c".into(), rejected, &NoWatcher).await.unwrap();
+    thread.reply("c", rejected, &NoWatcher).await.unwrap();
     assert!(results(&thread)[2].contains("not now"), "{:?}", results(&thread));
 }
 
@@ -290,7 +305,7 @@ async fn a_load_beside_a_call_that_waits_is_not_lost() {
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
     thread.close().await.unwrap();
     let mut thread = agent().open(id).await.unwrap();
-    thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
     assert!(
         model.request(1).system_text().contains("**pdf** [Loaded]"),
         "{}",
@@ -397,4 +412,33 @@ async fn a_turn_that_goes_on_keeps_what_is_loaded_for_it() {
     assert!(model.request(2).system_text().contains("The way of pdf."), "{}", model.request(2).system_text());
     thread.say("and now?", &NoWatcher).await.unwrap();
     assert!(!model.request(3).system_text().contains("The way of pdf."));
+}
+
+/// "Always" is remembered for what was asked: the same text is loaded without a question from now on, another is not.
+#[tokio::test]
+async fn what_is_always_allowed_is_not_asked_again() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let sum = "{\"numbers\": [1]}";
+    let again = || calls(&[("a", "load_skill", &load("pdf")), ("b", "add", sum)]);
+    let model = Says::new([again(), calls(&[("c", "unload_skill", &load("pdf"))]), again(), text("done")]);
+    let broker = prowess_permission::Broker::in_memory();
+    let permissions = |kind: &str| {
+        let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new(kind, "*", Decision::Ask)];
+        Permissions::new(broker.clone(), kind, Policy::new().with(Layer::User, rules))
+    };
+    let (catalog, asks) = (world.catalog(), permissions("skill"));
+    let skills = Skills::new(move |_| {
+        prowess_skills::SkillSession::builder(catalog.clone()).permissions(asks.clone())
+    });
+    let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
+    let tools = Permissions::new(broker.clone(), "tools", Policy::new().with(Layer::User, rules));
+    let agent = world.agent(model).with(skills).with(Approval::new(tools)).tool(add()).build().unwrap();
+    let mut thread = open(&agent).await;
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting.len(), 2, "{waiting:?}");
+    thread.reply("a", Reply::Always, &NoWatcher).await.unwrap();
+    let turn = thread.reply("b", Reply::Always, &NoWatcher).await.unwrap();
+    assert_eq!(turn, Turn::Ended(Outcome::Answered), "nobody is asked a second time");
+    assert_eq!(broker.remembered().len(), 2);
+    assert!(results(&thread)[3].contains("The way of pdf.") && results(&thread)[4] == "1");
 }

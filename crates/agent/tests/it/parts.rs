@@ -223,13 +223,10 @@ async fn calls_pass_the_rules() {
     assert_eq!(waiting.len(), 2);
     assert_eq!(waiting[0].question["title"], "call `add`");
     let rejected = Reply::Reject { message: "not this".to_owned() };
-    assert!(matches!(thread.reply(&"a".into(), rejected, &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    assert!(matches!(thread.reply("a", rejected, &NoWatcher).await.unwrap(), Turn::Waiting(_)));
     // A denial that comes while a call waits stands over the reply.
     permissions.set(Layer::User, vec![Rule::new("tool", "add", Decision::Deny)]);
-    assert_eq!(
-        thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap(),
-        Turn::Ended(Outcome::Answered)
-    );
+    assert_eq!(thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
     assert_eq!(results(&thread), ["not this", "Error: `add` is denied by the rules of this agent."]);
     thread.say("again", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[2], "Error: `add` is denied by the rules of this agent.");

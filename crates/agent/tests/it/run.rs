@@ -38,7 +38,7 @@ fn result(id: &str, text: &str) -> Event {
 }
 
 fn question(id: &str) -> Event {
-    Event::Asked { call: id.into(), question: json!({"title": "may it?"}) }
+    Event::Asked { call: id.into(), question: json!({"title": "may it?"}), by_tool: false }
 }
 
 fn run(events: &[Event]) -> Run {

@@ -127,7 +127,7 @@ async fn a_call_that_waited_sees_what_the_others_wrote() {
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
     thread.close().await.unwrap();
     let mut elsewhere = build().open(id).await.unwrap();
-    elsewhere.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    elsewhere.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&elsewhere)[0], "heron");
 }
 

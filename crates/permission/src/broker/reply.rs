@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Broker, RequestId};
 use crate::approval::merge;
 use crate::judgement::Judgement;
-use crate::{Approval, Granted, Refusal, StoreError};
+use crate::{Approval, Granted, Pattern, Refusal, Request, StoreError};
 
 /// What somebody answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,21 +86,38 @@ impl Broker {
             state.settle(id, Ok(Granted::Once));
             return Ok(Vec::new());
         }
-        let approvals: Vec<Approval> = asked
-            .request
-            .always
-            .iter()
-            .map(|pattern| Approval {
-                project: self.project.clone(),
-                kind: asked.request.kind.clone(),
-                pattern: pattern.clone(),
-                binding: asked.request.binding.clone(),
-            })
-            .collect();
+        let approvals = self.approvals(&asked.request);
         state.settle(id, Ok(Granted::Always));
         merge(&mut state.approvals, &approvals);
         state.reconsider(|_| true);
         Ok(approvals)
+    }
+
+    /// What "always" records for a request.
+    fn approvals(&self, request: &Request) -> Vec<Approval> {
+        let approval = |pattern: &Pattern| Approval {
+            project: self.project.clone(),
+            kind: request.kind.clone(),
+            pattern: pattern.clone(),
+            binding: request.binding.clone(),
+        };
+        request.always.iter().map(approval).collect()
+    }
+
+    /// Remembers that somebody, asked elsewhere, allowed what the request's `always` describes, from now on. A rule that
+    /// denies it stands.
+    ///
+    /// # Errors
+    ///
+    /// It is remembered until this process ends, but could not be saved.
+    pub async fn remember(&self, request: &Request) -> Result<(), StoreError> {
+        let approvals = self.approvals(request);
+        {
+            let mut state = self.state();
+            merge(&mut state.approvals, &approvals);
+            state.reconsider(|_| true);
+        }
+        self.save(&approvals).await
     }
 
     /// Saves those of `approvals` that have not been forgotten since.

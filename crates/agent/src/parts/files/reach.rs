@@ -59,7 +59,7 @@ impl Reach<'_> {
     async fn pass(&self, request: Request) -> Result<(), Stop> {
         let Some(permissions) = self.permissions else { return Ok(()) };
         let consulted = self.context.consulted;
-        let _allowed = consult::allow(permissions, consulted).map_err(ToolOutput::from)?;
+        let _allowed = consult::allow(permissions, consulted).await.map_err(ToolOutput::from)?;
         match permissions.request(request).await {
             Ok(_) => Ok(()),
             // The thread asks, where nobody else can.

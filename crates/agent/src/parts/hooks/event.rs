@@ -195,6 +195,8 @@ fn with(mut fields: Value, key: &str, text: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -221,7 +223,11 @@ mod tests {
         ];
         assert_eq!(all.map(|happening| happening.event()), HookEvent::ALL);
         assert!(HookEvent::ALL.iter().all(|event| HookEvent::named(event.name()) == Some(*event)));
-        let lines: Vec<String> = all.iter().map(|happening| happening.input(&thread).to_string()).collect();
+        // In the order of the keys, whatever features the build has.
+        let sorted =
+            |value: Value| -> BTreeMap<String, Value> { serde_json::from_value(value).unwrap_or_default() };
+        let line = |happening: &Happening<'_>| json!(sorted(happening.input(&thread))).to_string();
+        let lines: Vec<String> = all.iter().map(line).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         {"hook_event_name":"SessionStart","session_id":"t1","source":"startup"}
         {"hook_event_name":"UserPromptSubmit","prompt":"hello","session_id":"t1"}

@@ -15,6 +15,7 @@ use super::state::{Delta, Kept, Lasts, Told};
 use super::verdict::Verdict;
 use crate::agent::{Agent, AgentError, NoWatcher, Turn};
 use crate::id::ThreadId;
+use crate::message::Message;
 use crate::middleware::Moment;
 use crate::parts::skills::session;
 use crate::run::{Outcome, Reply};
@@ -163,7 +164,7 @@ async fn answer(agent: &Agent, prompt: &str, input: &Value) -> Result<String, St
     let asked = async {
         let mut thread = agent.open(ThreadId::new()).await?;
         let said = format!("{prompt}\n\n{FORM}\n\n<hook_input>\n{}\n</hook_input>", escaped(input));
-        let mut turn = thread.say(said, &NoWatcher).await?;
+        let mut turn = thread.say_all(vec![Message::by_agent(said)], &NoWatcher).await?;
         while let Turn::Waiting(waiting) = &turn {
             let Some(call) = waiting.first().map(|waiting| waiting.call.id.clone()) else { break };
             let message = "Error: this needs a person's word, and nobody can be asked here.".to_owned();

@@ -194,6 +194,11 @@ impl Middleware for Opened {
             Occasion::SubAgentStopped { name, answer } => Happening::SubagentStop { agent: name, answer },
             Occasion::SessionEnds => Happening::SessionEnd { reason: "close" },
         };
+        let mut late = Acts::default();
+        if matches!(occasion, Occasion::SessionEnds) {
+            // What a turn put away at its end, nobody was told of.
+            self.notice(moment, kept, &mut late).await;
+        }
         let mut ruling = self.fire(moment, kept, happening).await;
         if matches!(occasion, Occasion::SubAgentStopped { .. }) {
             // It is too late to object.
@@ -201,7 +206,12 @@ impl Middleware for Opened {
         }
         ruling.deltas.extend(ruling.halt.map(Delta::Halt));
         let deltas = self.unsaved().into_iter().chain(ruling.deltas);
-        Heard { objection: ruling.block, changes: deltas.map(|delta| change(&delta)).collect() }
+        let late = late.acts.into_iter().filter_map(|act| match act {
+            Act::Change(change) => Some(change),
+            _ => None,
+        });
+        let changes = late.chain(deltas.map(|delta| change(&delta))).collect();
+        Heard { objection: ruling.block, changes }
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use prowess_permission::Permissions;
 use prowess_skills::{
     AllowedTools, SavedState, Secret, SessionBuilder, SkillDelta, SkillSession, ToolCall, ToolVerdict,
 };
@@ -29,7 +30,7 @@ use crate::tool::{Tool, ToolAnswer, ToolOutput};
 
 const NAME: &str = "skills";
 /// The names that a call's argument has in common tools: what a scope such as `Bash(git:*)` is compared with.
-const ARGUMENTS: [&str; 5] = ["command", "file_path", "path", "pattern", "url"];
+const ARGUMENTS: [&str; 4] = ["command", "file_path", "path", "url"];
 /// The names that a file's path has in common tools.
 const FILES: [&str; 2] = ["file_path", "path"];
 
@@ -48,6 +49,7 @@ pub struct Skills {
     builder: Arc<dyn Fn(&ThreadId) -> SessionBuilder + Send + Sync>,
     models: Option<Models>,
     forks: Option<SubAgents>,
+    permissions: Option<Permissions>,
 }
 
 impl Skills {
@@ -57,7 +59,14 @@ impl Skills {
     /// What the session has to ask and nobody is there to answer waits in the thread, as what
     /// [`Approval`](super::Approval) asks does.
     pub fn new(builder: impl Fn(&ThreadId) -> SessionBuilder + Send + Sync + 'static) -> Self {
-        Self { builder: Arc::new(builder), models: None, forks: None }
+        Self { builder: Arc::new(builder), models: None, forks: None, permissions: None }
+    }
+
+    /// The same with rules for sessions that have none of their own.
+    #[must_use]
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
+        self
     }
 
     /// The same with models that skills may choose by `model`. Without one of that name the agent's own stays.
@@ -99,15 +108,18 @@ impl Layer for Skills {
 
     async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, String> {
         let kept = SkillsState::of(states).ok_or("its state is missing")?;
-        let known = kept.secret.map(Secret::from_bytes);
-        let secret = known.clone().unwrap_or_else(Secret::random);
+        let secret = kept.secret.map_or_else(Secret::random, Secret::from_bytes);
         let saved = SavedState::new(kept.state.clone(), secret.clone());
-        let session = (self.builder)(thread).restore(saved).start().await;
+        let mut builder = (self.builder)(thread).restore(saved);
+        if let Some(permissions) = self.permissions.clone() {
+            builder = builder.or_permissions(permissions);
+        }
+        let session = builder.start().await;
         Ok(Arc::new(Opened {
             session,
             models: self.models.clone(),
             forks: self.forks.clone(),
-            unsaved: Mutex::new(known.is_none().then(|| *secret.as_bytes())),
+            secret: *secret.as_bytes(),
             owed: Mutex::default(),
         }))
     }
@@ -119,8 +131,8 @@ pub(crate) struct Opened {
     session: SkillSession,
     models: Option<Models>,
     forks: Option<SubAgents>,
-    /// The secret, while the log does not have it.
-    unsaved: Mutex<Option<[u8; 16]>>,
+    /// The secret of the conversation.
+    secret: [u8; 16],
     /// Changes that the session made while the prompt was, and that the log does not have yet.
     owed: Mutex<Vec<SkillDelta>>,
 }
@@ -149,14 +161,16 @@ impl Opened {
 
     /// What `allowed-tools` says to a call.
     fn verdict(&self, name: &str, arguments: &Value) -> ToolVerdict {
-        let argument = ARGUMENTS.iter().find_map(|name| arguments.get(name).and_then(Value::as_str));
+        let mut scoped = ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
+        // With two of them nobody knows which one the tool goes by.
+        let argument = scoped.next().filter(|_| scoped.next().is_none());
         self.session.check_tool(ToolCall { name, argument })
     }
 
     /// What `/name arguments` of a person comes to.
     async fn invoked(&self, moment: Moment<'_>) -> Vec<Act> {
         let said = moment.run.messages().last();
-        let said = said.filter(|message| matches!(message.content, Content::User { .. }));
+        let said = said.filter(|message| message.is_by_person());
         let Some(line) = said.map(|message| message.text()).filter(|text| text.starts_with('/')) else {
             return Vec::new();
         };
@@ -197,9 +211,9 @@ impl Middleware for Opened {
     }
 
     async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
-        let secret = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let secret = secret.map(|secret| Act::Change(Delta::Secret(secret).change()));
-        Ok(secret.into_iter().chain(self.invoked(moment).await).collect())
+        let is_kept = SkillsState::of(moment.states).is_some_and(|kept| kept.secret.is_some());
+        let secret = (!is_kept).then(|| Act::Change(Delta::Secret(self.secret).change()));
+        Ok(secret.into_iter().collect())
     }
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
@@ -209,7 +223,8 @@ impl Middleware for Opened {
         {
             self.session.follow(&kept.state);
         }
-        Ok(Vec::new())
+        // By now all parts have had their say about what was said.
+        if moment.run.steps() == 0 { Ok(self.invoked(moment).await) } else { Ok(Vec::new()) }
     }
 
     async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {

@@ -38,7 +38,7 @@ impl Tool for SkillTool {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let allowed = match consult::allow(self.session.permissions(), context.consulted) {
+        let allowed = match consult::allow(self.session.permissions(), context.consulted).await {
             Ok(allowed) => allowed,
             Err(answer) => return answer.into(),
         };

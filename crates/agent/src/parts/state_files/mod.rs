@@ -92,7 +92,12 @@ impl From<StateFiles> for Backends {
     fn from(_: StateFiles) -> Self {
         Self::new(|moment| match moment.part::<Opened>() {
             Some(opened) => Arc::clone(&opened.0) as Arc<dyn Backend>,
-            None => Arc::new(Live::nowhere()),
+            None => nowhere(),
         })
     }
+}
+
+/// Files for an agent that lacks the part which they belong to: there are none, and none can be written.
+pub(super) fn nowhere() -> Arc<dyn Backend> {
+    Arc::new(Live::nowhere())
 }

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
 use crate::id::{MessageId, ThreadId};
+use crate::message::Message;
 use crate::middleware::Occasion;
 use crate::parts::consult;
-use crate::run::{Effect, Event, Outcome, StateChange};
+use crate::run::{Effect, Event, Outcome, Reply, StateChange};
 use crate::thread::{ThreadError, ThreadStore};
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
@@ -79,11 +80,9 @@ impl Work<'_> {
         let turn = async {
             match (thread.run().next(), reply) {
                 (Effect::Wait, _) if thread.run().messages().is_empty() => {
-                    thread.say(self.task.as_str(), &watcher).await
+                    thread.say_all(vec![Message::by_agent(self.task.as_str())], &watcher).await
                 }
-                (Effect::Ask(calls), Some(reply)) if !calls.is_empty() => {
-                    thread.reply(&calls[0].id, reply, &watcher).await
-                }
+                (_, Some((waiting, reply))) => thread.reply(&waiting, reply, &watcher).await,
                 _ => thread.go_on(&watcher).await,
             }
         };
@@ -98,11 +97,14 @@ impl Work<'_> {
     }
 
     /// The reply to what the sub-agent asked, if it still waits for that.
-    fn reply(&self, thread: &Thread) -> Option<crate::run::Reply> {
+    fn reply(&self, thread: &Thread) -> Option<(Waiting, Reply)> {
         let consulted = self.context.consulted?;
         let asked = &consulted.question["sub_agent"];
-        let is_here = asked["thread"] == thread.id().as_str() && asked["events"] == thread.events();
-        consulted.reply.clone().filter(|_| is_here)
+        if asked["thread"] != thread.id().as_str() {
+            return None;
+        }
+        let waiting = thread.waiting().into_iter().find(|waiting| asked["number"] == waiting.number)?;
+        Some((waiting, consulted.reply.clone()?))
     }
 
     async fn output(&self, thread: &Thread, turn: Result<Turn, AgentError>) -> ToolOutput {
@@ -129,14 +131,13 @@ impl Work<'_> {
 
     /// What the sub-agent asks, as its parent's thread asks it.
     fn question(&self, thread: &Thread, waiting: Waiting) -> Value {
-        let Waiting { call, mut question } = waiting;
+        let Waiting { call, mut question, number } = waiting;
         if !question.is_object() {
             question = json!({"title": format!("call `{}`", call.name)});
         }
         let title = question["title"].as_str().unwrap_or_default();
         question["title"] = json!(format!("sub-agent {}: {title}", self.name));
-        question["sub_agent"] =
-            json!({"name": self.name, "thread": thread.id().as_str(), "events": thread.events()});
+        question["sub_agent"] = json!({"name": self.name, "thread": thread.id().as_str(), "number": number});
         // What is allowed is the sub-agent's; what the parent's own gate allowed for this call stays with it.
         if let Some(question) = question.as_object_mut() {
             question.remove("fingerprint");

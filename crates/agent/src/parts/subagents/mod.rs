@@ -18,7 +18,7 @@ use super::skills::SkillsState;
 use crate::agent::Agent;
 use crate::middleware::{Middleware, Moment};
 use crate::model::PromptSection;
-use crate::run::{RunLimits, StateChange};
+use crate::run::{Effect, RunLimits, StateChange};
 use crate::state::{AnyState, State, States};
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
 
@@ -81,7 +81,7 @@ impl SubAgents {
     }
 
     /// The same with so much for one task; by default what each sub-agent is built with. No task takes more tokens than
-    /// its parent's turn has left.
+    /// its share of what its parent's turn has left.
     #[must_use]
     pub fn limits(self, limits: RunLimits) -> Self {
         self.with(|settings| settings.limits = Some(limits))
@@ -145,6 +145,12 @@ impl SubAgents {
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
         let mut limits = self.0.limits.unwrap_or_else(|| sub_agent.agent.limits());
         if let Some(left) = context.moment.run.tokens_left() {
+            // Those that are called beside it take the same from it.
+            let beside = match context.moment.run.next() {
+                Effect::CallTools(calls) => calls.len().max(1) as u64,
+                _ => 1,
+            };
+            let left = left / beside;
             limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
         }
         let agent = sub_agent.agent.bounded(name, Arc::clone(context.moment.store), limits);

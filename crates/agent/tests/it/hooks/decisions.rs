@@ -101,7 +101,7 @@ async fn a_hook_that_allows_widens_neither_a_denial_nor_a_question() {
     let mut thread = open(&agent.unwrap()).await;
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
     let rejected = Reply::Reject { message: "no".to_owned() };
-    thread.reply(&"a".into(), rejected, &NoWatcher).await.unwrap();
+    thread.reply("a", rejected, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["no"]);
 }
 
@@ -116,7 +116,7 @@ async fn hooks_see_what_a_person_edited() {
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let edited = Reply::Edit { arguments: "{\"numbers\": [5]}".to_owned() };
-    thread.reply(&"a".into(), edited, &NoWatcher).await.unwrap();
+    thread.reply("a", edited, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].ends_with("\n5"), "{:?}", results(&thread));
     let seen: Vec<Value> = place.log(thread.id()).iter().map(|told| told["tool_input"].clone()).collect();
     assert_eq!(seen, [json!({"numbers": [5]}), json!({"numbers": [5]})]);

@@ -161,7 +161,7 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
     let id = thread.id().clone();
     thread.close().await.unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: this call was refused by a hook: no reason was given", "2"]);
     assert_eq!(names(&place.log(thread.id())), ["PermissionRequest"; 2], "each call once");
     assert_eq!(place.log(thread.id())[1]["tool_input"], json!({"numbers": [2]}));
@@ -191,7 +191,7 @@ async fn permission_request_is_not_passed_by_dying() {
     place.dies_in_a_hook(&agent, &id).await;
     let mut later = agent.open(id.clone()).await.unwrap();
     assert!(matches!(later.go_on(&NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    later.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    later.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&later), ["Error: this call was refused by a hook: no reason was given"]);
 }
 

@@ -215,7 +215,7 @@ async fn what_hooks_say_to_a_call_that_waits_is_kept() {
     let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(model.request(1).system_text().matches("Said before it waited.").count(), 1);
     let log = place.log(thread.id());
     assert_eq!((log.len(), &log[0]["tool_response"]), (1, &json!("they said so")));
@@ -241,7 +241,7 @@ async fn the_example_of_the_document_does_what_it_says() {
     let mut thread = open(&agent).await;
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!((waiting.len(), waiting[0].call.id.as_str()), (1, "b"));
-    thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: this call was blocked by a hook: not there", "they said so"]);
     assert!(model.request(0).system_text().contains("Begin with the plan."));
 }
