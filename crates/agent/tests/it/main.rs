@@ -4,6 +4,7 @@
 
 mod again;
 mod agent;
+mod attack;
 mod contract;
 mod cost;
 mod deep;

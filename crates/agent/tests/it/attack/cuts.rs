@@ -1,0 +1,194 @@
+//! Futures that are dropped at every await: the thread goes on, and what was stored is what is there.
+
+use std::fmt::{self, Debug};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
+use prowess_agent::parts::{HookSet, Hooks};
+use prowess_agent::{
+    Agent, Content, DeepAgent, FunctionTool, Model, ModelError, ModelLimits, ModelRequest, ModelStream, NoWatcher,
+    Outcome, Reply, ThreadId, ThreadStore as _, ToolAnswer, Turn,
+};
+use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::Dialect;
+use serde_json::json;
+
+use super::{short_lease, soon};
+use crate::agent::{Nothing, results};
+use crate::says::{self, calls, text};
+use crate::world::World;
+
+/// Answers by what it is asked, however often that is.
+struct Follows {
+    answer: Box<dyn Fn(&ModelRequest) -> says::Turn + Send + Sync>,
+    asked: Mutex<Vec<ModelRequest>>,
+}
+
+impl Follows {
+    fn new(answer: impl Fn(&ModelRequest) -> says::Turn + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { answer: Box::new(answer), asked: Mutex::default() })
+    }
+}
+
+impl Debug for Follows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follows").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Model for Follows {
+    fn name(&self) -> &str {
+        "follows"
+    }
+
+    fn limits(&self) -> ModelLimits {
+        ModelLimits::default()
+    }
+
+    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let answer = (self.answer)(&request)?;
+        self.asked.lock().unwrap().push(request);
+        Ok(stream::iter(answer.into_iter().map(Ok)).boxed())
+    }
+}
+
+/// How many answers a conversation has.
+fn answers(request: &ModelRequest) -> usize {
+    let messages = request.messages.iter();
+    messages.filter(|message| matches!(message.content, Content::Assistant { .. })).count()
+}
+
+/// A future that is polled so often, and then given up: at an await whose work was done, and nobody heard of it.
+struct Polled<F>(Pin<Box<F>>, usize);
+
+impl<F: Future> Future for Polled<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.1 == 0 {
+            return Poll::Ready(None);
+        }
+        self.1 -= 1;
+        self.0.as_mut().poll(context).map(Some)
+    }
+}
+
+async fn polled<F: Future>(times: usize, work: F) -> Option<F::Output> {
+    Polled(Box::pin(work), times).await
+}
+
+/// A skill that a person starts, hooks at the start, files, a task, a call that waits: cut off at every await.
+#[tokio::test]
+async fn a_turn_that_is_dropped_at_every_await() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let model = Follows::new(|request| {
+        if request.messages[0].text() == "Work." {
+            return match answers(request) {
+                0 => calls(&[("w", "write_file", r#"{"file_path": "/child", "content": "c"}"#)]),
+                _ => text("Worked."),
+            };
+        }
+        match answers(request) {
+            0 => calls(&[
+                ("a", "write_file", r#"{"file_path": "/x", "content": "kept"}"#),
+                ("b", "task", r#"{"description": "Work."}"#),
+                ("c", "count", "{}"),
+            ]),
+            1 => calls(&[("d", "read_file", r#"{"file_path": "/x"}"#)]),
+            _ => text("Done."),
+        }
+    });
+    let critic = Agent::builder(Follows::new(|_| text(r#"{"ok": true}"#))).build().unwrap();
+    let own = json!({
+        "SessionStart": [{"hooks": [{"type": "prompt", "prompt": "Begin with the plan."}]}],
+        "UserPromptSubmit": [{"hooks": [{"type": "agent", "agent": "critic", "prompt": "Is it well?"}]}],
+    });
+    let counted = Arc::new(AtomicUsize::new(0));
+    let agent = {
+        let counted = Arc::clone(&counted);
+        let count = FunctionTool::new("count", "Counts.", move |_: Nothing| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async {
+                tokio::task::yield_now().await;
+                Ok(ToolAnswer::text("counted"))
+            }
+        });
+        let rules = [
+            Rule::new("tool", "*", Decision::Allow),
+            Rule::new("tool", "count", Decision::Ask),
+            Rule::new("read", "*", Decision::Allow),
+            Rule::new("write", "*", Decision::Allow),
+        ];
+        DeepAgent::new(model.clone())
+            .tool(Arc::new(count))
+            .skills(world.skills(Dialect::DeepAgents))
+            .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+            .hooks(Hooks::new(HookSet::parse(&own).unwrap()).agent("critic", critic))
+            .store(Arc::new(world.store.clone()))
+            .options(short_lease())
+            .build()
+            .unwrap()
+    };
+    for cut in 1.. {
+        counted.store(0, Ordering::SeqCst);
+        model.asked.lock().unwrap().clear();
+        let id = ThreadId::new();
+        let mut thread = agent.open(id.clone()).await.unwrap();
+        let mut first = soon(polled(cut, async {
+            let turn = thread.say("/pdf form", &NoWatcher).await?;
+            match turn {
+                Turn::Waiting(waiting) => thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher).await,
+                turn => Ok(turn),
+            }
+        }))
+        .await;
+        let was_cut = first.is_none();
+        let turn = loop {
+            let turn = match first.take() {
+                Some(turn) => turn,
+                None => soon(thread.go_on(&NoWatcher)).await,
+            };
+            match turn.unwrap_or_else(|error| panic!("cut {cut}: {error}")) {
+                Turn::Idle if thread.run().messages().is_empty() => {
+                    first = Some(soon(thread.say("/pdf form", &NoWatcher)).await);
+                }
+                Turn::Waiting(waiting) => {
+                    let reply = thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher);
+                    first = Some(soon(reply).await);
+                }
+                turn => break turn,
+            }
+        };
+        assert!(matches!(turn, Turn::Ended(Outcome::Answered) | Turn::Idle), "cut {cut}: {turn:?}");
+        assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "cut {cut}");
+        let results = results(&thread);
+        let wrote = results[0].starts_with("Wrote") || results[0].contains("not known");
+        assert!(wrote && results[1] == "Worked.", "cut {cut}: {results:?}");
+        let once = counted.load(Ordering::SeqCst);
+        let known = results[2] == "counted" && once == 1 || results[2].contains("not known") && once <= 1;
+        assert!(known, "cut {cut}: {once} {results:?}");
+        assert!(results[3].contains("kept") || results[0].contains("not known"), "cut {cut}: {results:?}");
+        let said: Vec<String> = thread.run().messages().iter().map(|message| message.text()).collect();
+        let bodies = said.iter().filter(|text| text.contains("The way of pdf.")).count();
+        assert_eq!((said[0].as_str(), bodies), ("/pdf form", 1), "cut {cut}: {said:?}");
+        for request in model.asked.lock().unwrap().iter().filter(|request| request.messages[0].text() != "Work.") {
+            assert!(request.system_text().contains("Begin with the plan."), "cut {cut}: a hook was not heard");
+        }
+        let live = thread.run().messages().to_vec();
+        thread.close().await.unwrap();
+        let log = world.store.events(&id, 0, 1000).await.unwrap();
+        let log = serde_json::to_string(&log.iter().map(|stored| &stored.event).collect::<Vec<_>>()).unwrap();
+        assert_eq!(log.matches(r#""delta":{"secret""#).count(), 1, "cut {cut}: the mark of frames is kept");
+        assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "cut {cut}");
+        if !was_cut {
+            assert!(cut > 20, "{cut}");
+            return;
+        }
+    }
+}
+
