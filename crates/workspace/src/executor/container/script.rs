@@ -8,6 +8,7 @@
 
 use super::cell::stdin_inside;
 use crate::command::Command;
+use crate::limits::MAX_TIMEOUT;
 
 /// What the first process says before the command can.
 pub(super) const HERE: &[u8] = b"here\n";
@@ -80,7 +81,7 @@ exit "$code"
 /// The first process with its arguments, for a command in a directory of the inside.
 pub(super) fn first_process(command: &Command, directory: String) -> Vec<String> {
     let limits = &command.limits;
-    let time = limits.timeout.as_secs() + 1;
+    let time = limits.timeout.min(MAX_TIMEOUT).as_secs() + 1;
     let mut line: Vec<String> = ["/bin/bash", "-p", "-c"].map(Into::into).into();
     line.extend([SCRIPT.trim().to_owned(), "bash".to_owned()]);
     line.extend([stdin_inside(&command.stdin), directory]);

@@ -10,7 +10,7 @@ use super::privileges::drop_root;
 use super::reach::Reach;
 use super::system::{System, WRITTEN};
 use crate::command::Level;
-use crate::limits::Limits;
+use crate::limits::{Limits, MAX_TIMEOUT};
 
 /// The descriptors that a sandbox starts with, beside the three that every program has.
 pub(super) mod descriptor {
@@ -169,7 +169,7 @@ pub(super) fn command_line(
 /// some shells do that before they make one.
 pub(super) fn gated(limits: &Limits, address_space: Option<u64>, command: &[&OsStr]) -> Vec<OsString> {
     use descriptor::{GATE, HERE};
-    let seconds = limits.timeout.as_secs() + 1;
+    let seconds = limits.timeout.min(MAX_TIMEOUT).as_secs() + 1;
     let (files, blocks) = (limits.open_files, limits.file_size / 512);
     let processes = limits.processes;
     let memory = address_space.map(|bytes| format!("ulimit -v {}; ", bytes / 1024)).unwrap_or_default();
