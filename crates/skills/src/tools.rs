@@ -176,6 +176,8 @@ fn covers(listed: &str, names: &ToolNames, call: ToolCall<'_>) -> bool {
 const SHELL: &str = "Bash";
 /// The longest scope that is compared.
 const MAX_SCOPE: usize = 256;
+/// The longest argument that a wildcard covers, in bytes.
+const MAX_ARGUMENT: usize = 64 * 1024;
 
 /// What a tool's argument is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -197,7 +199,7 @@ fn covers_argument(scope: &str, argument: Option<&str>, shape: Argument) -> bool
     if scope == argument {
         return true;
     }
-    if has_operators(argument) || scope.chars().count() > MAX_SCOPE {
+    if argument.len() > MAX_ARGUMENT || has_operators(argument) || scope.chars().count() > MAX_SCOPE {
         return false;
     }
     let prefix = scope.strip_suffix(":*").filter(|_| shape == Argument::Command);
