@@ -209,8 +209,11 @@ impl Thread {
     ) -> Result<Option<Turn>, AgentError> {
         // From the last to the first: what a part puts away at the end is there if one after it wants to go on.
         for part in self.parts.clone().into_iter().rev() {
+            // Should this future be dropped, the part may think that what it did is stored.
+            self.is_ahead = true;
             let asked = part.after_agent(self.moment(), &outcome);
             let acts = self.hold.during(&*self.agent.store, asked).await?;
+            self.is_ahead = false;
             let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
             let mut acts = acts.map_err(failed)?;
             acts.retain(|act| match act {
@@ -232,6 +235,8 @@ impl Thread {
         let mut moved = Moved::No;
         for part in self.parts.clone() {
             for _ in 0..MAX_ROUNDS {
+                // Should this future be dropped, the part may think that what it did is stored.
+                self.is_ahead = true;
                 let moment = self.moment();
                 let asked = async {
                     match hook {
@@ -241,6 +246,7 @@ impl Thread {
                     }
                 };
                 let acts = self.hold.during(&*self.agent.store, asked).await?;
+                self.is_ahead = false;
                 let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
                 match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
                     Moved::No => break,

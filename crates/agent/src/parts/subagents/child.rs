@@ -116,7 +116,9 @@ impl Work<'_> {
             Ok(Turn::Ended(outcome)) => outcome,
             // It ended before, and nobody heard of it.
             Ok(Turn::Idle) => thread.run().outcome().cloned().unwrap_or(Outcome::Silent),
-            Err(error) => return failed(&error).into(),
+            Err(error) => {
+                return ToolAnswer { spent: thread.run().spent().clone(), ..failed(&error) }.into();
+            }
         };
         let said = thread.answer().unwrap_or_default();
         let answer = match outcome {

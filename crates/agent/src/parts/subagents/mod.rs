@@ -103,7 +103,7 @@ impl SubAgents {
     /// The longest that a call may take which starts one.
     pub(crate) fn tool_timeout(&self) -> Duration {
         // It ends the sub-agent by itself, before the call is dropped.
-        self.0.timeout + Duration::from_secs(60)
+        self.0.timeout.saturating_add(Duration::from_secs(60))
     }
 
     /// Lets a sub-agent follow a skill.
