@@ -79,7 +79,7 @@ impl Middleware for Opened {
         for told in texts {
             let skill = told.skill.as_ref().map(|skill| format!(" skill=\"{skill}\"")).unwrap_or_default();
             // A hook cannot close the place that it stands in, nor open another.
-            let inner = told.text.replace("</hook", "&lt;/hook").replace("<hook", "&lt;hook");
+            let inner = framed(&told.text);
             let _ = write!(text, "\n\n<hook event=\"{}\"{skill}>\n{inner}\n</hook>", told.event);
         }
         Ok(vec![PromptSection { owner: NAME.to_owned(), text, is_stable: false }])
@@ -264,6 +264,21 @@ impl Opened {
 
 const SECTION: &str =
     "## Hooks\n\nThe person who runs you, or a skill that they let do so, has something to say here.";
+
+/// A text in which no tag of a hook begins, however it is written.
+fn framed(text: &str) -> String {
+    let mut framed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(place) = rest.find('<') {
+        framed.push_str(&rest[..place]);
+        rest = &rest[place + 1..];
+        let tag = rest.trim_start_matches(|c: char| c == '/' || c.is_whitespace() || c.is_control());
+        let is_hook = tag.get(..4).is_some_and(|name| name.eq_ignore_ascii_case("hook"));
+        framed.push_str(if is_hook { "&lt;" } else { "<" });
+    }
+    framed.push_str(rest);
+    framed
+}
 
 /// What a person said that hooks were not told of: the turn has just begun.
 fn prompt<'a>(moment: Moment<'a>, kept: &Kept) -> Vec<&'a Arc<Message>> {
