@@ -43,6 +43,18 @@ pub struct SummarisationOptions {
     pub truncate_arguments: Option<TruncateArguments>,
 }
 
+impl Default for SummarisationOptions {
+    fn default() -> Self {
+        let prefix = VirtualPath::parse("/conversation_history").unwrap_or_else(|_| VirtualPath::root());
+        Self {
+            trigger: None,
+            keep: None,
+            history_path_prefix: prefix,
+            truncate_arguments: Some(TruncateArguments::default()),
+        }
+    }
+}
+
 /// Summarisation as a part of an agent.
 #[derive(Clone, Debug)]
 pub struct Summarisation {
@@ -54,14 +66,7 @@ pub struct Summarisation {
 impl Summarisation {
     /// Summaries by this model, and histories in these files below `/conversation_history`.
     pub fn new(model: Arc<dyn Model>, backends: impl Into<Backends>) -> Self {
-        let prefix = VirtualPath::parse("/conversation_history").unwrap_or_else(|_| VirtualPath::root());
-        let options = SummarisationOptions {
-            trigger: None,
-            keep: None,
-            history_path_prefix: prefix,
-            truncate_arguments: Some(TruncateArguments::default()),
-        };
-        Self { model, backends: backends.into(), options }
+        Self { model, backends: backends.into(), options: SummarisationOptions::default() }
     }
 
     /// The same with other options.
