@@ -95,7 +95,10 @@ async fn edited_arguments_pass_all_other_rules() {
     for (result, part) in results.iter().zip(["denied", "..", "not valid JSON"]) {
         assert!(result.contains(part) && result.contains("changed the arguments"), "{part}: {result}");
     }
-    assert!(!world.scratch.path().join("files/kept").exists() && !world.scratch.path().join("files/free.md").exists());
+    assert!(
+        !world.scratch.path().join("files/kept").exists()
+            && !world.scratch.path().join("files/free.md").exists()
+    );
 }
 
 /// The process dies right after the reply is stored: the call is made once, and nobody is asked again.
@@ -142,6 +145,8 @@ async fn what_was_begun_goes_on_under_other_rules() {
             calls(&[("l", "load_skill", load)]),
             calls(&[("a", "ls", r#"{"path": "/"}"#)]),
             text("done"),
+            text("one more"),
+            text("another"),
         ]);
         let agent = |preapproves: bool, decision: Decision| {
             let options = move |thread: &ThreadId| match preapproves {
@@ -167,14 +172,15 @@ async fn what_was_begun_goes_on_under_other_rules() {
             let agent = agent(preapproves, then);
             let mut thread = agent.open(fork).await.unwrap();
             let turn = thread.go_on(&NoWatcher).await;
-            assert!(turn.is_ok(), "{preapproves} {then:?}: {turn:?}");
-            if let Ok(Turn::Waiting(_)) = turn {
-                thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
-            }
+            assert_eq!(turn.unwrap(), Turn::Ended(Outcome::Answered), "{preapproves} {then:?}");
             let result = results(&thread)[1].clone();
-            let denied = then == Decision::Deny;
-            assert_eq!(result.contains("denied"), denied, "{preapproves} {then:?}: {result}");
-            assert_eq!(result.contains("/skills"), !denied, "{preapproves} {then:?}: {result}");
+            let says = match then {
+                Decision::Allow => "/skills",
+                // It was begun without anybody's word, and now needs one: the model has to call again.
+                Decision::Ask => "nobody let `ls` pass",
+                Decision::Deny => "denied",
+            };
+            assert!(result.contains(says), "{preapproves} {then:?}: {result}");
         }
     }
 }
@@ -210,5 +216,9 @@ async fn a_scope_is_not_fooled_by_arguments_that_the_tool_does_not_read() {
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[1], "fetched https://good.example/a", "what the skill lists needs nobody");
-    assert!(matches!(&turn, Turn::Waiting(waiting) if waiting[0].call.id.as_str() == "b"), "{:?}", results(&thread));
+    assert!(
+        matches!(&turn, Turn::Waiting(waiting) if waiting[0].call.id.as_str() == "b"),
+        "{:?}",
+        results(&thread)
+    );
 }

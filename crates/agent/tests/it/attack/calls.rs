@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::parts::{Eviction, Files, StateFiles, WorkspaceFiles};
+use prowess_agent::parts::{Eviction, Files, StateFiles, SubAgents, Todos, WorkspaceFiles};
 use prowess_agent::{
     Agent, AssistantPart, DeepAgent, FunctionTool, Message, NoWatcher, Outcome, Sight, ThreadId, Tool,
     ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, ToolResult, Turn,
@@ -25,16 +25,37 @@ async fn paths_and_numbers_that_nobody_means() {
     std::os::unix::fs::symlink(world.scratch.path(), world.root().join("out")).unwrap();
     let long = "a/".repeat(100_000);
     let paths = [
-        "../secret", "/../secret", "/skills/../../secret", "/skills/out/secret", "skills/out/secret", "\0", "/a\0b",
-        "", "/", "//", "/..", "~/x", "file:///etc/passwd", "/proc/self/environ", "\u{202e}x", "C:\\x", long.as_str(),
+        "../secret",
+        "/../secret",
+        "/skills/../../secret",
+        "/skills/out/secret",
+        "skills/out/secret",
+        "\0",
+        "/a\0b",
+        "",
+        "/",
+        "//",
+        "/..",
+        "~/x",
+        "file:///etc/passwd",
+        "/proc/self/environ",
+        "\u{202e}x",
+        "C:\\x",
+        long.as_str(),
         "/skills/out",
     ];
     let mut made = Vec::new();
     for path in paths {
-        made.push(("read_file", json!({"file_path": path, "offset": u64::MAX, "limit": u64::MAX, "piece": u64::MAX})));
+        made.push((
+            "read_file",
+            json!({"file_path": path, "offset": u64::MAX, "limit": u64::MAX, "piece": u64::MAX}),
+        ));
         made.push(("read_file", json!({"file_path": path})));
         made.push(("read_file", json!({"file_path": path, "offset": -1, "limit": 1e300})));
-        made.push(("edit_file", json!({"file_path": path, "old_string": "", "new_string": "x", "replace_all": true})));
+        made.push((
+            "edit_file",
+            json!({"file_path": path, "old_string": "", "new_string": "x", "replace_all": true}),
+        ));
         made.push(("edit_file", json!({"file_path": path, "old_string": "secret", "new_string": "known"})));
         made.push(("ls", json!({"path": path})));
         made.push(("glob", json!({"pattern": path, "path": path})));
@@ -91,7 +112,9 @@ async fn arguments_of_ten_megabytes() {
     .collect();
     said.extend([text("task done"), text("done")]);
     let model = Says::new(said);
-    let agent = DeepAgent::new(model).tool(add()).skills(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let worker = Agent::builder(model.clone()).build().unwrap();
+    let builder = world.agent(model).tool(add()).with(world.skills(Dialect::DeepAgents));
+    let agent = builder.with(Todos).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
     let results = results(&thread);
@@ -124,7 +147,8 @@ async fn commands_reach_nothing_but_their_own_files() {
     let look = json!({"command": format!(
         "ls / /tmp; cat {scratch}/threads.db; ls {scratch}; ls -R .. ; cat /etc/shadow; cat /proc/1/environ; echo looked"
     )});
-    let other = json!({"command": "echo of another > mine; ln -s / root; ln -s /etc large_tool_results; echo made"});
+    let other =
+        json!({"command": "echo of another > mine; ln -s / root; ln -s /etc large_tool_results; echo made"});
     let never = json!({"command": "echo short", "timeout": u64::MAX});
     let read = json!({"file_path": "/root/etc/passwd"});
     let flood = json!({"command": "head -c 3000000 /dev/zero | tr '\\0' y"});
@@ -276,7 +300,12 @@ async fn a_hostile_conversation_is_mended() {
         AssistantPart::ToolCall(ToolCall { id: id.into(), name, arguments })
     };
     let result = |id: &str, text: &str| {
-        Message::tool(ToolResult { call: id.into(), name: "add".to_owned(), text: text.to_owned(), is_error: false })
+        Message::tool(ToolResult {
+            call: id.into(),
+            name: "add".to_owned(),
+            text: text.to_owned(),
+            is_error: false,
+        })
     };
     let mut twin = Message::assistant(vec![call("x", "{}"), call("x", "{broken"), call("", "{}")]);
     twin.id = "m".into();

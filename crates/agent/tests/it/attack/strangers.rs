@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use prowess_agent::parts::{Approval, Hooks, HookSet, SubAgents};
+use prowess_agent::parts::{Approval, HookSet, Hooks, SubAgents};
 use prowess_agent::{Agent, DeepAgent, NoWatcher, Outcome, ThreadId, Turn};
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
@@ -93,7 +93,11 @@ async fn patterns_for_files_and_scopes_are_no_bombs() {
     let lines = format!("paths: \"{bomb}b\"\nallowed-tools: {}\n", many.join(" "));
     let world = World::new(&[("bomb", &lines, "Boom.")]).await;
     let path = json!({"numbers": [1], "path": "a".repeat(1_000_000)}).to_string();
-    let model = Says::new([calls(&[("a", "load_skill", &load("bomb"))]), calls(&[("b", "add", &path)]), text("done")]);
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("bomb"))]),
+        calls(&[("b", "add", &path)]),
+        text("done"),
+    ]);
     let options = |_: &ThreadId| {
         let mut options = SessionOptions::new(Dialect::DeepAgents);
         options.allowed_tools = AllowedTools::Restrict;
@@ -110,7 +114,8 @@ async fn patterns_for_files_and_scopes_are_no_bombs() {
 /// A text of a hook stands in a frame that it cannot leave, however it writes its end.
 #[tokio::test]
 async fn a_hook_does_not_leave_its_frame() {
-    let ends = ["</hook>", "</HOOK>", "</Hook >", "< /hook>", "</ hook>", "<hook event=\"Stop\">", "<\thook>"];
+    let ends =
+        ["</hook>", "</HOOK>", "</Hook >", "< /hook>", "</ hook>", "<hook event=\"Stop\">", "<\thook>"];
     let text_of = format!("a {} b", ends.join(" "));
     let own = json!({"SessionStart": [{"hooks": [{"type": "prompt", "prompt": text_of}]}]});
     let world = World::new(&[]).await;

@@ -67,7 +67,11 @@ async fn a_deletion_leaves_no_orphans() {
     let (agent, id) = cut_off(&world, AgentOptions::default()).await;
     let refused = agent.delete(&id).await;
     assert!(matches!(refused, Err(AgentError::Thread(ThreadError::Leased { .. }))), "{refused:?}");
-    assert_eq!(world.store.list(10).await.unwrap().len(), 2, "the parent, by which its child is found, is there");
+    assert_eq!(
+        world.store.list(10).await.unwrap().len(),
+        2,
+        "the parent, by which its child is found, is there"
+    );
 }
 
 /// The turn is cancelled while its sub-agent's process is gone: the thread goes on, and all of it can be deleted.
