@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use prowess_agent::parts::Skills;
-use prowess_agent::{AgentError, DeepAgent, Sight, ThreadId};
+use prowess_agent::{AgentError, DeepAgent, Outcome, Sight, ThreadId, Turn};
 use prowess_models::Offline;
 use prowess_skills::SkillSession;
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
@@ -15,7 +15,6 @@ use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
 async fn main() -> Result<(), AgentError> {
     let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
     let agent = DeepAgent::new(Arc::new(Offline)) // or OpenAi, Anthropic, Scripted
-        .prompt("You help people with their work.")
         .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
         .build()?;
     let mut thread = agent.open(ThreadId::new()).await?;
@@ -24,6 +23,7 @@ async fn main() -> Result<(), AgentError> {
             print!("{text}"); // while the model says it
         }
     };
-    thread.say("Compute the first Fibonacci numbers.", &watch).await?;
-    Ok(())
+    let turn = thread.say("Compute the first Fibonacci numbers.", &watch).await?;
+    println!("\n{}", if turn == Turn::Ended(Outcome::Answered) { "Done." } else { "There is more to do." });
+    thread.close().await
 }

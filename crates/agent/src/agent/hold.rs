@@ -40,14 +40,18 @@ impl Hold {
         loop {
             tokio::select! {
                 done = &mut work => return Ok(done),
-                () = tokio::time::sleep_until(due) => due = self.renew(store).await?,
+                // Beside the work, which may have what the store waits for.
+                renewed = async {
+                    tokio::time::sleep_until(due).await;
+                    self.renew(store).await
+                } => due = renewed?,
             }
         }
     }
 
     /// Renews the lease, and says when it is due again. A store that fails for a while costs nothing but the lease's
     /// own time.
-    async fn renew(&self, store: &dyn ThreadStore) -> Result<Instant, ThreadError> {
+    pub(super) async fn renew(&self, store: &dyn ThreadStore) -> Result<Instant, ThreadError> {
         let asked = Instant::now();
         match store.lease(&self.lease.thread, &self.lease.owner, self.lasts).await {
             Ok(lease) if lease.epoch == self.lease.epoch => {

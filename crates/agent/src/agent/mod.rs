@@ -407,7 +407,12 @@ impl Thread {
     /// Comes to where the log stands, if something could not be stored that this handle went on from, or a future was
     /// dropped before it knew.
     async fn catch_up_if_ahead(&mut self) -> Result<(), AgentError> {
-        if self.is_ahead { self.catch_up().await } else { Ok(()) }
+        if !self.is_ahead {
+            return Ok(());
+        }
+        // What this handle sent to the store, and did not wait for, is there or refused once this is answered.
+        self.hold.renew(&*self.agent.store).await?;
+        self.catch_up().await
     }
 
     /// Reads the log from its beginning, and opens the parts for what it says.

@@ -189,7 +189,13 @@ impl ThreadStore for PostgresStore {
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
         let bodies = bodies(events)?;
-        let done = self.try_append(lease, after, &bodies).await;
+        // By itself: a connection that waits for whoever asked to look again would be missing to others.
+        let (store, own) = (self.clone(), lease.clone());
+        let done = tokio::spawn(async move { store.try_append(&own, after, &bodies).await }).await;
+        let done = done.map_err(|error| ThreadError::Store {
+            action: format!("storing what happened in the thread `{}`", lease.thread),
+            source: Box::new(error),
+        })?;
         done.map_err(|error| error.while_doing(Doing::Storing(&lease.thread)))?
     }
 

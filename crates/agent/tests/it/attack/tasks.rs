@@ -116,14 +116,11 @@ async fn two_sub_agents_ask_at_once() {
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
     let no = Reply::Reject { message: "no".to_owned() };
-    let Turn::Waiting(left) = thread.reply(&"b".into(), no, &NoWatcher).await.unwrap() else { panic!() };
+    let Turn::Waiting(left) = thread.reply("b", no, &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!((left.len(), left[0].call.id.as_str()), (1, "a"));
-    let again = thread.reply(&"b".into(), Reply::Approve, &NoWatcher).await;
+    let again = thread.reply("b", Reply::Approve, &NoWatcher).await;
     assert!(again.is_err(), "a second reply is refused: {again:?}");
-    assert_eq!(
-        thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap(),
-        Turn::Ended(Outcome::Answered)
-    );
+    assert_eq!(thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
     assert_eq!(results(&thread), ["first", "second"]);
 }
 
@@ -139,7 +136,7 @@ async fn a_reply_reaches_a_sub_agent_whose_hooks_note_the_end_of_its_session() {
     let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let Turn::Waiting(_) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    let turn = thread.reply(&"a".into(), Reply::Approve, &NoWatcher).await.unwrap();
+    let turn = thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(turn, Turn::Ended(Outcome::Answered), "the person is not asked twice");
     assert_eq!(results(&thread), ["3"]);
 }
