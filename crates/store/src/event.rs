@@ -184,7 +184,7 @@ mod tests {
     fn what_is_too_deep_to_be_read_is_not_written() {
         let nested = |depth: usize| {
             let question = (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
-            Event::Asked { call: "a".into(), question }
+            Event::Asked { call: "a".into(), question, by_tool: false }
         };
         // The event is an object itself.
         let deepest = bodies(&[nested(MAX_DEPTH - 1)]).unwrap().remove(0);

@@ -194,7 +194,11 @@ async fn a_question_waits_for_a_reply_from_elsewhere() {
     for [one, other] in pairs(&place).await {
         let lease = thread_of(&*one, 1).await;
         let call = CallId::from("call-1");
-        let asked = Event::Asked { call: call.clone(), question: serde_json::json!({"run": "rm \u{0}"}) };
+        let asked = Event::Asked {
+            call: call.clone(),
+            question: serde_json::json!({"run": "rm \u{0}"}),
+            by_tool: false,
+        };
         one.append(&lease, 1, std::slice::from_ref(&asked)).await.unwrap();
         one.release(&lease).await.unwrap();
         drop(one);
