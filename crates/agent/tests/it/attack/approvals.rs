@@ -169,17 +169,14 @@ async fn what_was_begun_goes_on_under_other_rules() {
             let agent = agent(preapproves, then);
             let mut thread = agent.open(fork).await.unwrap();
             let mut turn = thread.go_on(&NoWatcher).await.unwrap();
-            if then == Decision::Ask && !preapproves {
-                // It was begun without anybody's word, and now needs one.
-                let Turn::Waiting(waiting) = &turn else { panic!("{turn:?}") };
+            // What a loaded skill lists by now needs nobody; all else that is to be asked about is.
+            let asks = then == Decision::Ask && !preapproves;
+            if let (Turn::Waiting(waiting), true) = (&turn, asks) {
                 turn = thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await.unwrap();
             }
             assert_eq!(turn, Turn::Ended(Outcome::Answered), "{preapproves} {then:?}");
             let result = results(&thread)[1].clone();
-            let says = match then {
-                Decision::Allow | Decision::Ask => "/skills",
-                Decision::Deny => "denied",
-            };
+            let says = if then == Decision::Deny { "denied" } else { "/skills" };
             assert!(result.contains(says), "{preapproves} {then:?}: {result}");
         }
     }
@@ -221,4 +218,41 @@ async fn a_scope_is_not_fooled_by_arguments_that_the_tool_does_not_read() {
         "{:?}",
         results(&thread)
     );
+}
+
+/// A person rejected what the tool asked, the process died, and now the rules want the tool asked about, too: the word for
+/// the tool is none for what was rejected.
+#[tokio::test]
+async fn a_rejection_outlives_a_rule_that_is_added() {
+    let world = World::new(&[]).await;
+    let write = r#"{"file_path": "/x", "content": "x"}"#;
+    let model = Says::new([calls(&[("a", "write_file", write)]), text("done")]);
+    let agent = |tools: Decision| {
+        let rules = permissions(&[
+            ("tool", "*", tools),
+            ("read", "*", Decision::Allow),
+            ("write", "*", Decision::Ask),
+        ]);
+        let files = Files::new(world.backend()).permissions(rules.clone());
+        let builder = world.agent(model.clone()).with(Approval::new(rules)).with(files);
+        builder.options(short_lease()).build().unwrap()
+    };
+    let id = ThreadId::new();
+    let mut thread = agent(Decision::Allow).open(id.clone()).await.unwrap();
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting[0].question["kind"], "write");
+    let stored = thread.events();
+    thread.close().await.unwrap();
+    let lease = world.store.lease(&id, "someone", short_lease().lease).await.unwrap();
+    let no = Reply::Reject { message: "not there".to_owned() };
+    let replied = Event::Replied { call: "a".into(), reply: no };
+    world.store.append(&lease, stored, &[replied]).await.unwrap();
+    world.store.release(&lease).await.unwrap();
+    let mut thread = agent(Decision::Ask).open(id).await.unwrap();
+    let turn = thread.go_on(&NoWatcher).await.unwrap();
+    let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
+    assert_eq!(waiting[0].question["tool"], "write_file", "{waiting:?}");
+    thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
+    assert!(results(&thread)[0].contains("not there"), "{:?}", results(&thread));
+    assert!(!world.scratch.path().join("files/x").exists());
 }

@@ -1,6 +1,6 @@
 //! Models that call tools with what no tool was made for, and tools that no model deserves.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -269,23 +269,36 @@ async fn a_watcher_that_panics() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_blocks_beyond_its_lease() {
     let world = World::new(&[]).await;
-    let block: Arc<dyn Tool> = Arc::new(FunctionTool::new("block", "Blocks.", |_: Nothing| async {
-        std::thread::sleep(Duration::from_secs(1));
-        Ok(ToolAnswer::text("blocked"))
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let block: Arc<dyn Tool> = Arc::new(FunctionTool::new("block", "Blocks.", move |_: Nothing| {
+        let held = Arc::clone(&held);
+        async move {
+            held.lock().unwrap().recv_timeout(Duration::from_secs(60)).unwrap();
+            Ok(ToolAnswer::text("blocked"))
+        }
     }));
-    let model = Says::new([calls(&[("a", "block", "{}")]), text("by one"), text("by another")]);
+    let model = Says::new([calls(&[("a", "block", "{}")]), text("by another")]);
     let builder = world.agent(model).tool(block);
     let agent = builder.options(super::short_lease()).build().unwrap();
     let id = ThreadId::new();
     let mut one = agent.open(id.clone()).await.unwrap();
-    let working = tokio::spawn(async move { (one.say("go", &NoWatcher).await, one) });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    // Another process takes over: the call is not made again.
-    let mut another = soon(agent.open(id.clone())).await.unwrap();
+    let working = tokio::spawn(async move { one.say("go", &NoWatcher).await });
+    // Another process takes over once nobody renews the lease: the call is not made again.
+    let opened = async {
+        loop {
+            match agent.open(id.clone()).await {
+                Ok(thread) => return thread,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let mut another = soon(opened).await;
     let turn = soon(another.go_on(&NoWatcher)).await.unwrap();
     assert_eq!(turn, Turn::Ended(Outcome::Answered));
     assert!(results(&another)[0].contains("not known"), "{:?}", results(&another));
-    let (turn, _) = soon(working).await.unwrap();
+    let_go.send(()).unwrap();
+    let turn = soon(working).await.unwrap();
     assert!(turn.is_err(), "{turn:?}");
     another.close().await.unwrap();
     let read = agent.open(id).await.unwrap();

@@ -8,18 +8,21 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use prowess_agent::parts::{HookSet, Hooks};
+use prowess_agent::parts::{HookSet, Hooks, Keep, StateFiles, SummarisationOptions, Trigger};
 use prowess_agent::{
     Agent, Content, DeepAgent, FunctionTool, Model, ModelError, ModelLimits, ModelRequest, ModelStream,
     NoWatcher, Outcome, Reply, ThreadId, ThreadStore as _, ToolAnswer, Turn,
 };
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
 use prowess_skills::Dialect;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{short_lease, soon};
 use crate::agent::{Nothing, results};
 use crate::says::{self, calls, text};
+use crate::summarisation::pairs_are_whole;
 use crate::world::World;
 
 /// Answers by what it is asked, however often that is.
@@ -191,6 +194,93 @@ async fn a_turn_that_is_dropped_at_every_await() {
         let log = serde_json::to_string(&log.iter().map(|stored| &stored.event).collect::<Vec<_>>()).unwrap();
         assert_eq!(log.matches(r#""delta":{"secret""#).count(), 1, "cut {cut}: the mark of frames is kept");
         assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "cut {cut}");
+        if !was_cut {
+            assert!(cut > 20, "{cut}");
+            return;
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Step {
+    number: usize,
+}
+
+/// Summaries, hooks on them, large answers and a task, all in the thread's own files: cut off at every await.
+#[tokio::test]
+async fn a_compaction_that_is_dropped_at_every_await() {
+    let world = World::new(&[]).await;
+    let model = Follows::new(|request| {
+        if request.tools.is_empty() {
+            return text("So far so good.");
+        }
+        let last = request.messages.last().unwrap().text();
+        let step = |number: usize| calls(&[("s", "step", &json!({"number": number}).to_string())]);
+        let done = |number: usize| last.contains(&format!("step {number} done"));
+        match last.as_str() {
+            "Work." => text("Worked."),
+            "Worked." => step(4),
+            "go" => step(1),
+            _ if done(1) => step(2),
+            _ if done(2) => step(3),
+            _ if done(3) => calls(&[("t", "task", r#"{"description": "Work."}"#)]),
+            _ if done(4) => step(5),
+            _ => text("Done."),
+        }
+    });
+    let critic = Agent::builder(Follows::new(|_| text("{}"))).build().unwrap();
+    let hook = json!([{"hooks": [{"type": "agent", "agent": "critic", "prompt": "Well?"}]}]);
+    let own = json!({"PreCompact": hook, "PostCompact": hook, "PostToolUse": hook});
+    let step = FunctionTool::new("step", "Steps.", |step: Step| async move {
+        let rest = if step.number == 3 { "x".repeat(100_000) } else { String::new() };
+        Ok(ToolAnswer::text(format!("step {} done {rest}", step.number)))
+    });
+    let mut options = SummarisationOptions::default();
+    (options.trigger, options.keep) = (Some(Trigger::Messages(6)), Some(Keep::Messages(2)));
+    let agent = DeepAgent::new(model.clone())
+        .tool(Arc::new(step.idempotent()))
+        .hooks(Hooks::new(HookSet::parse(&own).unwrap()).agent("critic", critic))
+        .summarisation(options)
+        .store(Arc::new(world.store.clone()))
+        .options(short_lease())
+        .build()
+        .unwrap();
+    for cut in 1.. {
+        model.asked.lock().unwrap().clear();
+        let mut thread = agent.open(ThreadId::new()).await.unwrap();
+        let id = thread.id().clone();
+        let was_cut = soon(polled(cut, thread.say("go", &NoWatcher))).await.is_none();
+        soon(thread.go_on(&NoWatcher)).await.unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        if thread.run().messages().is_empty() {
+            soon(thread.say("go", &NoWatcher)).await.unwrap();
+        }
+        assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "cut {cut}");
+        let results = results(&thread);
+        assert_eq!((results.len(), results[3].as_str()), (6, "Worked."), "cut {cut}: {results:?}");
+        assert!(thread.run().cut() > 0 && results.iter().all(|result| result.len() < 10_000), "cut {cut}");
+        for request in model.asked.lock().unwrap().iter().filter(|request| !request.tools.is_empty()) {
+            let from = usize::from(request.messages[0].text().contains("So far so good."));
+            pairs_are_whole(&request.messages[from..]);
+        }
+        let files: Vec<(String, String)> = StateFiles::of(thread.states())
+            .map(|(path, bytes)| (path.to_string(), String::from_utf8(bytes.to_vec()).unwrap()))
+            .collect();
+        let history = files.iter().find(|(path, _)| path.starts_with("/conversation_history")).unwrap();
+        for (number, message) in thread.run().messages()[..thread.run().cut()].iter().enumerate() {
+            let said = message.text();
+            let said = said.lines().next().unwrap_or_default().trim_end();
+            if !said.is_empty() {
+                assert_eq!(history.1.matches(said).count(), 1, "cut {cut}: message {number}: {}", history.1);
+            }
+        }
+        let large = files.iter().filter(|(path, _)| path.starts_with("/large_tool_results")).count();
+        assert_eq!(large, 1, "cut {cut}");
+        let live = thread.run().messages().to_vec();
+        thread.close().await.unwrap();
+        let read = agent.open(id).await.unwrap();
+        assert_eq!(read.run().messages(), live, "cut {cut}");
+        let kept: Vec<_> = StateFiles::of(read.states()).map(|(path, _)| path.to_string()).collect();
+        assert_eq!(kept, files.into_iter().map(|(path, _)| path).collect::<Vec<_>>(), "cut {cut}");
         if !was_cut {
             assert!(cut > 20, "{cut}");
             return;

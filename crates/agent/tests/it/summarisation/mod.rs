@@ -100,7 +100,7 @@ fn after(messages: usize, keep: usize) -> impl Fn(Arc<Says>, Arc<dyn Backend>) -
 }
 
 /// No result without its call, and no call without its result.
-fn pairs_are_whole(messages: &[Arc<Message>]) {
+pub(crate) fn pairs_are_whole(messages: &[Arc<Message>]) {
     let mut open = std::collections::VecDeque::new();
     for message in messages {
         match &message.content {
