@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::backends::Backends;
 use crate::middleware::{Act, Middleware, Moment};
 use crate::model::PromptSection;
+use crate::parts::frame::unclosed;
 use crate::run::StateChange;
 use crate::state::{AnyState, State};
 
@@ -98,7 +99,7 @@ impl Middleware for Memory {
             .map(|entry| format!("{}\n{}", entry.path, entry.text));
         let body = body.collect::<Vec<_>>().join("\n\n");
         // A file cannot close the place that it stands in.
-        let body = body.replace("</agent_memory", "&lt;/agent_memory");
+        let body = unclosed(&body, "agent_memory");
         let body = if body.is_empty() { "(No memory loaded)".to_owned() } else { body };
         let text = format!("<agent_memory>\n{body}\n</agent_memory>\n\n{GUIDELINES}");
         Ok(vec![PromptSection { owner: NAME.to_owned(), text, is_stable: true }])

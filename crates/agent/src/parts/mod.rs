@@ -4,6 +4,7 @@ mod approval;
 mod consult;
 mod eviction;
 mod files;
+mod frame;
 mod hooks;
 mod memory;
 mod skills;

@@ -7,6 +7,7 @@ use crate::agent::{NoWatcher, ask};
 use crate::id::ThreadId;
 use crate::message::Message;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelRequest, Spent};
+use crate::parts::frame::unclosed;
 
 /// The mark of a message that is a summary, and its value.
 const MARK: (&str, &str) = ("lc_source", "summarization");
@@ -115,22 +116,6 @@ pub(super) fn unframed(message: &Message) -> String {
     inner.map_or_else(|| text.clone(), |(summary, _)| summary.to_owned())
 }
 
-/// A text that cannot close the tag around it, however that is written.
-fn unclosed(text: &str, tag: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(place) = rest.find('<') {
-        safe.push_str(&rest[..place]);
-        rest = &rest[place + 1..];
-        let name = rest.trim_start().strip_prefix('/').map(str::trim_start);
-        let closes =
-            name.and_then(|name| name.get(..tag.len())).is_some_and(|name| name.eq_ignore_ascii_case(tag));
-        safe.push_str(if closes { "&lt;" } else { "<" });
-    }
-    safe.push_str(rest);
-    safe
-}
-
 const PROMPT: &str = "\
 The messages below are from a conversation between a person and an agent with tools. They will no longer be before the \
 agent; your text will. Write down what it needs to go on as if it had read them: what the person wants and has said \
@@ -144,16 +129,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn no_way_of_writing_it_closes_a_frame() {
-        for close in ["</summary>", "</SUMMARY>", "</summary >", "< / Summary\n>", "</summary foo>"] {
-            let safe = unclosed(&format!("a {close} b <summary> <b>"), "summary");
-            assert_eq!(safe, format!("a &lt;{} b <summary> <b>", &close[1..]));
-        }
-        assert_eq!(unclosed("ä</sum", "summary"), "ä</sum");
-        assert_eq!(unclosed("</suä", "summary"), "</suä");
-    }
 
     #[derive(Debug)]
     struct Counts;

@@ -206,10 +206,8 @@ struct Step {
     number: usize,
 }
 
-/// Summaries, hooks on them, large answers and a task, all in the thread's own files: cut off at every await.
-#[tokio::test]
-async fn a_compaction_that_is_dropped_at_every_await() {
-    let world = World::new(&[]).await;
+/// An agent with summaries, hooks on them, large answers and a task, all in the thread's own files.
+fn compacting(world: &World) -> (Arc<Follows>, Agent) {
     let model = Follows::new(|request| {
         if request.tools.is_empty() {
             return text("So far so good.");
@@ -245,6 +243,14 @@ async fn a_compaction_that_is_dropped_at_every_await() {
         .options(short_lease())
         .build()
         .unwrap();
+    (model, agent)
+}
+
+/// Summaries, hooks on them, large answers and a task, all in the thread's own files: cut off at every await.
+#[tokio::test]
+async fn a_compaction_that_is_dropped_at_every_await() {
+    let world = World::new(&[]).await;
+    let (model, agent) = compacting(&world);
     for cut in 1.. {
         model.asked.lock().unwrap().clear();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
@@ -285,5 +291,33 @@ async fn a_compaction_that_is_dropped_at_every_await() {
             assert!(cut > 20, "{cut}");
             return;
         }
+    }
+}
+
+/// A process that dies after any event leaves a thread that goes on: every beginning of a log is one.
+#[tokio::test]
+async fn every_beginning_of_a_log_goes_on() {
+    let world = World::new(&[]).await;
+    let (model, agent) = compacting(&world);
+    let mut whole = agent.open(ThreadId::new()).await.unwrap();
+    assert_eq!(whole.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    for number in 1..whole.events() {
+        model.asked.lock().unwrap().clear();
+        let id = ThreadId::new();
+        world.store.fork(whole.id(), number, &id).await.unwrap();
+        let mut thread = agent.open(id.clone()).await.unwrap();
+        let turn = soon(thread.go_on(&NoWatcher)).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+        assert_eq!(turn, Turn::Ended(Outcome::Answered), "{number}");
+        let (results, all) = (results(&thread), results(&whole));
+        let heads = |results: &[String]| results.iter().map(|text| text[..6].to_owned()).collect::<Vec<_>>();
+        assert_eq!(heads(&results), heads(&all), "{number}");
+        pairs_are_whole(&thread.run().messages()[..]);
+        for request in model.asked.lock().unwrap().iter().filter(|request| !request.tools.is_empty()) {
+            let from = usize::from(request.messages[0].text().contains("So far so good."));
+            pairs_are_whole(&request.messages[from..]);
+        }
+        let live = thread.run().messages().to_vec();
+        thread.close().await.unwrap();
+        assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "{number}");
     }
 }
