@@ -311,7 +311,7 @@ async fn every_beginning_of_a_log_goes_on() {
         let (results, all) = (results(&thread), results(&whole));
         let heads = |results: &[String]| results.iter().map(|text| text[..6].to_owned()).collect::<Vec<_>>();
         assert_eq!(heads(&results), heads(&all), "{number}");
-        pairs_are_whole(&thread.run().messages()[..]);
+        pairs_are_whole(thread.run().messages());
         for request in model.asked.lock().unwrap().iter().filter(|request| !request.tools.is_empty()) {
             let from = usize::from(request.messages[0].text().contains("So far so good."));
             pairs_are_whole(&request.messages[from..]);
