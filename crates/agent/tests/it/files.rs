@@ -146,6 +146,18 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     assert_eq!(left, ["/a", "/notes", "/private", "/secret"]);
 }
 
+/// An edit tells by its answer what is in a file: who may write and not read without being asked is asked.
+#[tokio::test]
+async fn an_edit_reads_only_what_may_be_read() {
+    let permissions = rules(&[("write", "*", Decision::Allow), ("read", "*", Decision::Ask)]);
+    let guess = r#"{"file_path": "/secret/key", "old_string": "a guess", "new_string": "x"}"#;
+    let model = Says::new([calls(&[("1", "edit_file", guess)]), text("done")]);
+    let agent = guarded(model, tree().await, &permissions).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting[0].question["kind"], "read", "{:?}", waiting[0].question);
+}
+
 /// A search that a person approved shows what is found, and not what the rules deny.
 #[tokio::test]
 async fn an_approved_search_shows_what_it_finds() {

@@ -155,6 +155,30 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
     assert_eq!(answers, ["Do it.", "", "3", "", "enough"]);
 }
 
+/// A reply that comes twice, as from an impatient hand, answers one question and not the next of the same call.
+#[tokio::test]
+async fn a_reply_that_comes_twice_answers_once() {
+    let world = World::new(&[]).await;
+    let sum = "{\"numbers\": [1, 2]}";
+    let child = Says::new([calls(&[("x", "add", sum)]), calls(&[("x", "add", sum)]), text("twice")]);
+    let rules = [Rule::new("tool", "add", Decision::Ask)];
+    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let worker = Agent::builder(child).with(Approval::new(permissions)).tool(add()).build().unwrap();
+    let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
+    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let mut thread = open(&agent).await;
+    let Turn::Waiting(first) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let turn = thread.reply(&first[0], Reply::Approve, &NoWatcher).await.unwrap();
+    let Turn::Waiting(second) = turn else { panic!("{turn:?}") };
+    assert_eq!(
+        (&second[0].call, second[0].question.clone()["title"].clone()),
+        (&first[0].call, first[0].question["title"].clone())
+    );
+    let again = thread.reply(&first[0], Reply::Approve, &NoWatcher).await;
+    assert!(matches!(again, Err(AgentError::Answered(_))), "{again:?}");
+    assert_eq!(thread.waiting(), second, "the second question waits still");
+}
+
 /// A thread is deleted with those of its sub-agents, and theirs.
 #[tokio::test]
 async fn a_deleted_thread_takes_its_tasks_along() {
