@@ -67,8 +67,17 @@ fn answers(request: &ModelRequest) -> usize {
     messages.filter(|message| matches!(message.content, Content::Assistant { .. })).count()
 }
 
-/// A future that is polled so often, and then given up: at an await whose work was done, and nobody heard of it.
-struct Polled<F>(Pin<Box<F>>, usize);
+/// When a future is given up.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    /// While what it waits for is under way.
+    Before,
+    /// When that is done, and nobody heard of it.
+    After,
+}
+
+/// A future that is polled so often, and then given up.
+struct Polled<F>(Pin<Box<F>>, usize, Given);
 
 impl<F: Future> Future for Polled<F> {
     type Output = Option<F::Output>;
@@ -78,17 +87,19 @@ impl<F: Future> Future for Polled<F> {
             return Poll::Ready(None);
         }
         self.1 -= 1;
-        self.0.as_mut().poll(context).map(Some)
+        match self.0.as_mut().poll(context) {
+            Poll::Pending if self.1 == 0 && matches!(self.2, Given::Before) => Poll::Ready(None),
+            polled => polled.map(Some),
+        }
     }
 }
 
-async fn polled<F: Future>(times: usize, work: F) -> Option<F::Output> {
-    Polled(Box::pin(work), times).await
+async fn polled<F: Future>(times: usize, given: Given, work: F) -> Option<F::Output> {
+    Polled(Box::pin(work), times, given).await
 }
 
 /// A skill that a person starts, hooks at the start, files, a task, a call that waits: cut off at every await.
-#[tokio::test]
-async fn a_turn_that_is_dropped_at_every_await() {
+async fn a_turn_that_is_dropped(given: Given) {
     let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
     let model = Follows::new(|request| {
         if request.messages[0].text() == "Work." {
@@ -143,7 +154,7 @@ async fn a_turn_that_is_dropped_at_every_await() {
         model.asked.lock().unwrap().clear();
         let id = ThreadId::new();
         let mut thread = agent.open(id.clone()).await.unwrap();
-        let mut first = soon(polled(cut, async {
+        let mut first = soon(polled(cut, given, async {
             let turn = thread.say("/pdf form", &NoWatcher).await?;
             match turn {
                 Turn::Waiting(waiting) => thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher).await,
@@ -247,15 +258,14 @@ fn compacting(world: &World) -> (Arc<Follows>, Agent) {
 }
 
 /// Summaries, hooks on them, large answers and a task, all in the thread's own files: cut off at every await.
-#[tokio::test]
-async fn a_compaction_that_is_dropped_at_every_await() {
+async fn a_compaction_that_is_dropped(given: Given) {
     let world = World::new(&[]).await;
     let (model, agent) = compacting(&world);
     for cut in 1.. {
         model.asked.lock().unwrap().clear();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         let id = thread.id().clone();
-        let was_cut = soon(polled(cut, thread.say("go", &NoWatcher))).await.is_none();
+        let was_cut = soon(polled(cut, given, thread.say("go", &NoWatcher))).await.is_none();
         soon(thread.go_on(&NoWatcher)).await.unwrap_or_else(|error| panic!("cut {cut}: {error}"));
         if thread.run().messages().is_empty() {
             soon(thread.say("go", &NoWatcher)).await.unwrap();
@@ -319,5 +329,61 @@ async fn every_beginning_of_a_log_goes_on() {
         let live = thread.run().messages().to_vec();
         thread.close().await.unwrap();
         assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_while_it_waits() {
+    a_turn_that_is_dropped(Given::Before).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_after_it_waited() {
+    a_turn_that_is_dropped(Given::After).await;
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_dropped_while_it_waits() {
+    a_compaction_that_is_dropped(Given::Before).await;
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_dropped_after_it_waited() {
+    a_compaction_that_is_dropped(Given::After).await;
+}
+
+/// Many threads of one agent at once, each cut off somewhere: none takes anything of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_threads_are_cut_off_at_once() {
+    let world = World::new(&[]).await;
+    let (_, agent) = compacting(&world);
+    let one = |number: usize| {
+        let agent = agent.clone();
+        async move {
+            let mut thread = agent.open(ThreadId::new()).await.unwrap();
+            for again in 0..4 {
+                let cut = 1 + (number * 37 + again * 61) % 150;
+                let given = if again % 2 == 0 { Given::Before } else { Given::After };
+                let turn = if thread.run().messages().is_empty() {
+                    polled(cut, given, thread.say("go", &NoWatcher)).await
+                } else {
+                    polled(cut, given, thread.go_on(&NoWatcher)).await
+                };
+                turn.transpose().unwrap_or_else(|error| panic!("{number} {again}: {error}"));
+            }
+            thread.go_on(&NoWatcher).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+            if thread.run().messages().is_empty() {
+                thread.say("go", &NoWatcher).await.unwrap();
+            }
+            assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "{number}");
+            assert_eq!(results(&thread).len(), 6, "{number}: {:?}", results(&thread));
+            let (id, live) = (thread.id().clone(), thread.run().messages().to_vec());
+            thread.close().await.unwrap();
+            assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "{number}");
+        }
+    };
+    let all: Vec<_> = (0..24).map(|number| tokio::spawn(one(number))).collect();
+    for task in all {
+        soon(task).await.unwrap();
     }
 }
