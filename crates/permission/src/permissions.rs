@@ -32,15 +32,18 @@ use crate::{
 pub struct Permissions {
     broker: Arc<Broker>,
     session: Arc<Session>,
+    allowed: Arc<Allowed>,
 }
+
+/// What somebody allowed elsewhere, each time that they did.
+#[derive(Debug, Default)]
+struct Allowed(Mutex<Vec<Arc<Fingerprint>>>);
 
 /// What a waiting ask needs of its session: whose it is, and the rules as they are now.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) name: String,
     policy: RwLock<Policy>,
-    /// What somebody allowed elsewhere, each time that they did.
-    allowed: Mutex<Vec<Arc<Fingerprint>>>,
 }
 
 impl Session {
@@ -48,19 +51,21 @@ impl Session {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn allowed(&self) -> MutexGuard<'_, Vec<Arc<Fingerprint>>> {
-        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn set(&self, layer: Layer, rules: Vec<Rule>) {
+        self.policy.write().unwrap_or_else(PoisonError::into_inner).set(layer, rules);
+    }
+}
+
+impl Allowed {
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<Fingerprint>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes one permission for exactly this, if there is one.
     fn take(&self, fingerprint: Fingerprint) -> bool {
-        let mut allowed = self.allowed();
+        let mut allowed = self.all();
         let place = allowed.iter().position(|given| **given == fingerprint);
         place.map(|place| allowed.swap_remove(place)).is_some()
-    }
-
-    pub(crate) fn set(&self, layer: Layer, rules: Vec<Rule>) {
-        self.policy.write().unwrap_or_else(PoisonError::into_inner).set(layer, rules);
     }
 }
 
@@ -68,9 +73,15 @@ impl Permissions {
     /// The permissions of `session`, which starts with the rules of `policy`.
     #[must_use]
     pub fn new(broker: Arc<Broker>, session: impl Into<String>, policy: Policy) -> Self {
-        let session =
-            Session { name: session.into(), policy: RwLock::new(policy), allowed: Mutex::default() };
-        Self { broker, session: Arc::new(session) }
+        let session = Session { name: session.into(), policy: RwLock::new(policy) };
+        Self { broker, session: Arc::new(session), allowed: Arc::default() }
+    }
+
+    /// The same rules and the same broker, where nothing is let pass that [`Self::allow_once`] lets pass here, and the
+    /// other way round: for another who does the same at the same time.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { allowed: Arc::default(), ..self.clone() }
     }
 
     /// Permissions with nobody to ask and nothing remembered: what is not allowed is refused.
@@ -112,7 +123,7 @@ impl Permissions {
         let how = match Judgement::of(&self.session.policy(), &[], &request) {
             Judgement::Granted(how, _) => how,
             Judgement::Denied(verdict) => return Err(Refusal::denied(&request.kind, verdict)),
-            Judgement::Asking(..) if self.session.take(fingerprint) => Granted::Once,
+            Judgement::Asking(..) if self.allowed.take(fingerprint) => Granted::Once,
             Judgement::Asking(..) => {
                 let asked = request.clone();
                 let how = self.broker.ask(&self.session, request, fingerprint).await?;
@@ -163,8 +174,8 @@ impl Permissions {
     #[must_use = "the permission is gone when this is dropped"]
     pub fn allow_once(&self, fingerprint: Fingerprint) -> AllowedOnce {
         let given = Arc::new(fingerprint);
-        self.session.allowed().push(Arc::clone(&given));
-        AllowedOnce { session: Arc::clone(&self.session), given }
+        self.allowed.all().push(Arc::clone(&given));
+        AllowedOnce { allowed: Arc::clone(&self.allowed), given }
     }
 
     /// The session's name.
@@ -189,13 +200,13 @@ impl Default for Permissions {
 /// Permission for one request, until it is used or this is dropped.
 #[derive(Debug)]
 pub struct AllowedOnce {
-    session: Arc<Session>,
+    allowed: Arc<Allowed>,
     given: Arc<Fingerprint>,
 }
 
 impl Drop for AllowedOnce {
     fn drop(&mut self) {
-        self.session.allowed().retain(|given| !Arc::ptr_eq(given, &self.given));
+        self.allowed.all().retain(|given| !Arc::ptr_eq(given, &self.given));
     }
 }
 

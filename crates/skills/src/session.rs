@@ -113,6 +113,12 @@ impl SessionBuilder {
         self
     }
 
+    /// The same with these rules, and words of its own: what somebody allows another session once is not allowed here.
+    pub fn apart(mut self) -> Self {
+        self.permissions = Some(self.permissions.unwrap_or_default().apart());
+        self
+    }
+
     /// The same where none were given.
     pub fn or_permissions(mut self, permissions: Permissions) -> Self {
         self.permissions.get_or_insert(permissions);

@@ -61,9 +61,10 @@ impl Reach<'_> {
     }
 
     async fn pass(&self, request: Request) -> Result<(), Stop> {
-        let Some(permissions) = self.permissions else { return Ok(()) };
+        // What a person allows for this call is no word for another.
+        let Some(permissions) = self.permissions.map(Permissions::apart) else { return Ok(()) };
         let consulted = self.context.consulted;
-        let _allowed = consult::allow(permissions, consulted).await.map_err(ToolOutput::from)?;
+        let _allowed = consult::allow(&permissions, consulted).await.map_err(ToolOutput::from)?;
         match permissions.request(request).await {
             Ok(_) => Ok(()),
             // The thread asks, where nobody else can.

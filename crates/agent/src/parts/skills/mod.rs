@@ -114,7 +114,8 @@ impl Layer for Skills {
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.or_permissions(permissions);
         }
-        let session = builder.start().await;
+        // What a person allows in one thread is no word for another.
+        let session = builder.apart().start().await;
         Ok(Arc::new(Opened {
             session,
             models: self.models.clone(),

@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use prowess_agent::parts::{HookSet, Hooks, Keep, StateFiles, SummarisationOptions, Trigger};
+use prowess_agent::parts::{HookSet, Hooks, Keep, Skills, StateFiles, SummarisationOptions, Trigger};
 use prowess_agent::{
     Agent, Content, DeepAgent, FunctionTool, Model, ModelError, ModelLimits, ModelRequest, ModelStream,
     NoWatcher, Outcome, Reply, ThreadId, ThreadStore as _, ToolAnswer, Turn,
 };
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::Dialect;
+use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -385,5 +385,43 @@ async fn many_threads_are_cut_off_at_once() {
     let all: Vec<_> = (0..24).map(|number| tokio::spawn(one(number))).collect();
     for task in all {
         soon(task).await.unwrap();
+    }
+}
+
+/// What a person allows in one thread is no word for another, which does the same at the same time by the same rules.
+#[tokio::test]
+async fn a_word_for_one_thread_is_none_for_another() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let model = Follows::new(|request| match answers(request) {
+        0 => calls(&[("a", "skill_run", r#"{"skill": "pdf", "command": "echo it ran"}"#)]),
+        _ => text("Done."),
+    });
+    let (catalog, runner) = (world.catalog(), world.runner());
+    let skills = Skills::new(move |thread| {
+        let builder = SkillSession::builder(catalog.clone()).options(SessionOptions::new(Dialect::Trpc));
+        builder.runs(Runs::new(runner.clone(), thread.as_str()))
+    });
+    let rules = [
+        Rule::new("tool", "*", Decision::Allow),
+        Rule::new("skill", "*", Decision::Allow),
+        Rule::new("run", "*", Decision::Ask),
+    ];
+    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let agent = DeepAgent::new(model).skills(skills).permissions(permissions).build().unwrap();
+    for times in 1..30 {
+        let mut one = agent.open(ThreadId::new()).await.unwrap();
+        let mut another = agent.open(ThreadId::new()).await.unwrap();
+        let Turn::Waiting(waiting) = one.say("go", &NoWatcher).await.unwrap() else { panic!() };
+        let mut reply = Box::pin(one.reply(&waiting[0], Reply::Approve, &NoWatcher));
+        let done = soon(polled(times, Given::Before, &mut reply)).await;
+        let turn = soon(another.say("go", &NoWatcher)).await.unwrap();
+        assert!(matches!(turn, Turn::Waiting(_)), "{times}: nobody let this pass: {:?}", results(&another));
+        let turn = match done {
+            Some(turn) => turn,
+            None => soon(&mut reply).await,
+        };
+        drop(reply);
+        assert_eq!(turn.unwrap(), Turn::Ended(Outcome::Answered), "{times}: what was let pass is done");
+        assert!(results(&one)[0].contains("it ran"), "{times}: {:?}", results(&one));
     }
 }
