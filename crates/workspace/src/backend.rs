@@ -13,7 +13,7 @@ use crate::blocking::blocking;
 use crate::command::{Captured, Command, Exit};
 use crate::error::WorkspaceError;
 use crate::executor::{Executor, NoSink};
-use crate::limits::Limits;
+use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::workspace::Workspace;
 
 /// The directory of a workspace that these files are in.
@@ -41,10 +41,11 @@ impl WorkspaceBackend {
         let path = workspace.path().join(WORK);
         let failed = |error| WorkspaceError::io("opening the files of the workspace at", &path, error);
         let files = LocalBackend::open(&path).map_err(failed)?;
-        Ok(Self { workspace, files, executor, limits: Limits::default() })
+        let limits = Limits { timeout: MAX_TIMEOUT, ..Limits::default() };
+        Ok(Self { workspace, files, executor, limits })
     }
 
-    /// The same with other limits for commands; each says itself how long it may take.
+    /// The same with other limits for commands; each says itself how long it may take, up to this.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -135,7 +136,8 @@ impl Execute for WorkspaceBackend {
         let directory = format!("{WORK}{}", request.cwd.as_str().trim_end_matches('/'));
         let mut command = Command::new(self.workspace.path(), directory, request.command);
         command.environment = request.env;
-        command.limits = Limits { timeout: request.timeout, ..self.limits.clone() };
+        command.limits = self.limits.clone();
+        command.limits.timeout = request.timeout.min(self.limits.timeout);
         let finished = self.executor.run(command, &NoSink).await;
         let finished = finished.map_err(|error| failed(&request.cwd, "running a command in", error))?;
         let (stdout, stderr) = (text(&finished.stdout), text(&finished.stderr));

@@ -31,19 +31,19 @@ const NAME: &str = "workspace_files";
 #[derive(Clone, Debug)]
 pub struct WorkspaceFiles {
     runner: Runner,
-    limits: Limits,
+    limits: Option<Limits>,
 }
 
 impl WorkspaceFiles {
     /// Files in workspaces that are named as their threads.
     pub fn new(runner: Runner) -> Self {
-        Self { runner, limits: Limits::default() }
+        Self { runner, limits: None }
     }
 
     /// The same with other limits for commands.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.limits = Some(limits);
         self
     }
 }
@@ -61,7 +61,10 @@ impl Layer for WorkspaceFiles {
             WorkspaceBackend::new(workspaces.for_session(&name)?, executor)
         });
         let files = opened.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        Ok(Arc::new(Opened(Arc::new(files.limits(self.limits.clone())))))
+        Ok(Arc::new(Opened(Arc::new(match self.limits.clone() {
+            Some(limits) => files.limits(limits),
+            None => files,
+        }))))
     }
 }
 

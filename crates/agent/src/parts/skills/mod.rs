@@ -164,7 +164,10 @@ impl Opened {
     fn verdict(&self, name: &str, arguments: &Value) -> ToolVerdict {
         let mut scoped = ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
         // With two of them nobody knows which one the tool goes by.
-        let argument = scoped.next().filter(|_| scoped.next().is_none());
+        let mut argument = scoped.next().filter(|_| scoped.next().is_none());
+        if name == "glob" && arguments.get("path").is_none() {
+            argument = arguments.get("pattern").and_then(Value::as_str);
+        }
         self.session.check_tool(ToolCall { name, argument })
     }
 

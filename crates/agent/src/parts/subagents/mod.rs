@@ -145,12 +145,8 @@ impl SubAgents {
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
         let mut limits = self.0.limits.unwrap_or_else(|| sub_agent.agent.limits());
         if let Some(left) = context.moment.run.tokens_left() {
-            // Those that are called beside it take the same from it.
-            let beside = match context.moment.run.next() {
-                Effect::CallTools(calls) => calls.len().max(1) as u64,
-                _ => 1,
-            };
-            let left = left / beside;
+            // Tasks that are called beside it take the same from it.
+            let left = left / beside(&context).max(1);
             limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
         }
         let agent = sub_agent.agent.bounded(name, Arc::clone(context.moment.store), limits);
@@ -164,6 +160,14 @@ impl SubAgents {
             known.join(", ")
         ))
     }
+}
+
+/// How many calls of the same answer start sub-agents as this one does, itself included.
+fn beside(context: &ToolContext<'_>) -> u64 {
+    let Effect::CallTools(calls) = context.moment.run.next() else { return 1 };
+    let own = calls.iter().find(|call| call.message == *context.message).map(|call| call.call.name.as_str());
+    let is_one = |name: &str| name == task::TOOL || Some(name) == own;
+    calls.iter().filter(|call| is_one(&call.call.name)).count() as u64
 }
 
 /// How many agents are above this thread.

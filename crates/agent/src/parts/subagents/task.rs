@@ -12,7 +12,7 @@ use super::{GENERAL, SubAgents};
 use crate::model::ToolDefinition;
 use crate::tool::{Tool, ToolContext, ToolOutput, parsed, schema};
 
-const TOOL: &str = "task";
+pub(super) const TOOL: &str = "task";
 
 #[derive(Debug)]
 pub(super) struct Task(pub(super) SubAgents);
