@@ -56,7 +56,8 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let before = cpu_so_far();
         thread.say("Go on.", &NoWatcher).await?;
 
-        let [_summary, next] = model.asked()[..] else { anyhow::bail!("nothing was compacted") };
+        // As many requests for a summary as there are pieces that fit, then the next question.
+        let [_summary, .., next] = model.asked()[..] else { anyhow::bail!("nothing was compacted") };
         let history = place.0.path().join(format!("files/conversation_history/{id}.md"));
         let history = std::fs::metadata(history)?.len();
         ensure!(history > (MESSAGES * LENGTH) as u64, "the history has {history} bytes only");
