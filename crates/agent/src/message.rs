@@ -186,7 +186,12 @@ impl Message {
 
     /// All its text, parts joined by newlines; nothing of what was thought.
     pub fn text(&self) -> String {
-        let texts: Vec<&str> = match &self.content {
+        self.texts().join("\n")
+    }
+
+    /// Its texts, part by part; nothing of what was thought.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        match &self.content {
             Content::User { parts } => parts
                 .iter()
                 .filter_map(|part| match part {
@@ -202,8 +207,7 @@ impl Message {
                 })
                 .collect(),
             Content::Tool(result) => vec![&result.text],
-        };
-        texts.join("\n")
+        }
     }
 
     /// The calls that it makes, in their order.

@@ -10,7 +10,7 @@ use prowess_backend::{
 };
 
 use crate::blocking::blocking;
-use crate::command::{Captured, Command, Exit};
+use crate::command::{Command, Exit};
 use crate::error::WorkspaceError;
 use crate::executor::{Executor, NoSink};
 use crate::limits::{Limits, MAX_TIMEOUT};
@@ -140,9 +140,12 @@ impl Execute for WorkspaceBackend {
         command.limits.timeout = request.timeout.min(self.limits.timeout);
         let finished = self.executor.run(command, &NoSink).await;
         let finished = finished.map_err(|error| failed(&request.cwd, "running a command in", error))?;
-        let (stdout, stderr) = (text(&finished.stdout), text(&finished.stderr));
+        let (stdout, stderr) = (finished.stdout.text(), finished.stderr.text());
         let separator = if stdout.is_empty() || stdout.ends_with('\n') { "" } else { "\n" };
-        let end = ending(finished.exit).map(|end| format!("\n[{end}]")).unwrap_or_default();
+        let end = match finished.exit {
+            Exit::Signal(signal) => format!("\n[ended by signal {signal}]"),
+            exit => exit.killed_because().map(|why| format!("\n[killed: {why}]")).unwrap_or_default(),
+        };
         Ok(ExecuteReport {
             exit_code: match finished.exit {
                 Exit::Code(code) => Some(code),
@@ -160,25 +163,4 @@ fn failed(
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> BackendError {
     BackendError::Io { path: path.clone(), operation, source: error.into() }
-}
-
-/// Why a command did not end by itself.
-fn ending(exit: Exit) -> Option<String> {
-    Some(match exit {
-        Exit::Code(_) => return None,
-        Exit::Signal(signal) => format!("ended by signal {signal}"),
-        Exit::TimedOut => "killed: its time was over".to_owned(),
-        Exit::OutOfMemory => "killed: it used more memory than it may".to_owned(),
-        Exit::TooMuchOutput => "killed: it wrote more than it may".to_owned(),
-        Exit::WorkspaceFull => "killed: the workspace is full".to_owned(),
-        Exit::Cancelled => "killed: nobody waits for it any more".to_owned(),
-    })
-}
-
-fn text(captured: &Captured) -> String {
-    let (head, tail) = (String::from_utf8_lossy(&captured.head), String::from_utf8_lossy(&captured.tail));
-    match captured.left_out() {
-        0 => format!("{head}{tail}"),
-        bytes => format!("{head}\n[… {bytes} bytes left out …]\n{tail}"),
-    }
 }

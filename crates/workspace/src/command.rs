@@ -168,6 +168,20 @@ pub enum Exit {
     Cancelled,
 }
 
+impl Exit {
+    /// Why it was killed, if it was.
+    pub fn killed_because(self) -> Option<&'static str> {
+        match self {
+            Self::Code(_) | Self::Signal(_) => None,
+            Self::TimedOut => Some("its time was over"),
+            Self::OutOfMemory => Some("it used more memory than it may"),
+            Self::TooMuchOutput => Some("it wrote more output than it may"),
+            Self::WorkspaceFull => Some("the workspace is full"),
+            Self::Cancelled => Some("it was cancelled"),
+        }
+    }
+}
+
 /// What was kept of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
@@ -183,6 +197,15 @@ impl Captured {
     /// How many bytes were left out.
     pub fn left_out(&self) -> u64 {
         self.total.saturating_sub((self.head.len() + self.tail.len()) as u64)
+    }
+
+    /// What was kept as text, which says how much was left out. Bytes that are no UTF-8 become replacement characters.
+    pub fn text(&self) -> String {
+        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&self.tail));
+        match self.left_out() {
+            0 => format!("{head}{tail}"),
+            bytes => format!("{head}\n[… {bytes} bytes left out …]\n{tail}"),
+        }
     }
 }
 
@@ -220,5 +243,18 @@ impl Sandbox {
     /// Whether a control group limits the memory of a whole command.
     pub fn has_memory_group(&self) -> bool {
         !self.missing.iter().any(|missing| missing == NO_MEMORY_GROUP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let whole = Captured { head: b"all\xff".to_vec(), tail: Vec::new(), total: 4 };
+        assert_eq!(whole.text(), "all\u{fffd}");
+        let cut = Captured { head: b"begin".to_vec(), tail: b"end".to_vec(), total: 1008 };
+        assert_eq!(cut.text(), "begin\n[… 1000 bytes left out …]\nend");
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::artifact::ArtifactFile;
 use crate::collect::CollectedFile;
-use crate::command::{Captured, Exit, Finished, Sandbox};
+use crate::command::{Exit, Finished, Sandbox};
 
 /// What became of a run, as the model gets it. A command that failed or took too long is an answer too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,20 +34,19 @@ impl RunReport {
     /// The report of a finished command, before its files are collected.
     pub(crate) fn of(finished: Finished, mut warnings: Vec<String>) -> Self {
         const KILLED: i32 = 128 + 9;
-        let (exit_code, reason) = match finished.exit {
-            Exit::Code(code) => (code, None),
-            Exit::Signal(signal) => (128 + signal, None),
-            Exit::TimedOut => (124, None),
-            Exit::OutOfMemory => (KILLED, Some("it was killed: it used more memory than it may")),
-            Exit::TooMuchOutput => (KILLED, Some("it was killed: it wrote more output than it may")),
-            Exit::WorkspaceFull => (KILLED, Some("it was killed: the workspace is full")),
-            Exit::Cancelled => (KILLED, Some("it was killed: it was cancelled")),
+        let exit_code = match finished.exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+            Exit::TimedOut => 124,
+            Exit::OutOfMemory | Exit::TooMuchOutput | Exit::WorkspaceFull | Exit::Cancelled => KILLED,
         };
-        warnings.extend(reason.map(ToOwned::to_owned));
+        // That its time was over has a field of its own.
+        let why = finished.exit.killed_because().filter(|_| finished.exit != Exit::TimedOut);
+        warnings.extend(why.map(|why| format!("it was killed: {why}")));
         warnings.extend(finished.warnings);
         Self {
-            stdout: text(&finished.stdout),
-            stderr: text(&finished.stderr),
+            stdout: finished.stdout.text(),
+            stderr: finished.stderr.text(),
             exit_code,
             timed_out: finished.exit == Exit::TimedOut,
             duration_ms: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
@@ -56,29 +55,5 @@ impl RunReport {
             warnings,
             sandbox: finished.sandbox,
         }
-    }
-}
-
-/// What was kept of a stream as text. Bytes that are no UTF-8 become replacement characters.
-fn text(captured: &Captured) -> String {
-    let head = String::from_utf8_lossy(&captured.head);
-    match captured.left_out() {
-        0 => format!("{head}{}", String::from_utf8_lossy(&captured.tail)),
-        bytes => {
-            format!("{head}\n[… {bytes} bytes left out …]\n{}", String::from_utf8_lossy(&captured.tail))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_left_out_is_said() {
-        let whole = Captured { head: b"all\xff".to_vec(), tail: Vec::new(), total: 4 };
-        assert_eq!(text(&whole), "all\u{fffd}");
-        let cut = Captured { head: b"begin".to_vec(), tail: b"end".to_vec(), total: 1008 };
-        assert_eq!(text(&cut), "begin\n[… 1000 bytes left out …]\nend");
     }
 }

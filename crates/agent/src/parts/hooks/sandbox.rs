@@ -5,8 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_workspace::{
-    Captured, Command, ExecuteError, Exit, Finished, Input, Limits, NoSink, RunContext, RunReport,
-    RunRequest, Runner,
+    Command, ExecuteError, Exit, Finished, Input, Limits, NoSink, RunContext, RunReport, RunRequest, Runner,
 };
 
 use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
@@ -95,19 +94,16 @@ impl std::fmt::Debug for SandboxedHooks {
 
 impl From<Finished> for HookRan {
     fn from(finished: Finished) -> Self {
-        let killed = |why: &str| HookExit::Killed(why.to_owned());
         Self {
             exit: match finished.exit {
                 Exit::Code(code) => HookExit::Code(code),
                 Exit::TimedOut => HookExit::TimedOut,
-                Exit::OutOfMemory => killed("it used more memory than it may"),
-                Exit::TooMuchOutput => killed("it printed more than it may"),
-                Exit::WorkspaceFull => killed("the workspace is full"),
-                _ => killed("it was killed"),
+                exit => HookExit::Killed(exit.killed_because().unwrap_or("it was killed").to_owned()),
             },
             is_whole: finished.stdout.left_out() == 0,
-            stdout: text(&finished.stdout),
-            stderr: text(&finished.stderr),
+            // No JSON can have what this says of what was left out: what is not whole is never read as if it were.
+            stdout: finished.stdout.text(),
+            stderr: finished.stderr.text(),
         }
     }
 }
@@ -118,14 +114,5 @@ impl From<RunReport> for HookRan {
         // A report says in its text that something was left out, and is longer for it.
         let is_whole = report.stdout.len() < MAX_HOOK_OUTPUT;
         Self { exit, is_whole, stdout: report.stdout, stderr: report.stderr }
-    }
-}
-
-fn text(captured: &Captured) -> String {
-    let (head, tail) = (String::from_utf8_lossy(&captured.head), String::from_utf8_lossy(&captured.tail));
-    match captured.left_out() {
-        0 => format!("{head}{tail}"),
-        // No JSON can have this: what is not whole is never read as if it were.
-        bytes => format!("{head}\n[… {bytes} bytes left out …]\n{tail}"),
     }
 }

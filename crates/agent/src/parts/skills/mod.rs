@@ -21,7 +21,7 @@ use self::tool::SkillTool;
 use super::SubAgents;
 use crate::agent::{NextModel, NextTool};
 use crate::id::ThreadId;
-use crate::message::{Content, Message, ToolResult, UserPart};
+use crate::message::{Content, Message, ToolResult};
 use crate::middleware::{Act, Jump, Layer, Middleware, Moment};
 use crate::model::{Assembled, Model, ModelError, PromptSection};
 use crate::run::{Effect, Outcome};
@@ -150,8 +150,7 @@ impl Opened {
         let (mut deltas, mut texts) = (loaded.deltas, vec![loaded.text]);
         let inherited = SkillsState::of(moment.states).is_some_and(|kept| kept.inherited);
         if inherited || moment.run.cut() > 0 {
-            let section =
-                self.session.put_back(moment.run.view().flat_map(|message| texts_of(message)), None);
+            let section = self.session.put_back(moment.run.view().flat_map(|message| message.texts()), None);
             let section = section.await;
             deltas.extend(section.deltas);
             texts.push(section.text);
@@ -286,19 +285,4 @@ impl Middleware for Opened {
 
 fn changes(deltas: Vec<SkillDelta>) -> Vec<Act> {
     deltas.into_iter().map(|delta| Act::Change(Delta::Skill(delta).change())).collect()
-}
-
-/// The texts of a message that a skill's text may stand in.
-fn texts_of(message: &Message) -> Vec<&str> {
-    match &message.content {
-        Content::Tool(result) => vec![&result.text],
-        Content::User { parts } => parts
-            .iter()
-            .filter_map(|part| match part {
-                UserPart::Text { text } => Some(text.as_str()),
-                UserPart::Image(_) | UserPart::File(_) => None,
-            })
-            .collect(),
-        Content::Assistant { .. } => Vec::new(),
-    }
 }

@@ -164,7 +164,7 @@ async fn a_hook_that_floods_is_bounded() {
     let results = results(&thread);
     assert_eq!(
         results[0],
-        "Error: this call was blocked by a hook: it did not answer: it printed more than it may"
+        "Error: this call was blocked by a hook: it did not answer: it wrote more output than it may"
     );
     assert_eq!(
         results[1],
