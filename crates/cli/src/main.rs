@@ -6,8 +6,12 @@ mod check;
 mod commands;
 mod executor;
 mod live;
+#[cfg_attr(not(test), expect(dead_code, reason = "the conversation that shows it comes next"))]
+mod markdown;
 mod options;
 mod progress;
+#[cfg_attr(not(test), expect(dead_code, reason = "the conversation that uses it comes next"))]
+mod screen;
 mod session;
 mod signals;
 mod skills;
