@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
-use prowess_agent::parts::{Skills, SkillsState};
+use prowess_agent::parts::SkillsState;
 use prowess_agent::{Content, Thread};
 
 use super::command::{COMMANDS, Command};
@@ -133,10 +133,7 @@ fn skills(talk: &Talk) -> Vec<String> {
     for entry in catalog.entries() {
         let name = entry.skill.name.as_str();
         let tokens = loaded.iter().find(|skill| skill.name == name).map(|skill| skill.tokens);
-        let mark = tokens.map_or_else(
-            || " ".to_owned(),
-            |_| styled("+", Style::Good),
-        );
+        let mark = tokens.map_or_else(|| " ".to_owned(), |_| styled("+", Style::Good));
         let note = tokens.map(|tokens| format!(" ({} tokens)", words::tokens(tokens as u64)));
         let description = start_of(&entry.skill.description, MAX_DESCRIPTION);
         lines.push(format!(
@@ -203,7 +200,8 @@ fn other_model(talk: &mut Talk, name: &str) -> Result<()> {
     let taken = name.parse().map_err(anyhow::Error::msg);
     let taken = taken.and_then(|name| {
         let before = std::mem::replace(&mut talk.host.config.settings.model.name, name);
-        model::chosen(&talk.host.config).inspect_err(|_| talk.host.config.settings.model.name = before)
+        model::chosen(&talk.host.config.settings)
+            .inspect_err(|_| talk.host.config.settings.model.name = before)
     });
     talk.host.model = taken.with_context(|| format!("`{}` cannot be taken", start_of(name, 64)))?;
     note(talk, format!("{} answers from now on", talk.host.model.name()))

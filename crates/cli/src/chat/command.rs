@@ -72,7 +72,9 @@ impl Line {
             "export" => Self::Command(Command::Export { file: optional() }),
             "unload" => match optional() {
                 Some(skill) => Self::Command(Command::Unload { skill }),
-                None => Self::Wrong("/unload needs the name of a loaded skill; /skills shows them".to_owned()),
+                None => {
+                    Self::Wrong("/unload needs the name of a loaded skill; /skills shows them".to_owned())
+                }
             },
             name if skills.iter().any(|skill| skill == name) => Self::Talk(text.to_owned()),
             // A path, for one, is something to talk about.
@@ -109,12 +111,19 @@ mod tests {
         assert_eq!(parse("hello /help"), Line::Talk("hello /help".to_owned()));
         assert_eq!(parse("/csv-report a.csv"), Line::Talk("/csv-report a.csv".to_owned()));
         assert_eq!(parse("/etc/hosts is what?"), Line::Talk("/etc/hosts is what?".to_owned()));
-        assert_eq!(parse("/model openai:x"), Line::Command(Command::Model { name: Some("openai:x".to_owned()) }));
+        assert_eq!(
+            parse("/model openai:x"),
+            Line::Command(Command::Model { name: Some("openai:x".to_owned()) })
+        );
         assert_eq!(parse("/resume"), Line::Command(Command::Resume { thread: None }));
-        assert!(matches!(parse("/context now"), Line::Wrong(why) if why == "/context takes nothing after it"));
+        assert!(
+            matches!(parse("/context now"), Line::Wrong(why) if why == "/context takes nothing after it")
+        );
         assert!(matches!(parse("/unload"), Line::Wrong(_)));
         assert!(matches!(parse("/contxt"), Line::Wrong(why) if why.ends_with("did you mean /context?")));
-        assert!(matches!(parse("/csv-reprot"), Line::Wrong(why) if why.ends_with("did you mean /csv-report?")));
+        assert!(
+            matches!(parse("/csv-reprot"), Line::Wrong(why) if why.ends_with("did you mean /csv-report?"))
+        );
         assert!(matches!(parse("/\u{1b}[2J"), Line::Wrong(why) if !why.contains('\u{1b}')));
     }
 

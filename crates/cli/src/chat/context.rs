@@ -38,7 +38,11 @@ impl Filled {
                 _ => system += tokens,
             }
         }
-        let tools: u64 = request.tools.iter().map(|tool| count(&tool.description) + count(&tool.parameters.to_string())).sum();
+        let tools: u64 = request
+            .tools
+            .iter()
+            .map(|tool| count(&tool.description) + count(&tool.parameters.to_string()))
+            .sum();
         let messages: u64 = request.messages.iter().map(|message| spoken(message, &count)).sum();
         let loaded: u64 = skills.iter().map(|(_, tokens)| *tokens as u64).sum();
         let total = system + overview + loaded_in_system + tools + messages;

@@ -1,5 +1,6 @@
 //! What an agent in a terminal has: skills, files, rules, a sandbox, and threads that stay.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -81,7 +82,7 @@ pub(super) struct Found {
 impl Host {
     pub(super) async fn new(found: Found) -> Result<Self> {
         let Found { config, places, skills, runner, state } = found;
-        let model = model::chosen(&config)?;
+        let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
         let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
@@ -159,7 +160,9 @@ impl Host {
                     owner, ..
                 })) if begun.elapsed() < PATIENCE => {
                     let owner = owner.split(" (").next().unwrap_or_default();
-                    waits(&format!("waiting for {owner}, which has this thread; one that was killed lets go of it in seconds"));
+                    waits(&format!(
+                        "waiting for {owner}, which has this thread; one that was killed lets go of it in seconds"
+                    ));
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
                 Err(error) => return Err(anyhow!("{error}")),
@@ -172,7 +175,10 @@ impl Host {
         let (catalog, runner) = (Arc::clone(&self.catalog), self.runner.clone());
         let hosts = self.config.settings.sandbox.hosts.clone();
         let create_in = self.create_in.clone();
-        Skills::new(move |thread| {
+        let own = self.config.settings.clone();
+        // A key may be the work of a program.
+        let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
+        let skills = Skills::new(move |thread| {
             let mut options = SessionOptions::new(Dialect::Trpc);
             options.lifetime = Lifetime::Session;
             options.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
@@ -184,6 +190,10 @@ impl Host {
             }
             let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
             SkillSession::builder(catalog).options(options).runs(runs)
+        });
+        skills.models(move |name| {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.entry(name.to_owned()).or_insert_with(|| model::named(&own, name)).clone()
         })
     }
 

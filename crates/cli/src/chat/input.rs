@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{Editor, Helper};
 
@@ -41,7 +41,8 @@ impl Input {
         editor.set_max_history_size(MAX_HISTORY).context(failed)?;
         editor.set_completion_type(rustyline::CompletionType::List);
         editor.set_helper(Some(Completion::default()));
-        let answers = Editor::with_history(rustyline::Config::default(), rustyline::history::MemHistory::new());
+        let answers =
+            Editor::with_history(rustyline::Config::default(), rustyline::history::MemHistory::new());
         // A history that cannot be read is no reason not to talk.
         let _ = editor.load_history(history);
         Ok(Self { editor, answers: answers.context(failed)? })
@@ -49,9 +50,12 @@ impl Input {
 
     /// The names that can be completed after a slash.
     pub(super) fn complete(&mut self, skills: &[String]) {
-        let commands = COMMANDS.iter().map(|(command, after, _)| {
-            if after.is_empty() { (*command).to_owned() } else { format!("{command} ") }
-        });
+        let commands =
+            COMMANDS.iter().map(
+                |(command, after, _)| {
+                    if after.is_empty() { (*command).to_owned() } else { format!("{command} ") }
+                },
+            );
         let skills = skills.iter().map(|skill| format!("/{skill} "));
         if let Some(helper) = self.editor.helper_mut() {
             helper.lines = commands.chain(skills).collect();

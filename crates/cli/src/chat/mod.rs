@@ -119,7 +119,8 @@ fn unfinished(talk: Talk, rest: &Rest) -> Result<(Talk, End)> {
         Rest::Ended(_) => End::Unanswered,
         Rest::Waiting | Rest::Left => {
             let id = talk.thread.id();
-            let text = format!("a question waits: `prowess chat --resume {id}` asks it, --yes says yes to all");
+            let text =
+                format!("a question waits: `prowess chat --resume {id}` asks it, --yes says yes to all");
             talk.show(&Happening::Note { text })?;
             End::Waiting
         }
@@ -164,7 +165,9 @@ async fn refreshed(mut talk: Talk) -> Result<Talk> {
         return Ok(talk);
     }
     talk = talk.reopened().await?;
-    talk.show(&Happening::Note { text: "the skills have changed; the model reads what there is now".to_owned() })?;
+    talk.show(&Happening::Note {
+        text: "the skills have changed; the model reads what there is now".to_owned(),
+    })?;
     Ok(talk)
 }
 

@@ -9,18 +9,32 @@ use prowess_agent::{
 };
 use prowess_models::{Anthropic, Offline, OpenAi};
 
-use crate::config::{Api, Config, ModelName, ProviderSettings};
+use crate::config::{Api, ModelName, ProviderSettings, Settings};
 use crate::terminal::shown;
 
 /// The model that the configuration names. A key that is missing is told before anything is asked.
-pub(super) fn chosen(config: &Config) -> Result<Arc<dyn Model>> {
-    let settings = &config.settings;
+pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let provider = settings.provider.get(provider);
     let provider = provider.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
     let mut limits = ModelLimits::default();
     (limits.context, limits.output) = (settings.model.window, settings.model.max_output);
     at(provider, model, &settings.model.name.to_string(), limits)
+}
+
+/// The model that a skill wants, if it can be had: one of the same provider, unless it names another.
+pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
+    let taken = match (&settings.model.name, name.split_once(':')) {
+        (ModelName::Of { provider, .. }, None) => {
+            ModelName::Of { provider: provider.clone(), model: name.to_owned() }
+        }
+        (_, Some(_)) => name.parse().ok()?,
+        (ModelName::Offline, None) => return None,
+    };
+    let mut settings = settings.clone();
+    settings.model.name = taken;
+    let found = chosen(&settings);
+    found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
 }
 
 fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits) -> Result<Arc<dyn Model>> {
@@ -35,7 +49,8 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
             Arc::new(builder.build().map_err(failed)?)
         }
         Api::Anthropic => {
-            let mut builder = Anthropic::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+            let mut builder =
+                Anthropic::builder(model).name(name).base_url(&provider.base_url).limits(limits);
             if let Some(key) = key {
                 builder = builder.key(key);
             }
@@ -45,9 +60,9 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
 }
 
 /// What to do about a model that does not answer.
-pub(super) fn advice(error: &ModelError, config: &Config) -> Option<String> {
-    let ModelName::Of { provider, .. } = &config.settings.model.name else { return None };
-    let provider = config.settings.provider.get(provider)?;
+pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> {
+    let ModelName::Of { provider, .. } = &settings.model.name else { return None };
+    let provider = settings.provider.get(provider)?;
     let name = shown(&provider.name);
     Some(match error.kind {
         ModelErrorKind::Auth => match &provider.key_env {

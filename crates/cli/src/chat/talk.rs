@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Who answers when a call has to be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(crate) enum Answers {
     /// The person at the keyboard.
     Person,
     /// `--yes`: everything that is asked, once.
@@ -115,7 +115,9 @@ impl Talk {
             let questions = match turn {
                 Some(Turn::Waiting(questions)) => questions,
                 Some(Turn::Ended(outcome)) => return self.ended(outcome).await,
-                Some(_) => return self.ended(self.thread.run().outcome().cloned().unwrap_or(Outcome::Silent)).await,
+                Some(_) => {
+                    return self.ended(self.thread.run().outcome().cloned().unwrap_or(Outcome::Silent)).await;
+                }
                 None => return self.ended(Outcome::Cancelled).await,
             };
             let Some(waiting) = questions.first() else { return Ok(Rest::Waiting) };
@@ -149,7 +151,10 @@ impl Talk {
     /// One stretch of a turn, which an interrupt ends; `None` when one did.
     async fn drive(&mut self, begin: Begin<'_>) -> Result<Option<Turn>> {
         // What was pressed before this began is no wish to end it.
-        while tokio::time::timeout(Duration::ZERO, self.interrupts.recv()).await.is_ok_and(|got| got.is_some()) {}
+        while tokio::time::timeout(Duration::ZERO, self.interrupts.recv())
+            .await
+            .is_ok_and(|got| got.is_some())
+        {}
         let (thread, watch) = (&mut self.thread, &self.watch);
         let turn = async {
             match begin {
@@ -207,7 +212,7 @@ impl Talk {
         let answer = self.thread.answer();
         self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
         if let Outcome::Failed { error } = &outcome
-            && let Some(text) = model::advice(error, &self.host.config)
+            && let Some(text) = model::advice(error, &self.host.config.settings)
         {
             self.show(&Happening::Note { text })?;
         }

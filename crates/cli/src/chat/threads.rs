@@ -147,7 +147,6 @@ fn markdown(id: &ThreadId, run: &Run) -> String {
                 let heading = if result.is_error { "Answered with an error" } else { "Answered" };
                 section(&mut text, heading, &fenced(&result.text));
             }
-            _ => {}
         }
     }
     text

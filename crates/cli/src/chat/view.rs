@@ -37,13 +37,16 @@ pub(crate) struct OnScreen<W: Write + Send> {
     calls: Vec<(CallId, String, std::time::Instant)>,
     ticks: usize,
     is_thinking: bool,
+    /// Lines that are final, and not drawn yet.
+    done: Vec<String>,
+    is_styled: bool,
 }
 
 /// What a spinner looks like, tick for tick.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 impl<W: Write + Send> OnScreen<W> {
-    pub(crate) fn new(out: W) -> Self {
+    pub(crate) fn new(out: W, is_styled: bool) -> Self {
         let size = screen_size();
         Self {
             screen: Screen::new(out, size),
@@ -52,26 +55,25 @@ impl<W: Write + Send> OnScreen<W> {
             calls: Vec::new(),
             ticks: 0,
             is_thinking: false,
+            done: Vec::new(),
+            is_styled,
         }
     }
 
-    fn line(&mut self, mark: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
-        self.end_text()?;
+    fn line(&mut self, mark: &str, style: Style, text: &str, note: &str) {
+        self.end_text();
         let note = if note.is_empty() { String::new() } else { format!("  {}", styled(note, Style::Faint)) };
-        self.screen.commit(&[format!("{} {text}{note}", styled(mark, style))])
+        self.done.push(format!("{} {text}{note}", styled(mark, style)));
     }
 
     /// What was said is final.
-    fn end_text(&mut self) -> io::Result<()> {
+    fn end_text(&mut self) {
         if let Some(mut markdown) = self.markdown.take() {
-            let lines = markdown.finish();
-            self.screen.clear()?;
-            self.screen.commit(&lines)?;
+            self.done.extend(markdown.finish());
         }
-        Ok(())
     }
 
-    /// Draws what can still change.
+    /// Draws what is final now, and what can still change.
     fn draw(&mut self) -> io::Result<()> {
         let mut lines = self.markdown.as_ref().map(Markdown::live).unwrap_or_default();
         let turning = SPINNER[self.ticks % SPINNER.len()];
@@ -83,28 +85,29 @@ impl<W: Write + Send> OnScreen<W> {
         if self.is_thinking && self.calls.is_empty() && self.markdown.is_none() {
             lines.push(styled(format!("{turning} thinking"), Style::Faint));
         }
-        self.screen.live(lines)
-    }
-
-    fn begin_text(&mut self, piece: &str) -> io::Result<()> {
-        let width = self.size.0;
-        let markdown = self.markdown.get_or_insert_with(|| Markdown::new(width));
-        let lines = markdown.push(piece);
-        if !lines.is_empty() {
-            self.screen.commit(&lines)?;
+        let mut done = std::mem::take(&mut self.done);
+        if !self.is_styled {
+            // The stream would take what moves the cursor, too.
+            for line in done.iter_mut().chain(&mut lines) {
+                *line = anstream::adapter::strip_str(line).to_string();
+            }
         }
-        Ok(())
+        self.screen.update(&done, lines)
     }
 }
 
 impl<W: Write + Send> View for OnScreen<W> {
     fn show(&mut self, happening: &Happening) -> io::Result<()> {
         match happening {
-            Happening::Text { text } => self.begin_text(text)?,
+            Happening::Text { text } => {
+                let width = self.size.0;
+                let markdown = self.markdown.get_or_insert_with(|| Markdown::new(width));
+                self.done.extend(markdown.push(text));
+            }
             Happening::Reasoning { .. } | Happening::Progress { .. } | Happening::Replied { .. } => {}
-            Happening::Said { .. } => self.end_text()?,
+            Happening::Said { .. } => self.end_text(),
             Happening::Call { call, tool, arguments } => {
-                self.end_text()?;
+                self.end_text();
                 self.calls.push((call.clone(), words::call(tool, arguments), std::time::Instant::now()));
             }
             Happening::Result { call, tool, text, is_error, milliseconds } => {
@@ -116,31 +119,31 @@ impl<W: Write + Send> View for OnScreen<W> {
                     note.push_str(&format!("{comma}{:.1} s", *time as f64 / 1_000.0));
                 }
                 let (mark, style) = if *is_error { ("✗", Style::Bad) } else { ("✓", Style::Good) };
-                self.line(mark, style, &label, &note)?;
+                self.line(mark, style, &label, &note);
             }
             Happening::Loaded { skill, tokens } => {
                 let tokens = format!("{} tokens", words::tokens(*tokens as u64));
-                self.line("+", Style::Good, &format!("{} is loaded", shown(skill)), &tokens)?;
+                self.line("+", Style::Good, &format!("{} is loaded", shown(skill)), &tokens);
             }
             Happening::Unloaded { skill, .. } => {
-                self.line("-", Style::Faint, &format!("{} is unloaded", shown(skill)), "")?;
+                self.line("-", Style::Faint, &format!("{} is unloaded", shown(skill)), "");
             }
             Happening::Compacted { messages } => {
                 let text = format!("{} summarised", count(*messages, "message"));
-                self.line("≈", Style::Name, &text, "loaded skills stay")?;
+                self.line("≈", Style::Name, &text, "loaded skills stay");
             }
             Happening::Ended { outcome, .. } => {
-                self.end_text()?;
+                self.end_text();
                 self.calls.clear();
                 if let Some(told) = words::outcome(outcome) {
-                    self.line("!", Style::Bad, &told, "")?;
+                    self.line("!", Style::Bad, &told, "");
                 }
             }
             Happening::Context { .. } => {
-                self.end_text()?;
-                self.screen.commit(&[styled(context(happening), Style::Faint)])?;
+                self.end_text();
+                self.done.push(styled(context(happening), Style::Faint));
             }
-            Happening::Note { text } => self.line("·", Style::Faint, &shown_lines(text), "")?,
+            Happening::Note { text } => self.line("·", Style::Faint, &shown_lines(text), ""),
             Happening::Thread { .. } | Happening::Question { .. } => {}
         }
         self.is_thinking = !matches!(happening, Happening::Ended { .. } | Happening::Question { .. });
@@ -148,8 +151,9 @@ impl<W: Write + Send> View for OnScreen<W> {
     }
 
     fn lines(&mut self, lines: &[String]) -> io::Result<()> {
-        self.end_text()?;
-        self.screen.commit(lines)
+        self.end_text();
+        self.done.extend_from_slice(lines);
+        self.draw()
     }
 
     fn tick(&mut self) -> io::Result<()> {
@@ -157,7 +161,7 @@ impl<W: Write + Send> View for OnScreen<W> {
         let size = screen_size();
         if size != self.size {
             self.size = size;
-            self.screen.resize(size.0, size.1);
+            self.screen.resize(size.0, size.1)?;
             if let Some(markdown) = &mut self.markdown {
                 markdown.resize(size.0);
             }
@@ -166,10 +170,10 @@ impl<W: Write + Send> View for OnScreen<W> {
     }
 
     fn rest(&mut self) -> io::Result<()> {
-        self.end_text()?;
+        self.end_text();
         (self.is_thinking, self.ticks) = (false, 0);
         self.calls.clear();
-        self.screen.clear()
+        self.draw()
     }
 }
 

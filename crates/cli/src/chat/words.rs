@@ -35,7 +35,8 @@ pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
         let text = text.strip_prefix("Error: ").unwrap_or(text);
         return Some(start_of(text.trim(), MAX_LINE));
     }
-    let report: Value = if tool.starts_with("skill_") { serde_json::from_str(text).ok()? } else { return None };
+    let report: Value =
+        if tool.starts_with("skill_") { serde_json::from_str(text).ok()? } else { return None };
     let code = report["exit_code"].as_i64()?;
     let mut told = match report["timed_out"].as_bool() {
         Some(true) => "ended: its time was over".to_owned(),
@@ -109,7 +110,10 @@ mod tests {
             Some("exit 0, sandbox bwrap, out/report.md (2.0 KiB), saved report.md@1")
         );
         assert_eq!(result("read_file", "{\"exit_code\": 0}", false), None);
-        assert_eq!(result("read_file", "Error: there is no such file", true).as_deref(), Some("there is no such file"));
+        assert_eq!(
+            result("read_file", "Error: there is no such file", true).as_deref(),
+            Some("there is no such file")
+        );
     }
 
     #[test]

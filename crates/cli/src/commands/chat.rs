@@ -11,6 +11,7 @@ use prowess_workspace::Runner;
 use crate::chat::{Answers, AsJson, End, InPipe, OnScreen, Start, View, talk};
 use crate::commands::Outcome;
 use crate::config::{Config, Flag};
+use crate::executor::Choice;
 use crate::options::Places;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
@@ -51,6 +52,8 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
     kept: Kept,
     #[command(flatten)]
     places: Places,
@@ -80,7 +83,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let runner = Runner {
         workspaces: place.workspaces,
         artifacts: Some(Arc::new(options.kept.artifacts()?)),
-        executor: Some(crate::executor::configured(&config.settings.sandbox)?),
+        executor: Some(options.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
     };
     let greeting = if prompt.is_none() { greeting(&config, &skills) } else { Vec::new() };
     let start = Start {
@@ -171,7 +174,7 @@ impl Options {
             return Box::new(AsJson(std::io::stdout()));
         }
         if terminal.is_screen() {
-            return Box::new(OnScreen::new(terminal.output()));
+            return Box::new(OnScreen::new(std::io::stdout(), terminal.is_styled()));
         }
         Box::new(InPipe::new(std::io::stdout(), terminal.errors()))
     }
