@@ -51,7 +51,7 @@ pub(super) fn shown_question(waiting: &Waiting) -> Vec<String> {
 
 fn detail(lines: &mut Vec<String>, name: &str, value: &Value) {
     let text = match value {
-        Value::Null => return,
+        Value::Null | Value::Bool(false) => return,
         Value::String(text) if text.is_empty() => return,
         Value::Array(values) if values.is_empty() => return,
         Value::Object(fields) if fields.is_empty() => return,

@@ -156,6 +156,7 @@ impl Talk {
             .is_ok_and(|got| got.is_some())
         {}
         let (thread, watch) = (&mut self.thread, &self.watch);
+        watch.seen().view.begin()?;
         let turn = async {
             match begin {
                 Begin::Say(text) => thread.say(text, watch).await,

@@ -8,7 +8,7 @@ use super::happening::Happening;
 use super::words;
 use crate::markdown::Markdown;
 use crate::screen::Screen;
-use crate::terminal::{Style, count, shown, shown_lines, styled};
+use crate::terminal::{Style, columns, count, shown, styled, wrapped};
 
 /// Shows what happens.
 pub(crate) trait View: Send {
@@ -20,6 +20,11 @@ pub(crate) trait View: Send {
 
     /// Time has passed.
     fn tick(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A turn begins, or goes on.
+    fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
 
@@ -37,6 +42,8 @@ pub(crate) struct OnScreen<W: Write + Send> {
     calls: Vec<(CallId, String, std::time::Instant)>,
     ticks: usize,
     is_thinking: bool,
+    /// Whether a skill was loaded by what ends next.
+    has_just_loaded: bool,
     /// Lines that are final, and not drawn yet.
     done: Vec<String>,
     is_styled: bool,
@@ -55,6 +62,7 @@ impl<W: Write + Send> OnScreen<W> {
             calls: Vec::new(),
             ticks: 0,
             is_thinking: false,
+            has_just_loaded: false,
             done: Vec::new(),
             is_styled,
         }
@@ -62,8 +70,7 @@ impl<W: Write + Send> OnScreen<W> {
 
     fn line(&mut self, mark: &str, style: Style, text: &str, note: &str) {
         self.end_text();
-        let note = if note.is_empty() { String::new() } else { format!("  {}", styled(note, Style::Faint)) };
-        self.done.push(format!("{} {text}{note}", styled(mark, style)));
+        self.done.extend(fitted((mark, style), text, note, self.size.0));
     }
 
     /// What was said is final.
@@ -118,6 +125,10 @@ impl<W: Write + Send> View for OnScreen<W> {
                     let comma = if note.is_empty() { "" } else { ", " };
                     note.push_str(&format!("{comma}{:.1} s", *time as f64 / 1_000.0));
                 }
+                if self.has_just_loaded && !is_error && tool == "skill_load" {
+                    self.has_just_loaded = false;
+                    return self.draw();
+                }
                 let (mark, style) = if *is_error { ("✗", Style::Bad) } else { ("✓", Style::Good) };
                 self.line(mark, style, &label, &note);
             }
@@ -143,10 +154,10 @@ impl<W: Write + Send> View for OnScreen<W> {
                 self.end_text();
                 self.done.push(styled(context(happening), Style::Faint));
             }
-            Happening::Note { text } => self.line("·", Style::Faint, &shown_lines(text), ""),
+            Happening::Note { text } => self.line("·", Style::Faint, &shown(text), ""),
             Happening::Thread { .. } | Happening::Question { .. } => {}
         }
-        self.is_thinking = !matches!(happening, Happening::Ended { .. } | Happening::Question { .. });
+        self.has_just_loaded = matches!(happening, Happening::Loaded { .. });
         self.draw()
     }
 
@@ -166,6 +177,11 @@ impl<W: Write + Send> View for OnScreen<W> {
                 markdown.resize(size.0);
             }
         }
+        self.draw()
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        self.is_thinking = true;
         self.draw()
     }
 
@@ -251,6 +267,23 @@ impl<O: Write + Send> View for AsJson<O> {
         let text = anstream::adapter::strip_str(&lines.join("\n")).to_string();
         self.show(&Happening::Note { text })
     }
+}
+
+/// A mark, a text and a note about it: in one row if they fit, else each in rows of its own.
+fn fitted((mark, style): (&str, Style), text: &str, note: &str, width: usize) -> Vec<String> {
+    let mark = styled(mark, style);
+    if columns(text) + columns(note) + 4 <= width {
+        let note = if note.is_empty() { String::new() } else { format!("  {}", styled(note, Style::Faint)) };
+        return vec![format!("{mark} {text}{note}")];
+    }
+    let room = width.saturating_sub(2).max(1);
+    let texts = wrapped(text, room);
+    let mut lines: Vec<String> = texts.lines().map(|line| format!("  {line}")).collect();
+    if let Some(first) = lines.first_mut() {
+        first.replace_range(..1, &mark);
+    }
+    lines.extend(wrapped(note, room).lines().map(|line| format!("  {}", styled(line, Style::Faint))));
+    lines
 }
 
 /// What the next call of the model takes.

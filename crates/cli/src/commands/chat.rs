@@ -190,9 +190,11 @@ fn greeting(config: &Config, skills: &crate::skills::Skills) -> Vec<String> {
         styled(format!("{model} · {skills} · /help, Ctrl-D leaves"), Style::Faint)
     )];
     if *model == crate::config::ModelName::Offline {
-        let text = "offline is not a language model: it picks a skill by its words and runs its first example. `prowess chat \
-                    --model openai:NAME` asks a real one.";
-        lines.push(styled(text, Style::Faint));
+        let text = [
+            "offline is not a language model: it picks a skill by its words and runs its first example.",
+            "`prowess chat --model openai:NAME` asks a real one.",
+        ];
+        lines.extend(text.map(|line| styled(line, Style::Faint)));
     }
     lines
 }
