@@ -366,6 +366,32 @@ mod tests {
     }
 
     #[test]
+    fn a_home_is_no_project_nor_is_what_it_lies_in() {
+        let place = tempfile::tempdir().unwrap();
+        let (home, work) = (place.path().join("home"), place.path().join("home/work/inner"));
+        for path in [".git", "home/.git", "home/.prowess/skills", "home/work/inner", "other/.git"] {
+            std::fs::create_dir_all(place.path().join(path)).unwrap();
+        }
+        std::os::unix::fs::symlink(&home, place.path().join("link")).unwrap();
+        let top = |from: &Path, home: &Path| {
+            let surroundings = Surroundings {
+                working_directory: from.into(),
+                home: Some(home.into()),
+                ..Surroundings::default()
+            };
+            Layers::default().project_top(&surroundings)
+        };
+        assert_eq!(top(&home, &home), None);
+        assert_eq!(top(place.path(), &home), None);
+        assert_eq!(top(Path::new("/"), &home), None);
+        assert_eq!(top(&home, &place.path().join("link")), None, "by whatever name");
+        assert_eq!(top(&work, &home), Some(home.join("work")), "below a home under version control");
+        assert_eq!(top(&work, &place.path().join("link")), Some(home.join("work")));
+        let other = place.path().join("other");
+        assert_eq!(top(&other, &home), Some(other.clone()));
+    }
+
+    #[test]
     fn without_a_project_only_the_working_directory_counts() {
         let top = tempfile::tempdir().unwrap();
         let inner = top.path().join("a");

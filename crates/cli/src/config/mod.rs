@@ -259,6 +259,11 @@ fn put(table: &mut Map<String, Value>, path: &[String], value: &Value) {
     }
 }
 
+/// Whether a file can be used.
+pub(crate) fn check(source: &Source) -> Result<()> {
+    Document::parse(source, &shape::whole()).map(drop)
+}
+
 /// Every key that has no name of the user's choice in it.
 pub(crate) fn all_keys() -> Vec<String> {
     shape::whole().values().iter().map(|(path, ..)| key(path)).collect()

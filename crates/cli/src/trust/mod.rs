@@ -117,7 +117,7 @@ fn listed(changes: &[Change]) -> String {
 /// Asks on the error stream whether to trust a project, of which the summary was shown, and remembers a yes.
 pub(crate) fn ask(survey: &Survey<'_>, answers: &mut impl BufRead) -> Result<bool> {
     let mut err = anstream::stderr();
-    write!(err, "{}", summary::QUESTION)?;
+    write!(err, "\n{}", summary::QUESTION)?;
     err.flush()?;
     let mut line = String::new();
     answers.take(MAX_ANSWER).read_line(&mut line)?;

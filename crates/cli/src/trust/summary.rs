@@ -1,10 +1,12 @@
 //! What a project brings, for a person who is to trust it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use prowess_catalog::{Catalog, ScanOptions, SkillEntry, Value};
 
 use super::{Item, ItemKind, Standing, Survey};
+use crate::config;
 use crate::terminal::{Style, count, shown, shown_lines, size, start_of, styled};
 
 /// How many files of a skill are named.
@@ -52,9 +54,9 @@ impl Survey<'_> {
     fn skills(&self, path: &str, item: &Item, catalog: &Catalog, text: &mut String) {
         let directory = self.project.top().join(path);
         let all = catalog.entries().iter().chain(catalog.untrusted());
-        for entry in
-            all.filter(|entry| entry.skill.location.directory().starts_with(&*directory.to_string_lossy()))
-        {
+        let is_here =
+            |entry: &SkillEntry| Path::new(entry.skill.location.directory()).starts_with(&directory);
+        for entry in all.filter(|entry| is_here(entry)) {
             skill(entry, text);
         }
         if item.files.is_empty() || item.files.keys().all(String::is_empty) {
@@ -76,6 +78,9 @@ impl Survey<'_> {
 
     fn configuration(&self, text: &mut String) {
         let Ok(Some(source)) = self.project.configuration() else { return };
+        if let Err(mistake) = config::check(source) {
+            let _ = writeln!(text, "    {}", styled(shown(&format!("{mistake:#}")), Style::Bad));
+        }
         let contents = String::from_utf8_lossy(&source.bytes);
         let contents = shown_lines(&contents);
         for line in contents.lines().take(MAX_LINES) {

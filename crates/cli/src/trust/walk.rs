@@ -53,7 +53,13 @@ pub(crate) fn items(project: &Project) -> BTreeMap<String, Item> {
             let digest = Ok(file_digest(&Hash::hash(&source.bytes)));
             walk.put(FILE_NAME, Item::of_file(ItemKind::Configuration, digest, source.bytes.len() as u64));
         }
-        Err(error) => walk.put(FILE_NAME, Item::of_file(ItemKind::Configuration, Err(error.to_string()), 0)),
+        Err(error) => {
+            // The item says itself which file it is.
+            let problem = error.to_string();
+            let name = project.top().join(FILE_NAME).display().to_string();
+            let problem = problem.strip_prefix(&name).map_or(problem.as_str(), str::trim_start);
+            walk.put(FILE_NAME, Item::of_file(ItemKind::Configuration, Err(problem.to_owned()), 0));
+        }
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(top) = rustix::fs::openat(CWD, project.top(), flags, Mode::empty()) {
@@ -176,8 +182,12 @@ impl Walk {
                 match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
                     // What it leads to is taken in where it is.
                     Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
+                    Err(Errno::XDEV) if below.is_empty() => {
+                        return Err("is a link that leads out of the directory of skills".to_owned());
+                    }
                     Err(Errno::XDEV) => {
-                        return Err(format!("has a link that leads out of its directory: {}", shown(place)));
+                        let place = shown(place);
+                        return Err(format!("has a link that leads out of the directory of skills: {place}"));
                     }
                     Err(error) => return Err(unread(error)),
                 }

@@ -4,8 +4,10 @@
 
 mod authoring;
 mod checking;
+mod config;
 mod mistakes;
 mod run;
 mod session;
 mod showing;
+mod trust;
 mod world;
