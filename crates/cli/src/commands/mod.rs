@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod package;
 pub(crate) mod prompt;
@@ -43,5 +44,6 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> 
         Command::Doctor(options) => doctor::run(&options, terminal),
         Command::Package(options) => package::run(&options, terminal),
         Command::Completions(options) => completions::run(&options, terminal),
+        Command::Man(options) => man::run(&options, terminal),
     }
 }

@@ -4,8 +4,12 @@
 
 mod authoring;
 mod checking;
+mod document;
+mod documents;
 mod mistakes;
+mod readme;
 mod run;
 mod session;
+mod shipping;
 mod showing;
 mod world;
