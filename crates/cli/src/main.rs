@@ -4,15 +4,19 @@
 
 mod check;
 mod commands;
+#[allow(dead_code, unused_imports, reason = "some of it is for conversations alone")]
+mod config;
 mod executor;
 mod live;
 mod options;
 mod progress;
+mod project;
 mod session;
 mod signals;
 mod skills;
 mod state;
 mod terminal;
+mod trust;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

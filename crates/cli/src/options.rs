@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, check, completions, doctor, info, list, new, package, prompt, run, search, session,
+    artifacts, check, completions, config, doctor, info, list, new, package, prompt, run, search, session,
+    trust,
 };
 
 /// Finds, checks, shows and runs Agent Skills.
@@ -51,13 +52,17 @@ pub(crate) enum Command {
     /// Find skills by words
     Search(search::Options),
     /// Try a session by hand: see what a model would see at each step
-    Session(session::Options),
+    Session(Box<session::Options>),
     /// Run a command of a skill, isolated
     Run(Box<run::Options>),
     /// Show what runs have saved, or get it out
     Artifacts(artifacts::Options),
     /// Say whether and how well isolated skills can run here
     Doctor(doctor::Options),
+    /// Trust a project: let models see its skills, and use its prowess.toml
+    Trust(trust::Options),
+    /// Show what is set, and by whom
+    Config(config::Options),
     /// Pack a skill into a .skill archive
     Package(package::Options),
     /// Print a script that completes commands in a shell

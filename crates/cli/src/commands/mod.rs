@@ -3,6 +3,7 @@
 pub(crate) mod artifacts;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod list;
@@ -12,6 +13,7 @@ pub(crate) mod prompt;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod session;
+pub(crate) mod trust;
 
 use anyhow::Result;
 
@@ -41,6 +43,8 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> 
         Command::Run(options) => run::run(&options, terminal),
         Command::Artifacts(options) => artifacts::run(&options, terminal),
         Command::Doctor(options) => doctor::run(&options, terminal),
+        Command::Config(options) => config::run(&options, terminal),
+        Command::Trust(options) => trust::run(&options, terminal),
         Command::Package(options) => package::run(&options, terminal),
         Command::Completions(options) => completions::run(&options, terminal),
     }
