@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, chat, check, completions, config, doctor, info, list, man, new, package, prompt, run,
-    search, session, trust,
+    artifacts, chat, check, completions, config, doctor, info, list, man, new, package, prompt, run, search,
+    session, trust,
 };
 
 /// The version, with its commit where that is known.
