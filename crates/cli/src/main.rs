@@ -10,6 +10,8 @@ mod live;
 mod markdown;
 mod options;
 mod progress;
+#[cfg_attr(not(test), expect(dead_code, reason = "`prowess demo` comes next"))]
+mod record;
 #[cfg_attr(not(test), expect(dead_code, reason = "the conversation that uses it comes next"))]
 mod screen;
 mod session;
