@@ -1,6 +1,7 @@
 //! Roots: the directories in which skills are looked for, and which of them comes first.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// What a root is. Later kinds take precedence over earlier ones.
@@ -32,7 +33,8 @@ impl RootKind {
         }
     }
 
-    fn belongs_to_project(self) -> bool {
+    /// Whether it is a project's, in whoever's directory.
+    pub fn belongs_to_project(self) -> bool {
         matches!(self, Self::ProjectCompatibility | Self::Project)
     }
 }
@@ -230,9 +232,7 @@ impl Layers {
             self.collect(home, None, &self.user_compatibility, RootKind::UserCompatibility, &mut roots);
             self.collect(home, None, &self.user, RootKind::User, &mut roots);
         }
-        let mut ancestors = self.project_directories(&surroundings.working_directory);
-        // A home directory is not a project, even when it is under version control.
-        ancestors.retain(|directory| Some(*directory) != surroundings.home.as_deref());
+        let ancestors = self.project_directories(surroundings);
         for (layers, kind) in [
             (&self.project_compatibility, RootKind::ProjectCompatibility),
             (&self.project, RootKind::Project),
@@ -245,8 +245,32 @@ impl Layers {
         roots
     }
 
-    /// The working directory and those above it, nearest first, to the one with a project's mark.
-    fn project_directories<'a>(&self, from: &'a Path) -> Vec<&'a Path> {
+    /// The top of the project that the working directory is in: the nearest directory with a project's mark, or the
+    /// working directory where none has one.
+    ///
+    /// A home directory is no project, even when it is under version control, nor is a directory that it lies in. Below
+    /// such a one only directories that are no home count.
+    pub fn project_top(&self, surroundings: &Surroundings) -> Option<PathBuf> {
+        self.project_directories(surroundings).last().map(|top| (*top).to_owned())
+    }
+
+    /// The working directory and those above it, nearest first, to the one with a project's mark, without a home and
+    /// what it lies in.
+    fn project_directories<'a>(&self, surroundings: &'a Surroundings) -> Vec<&'a Path> {
+        let mut directories = self.marked_directories(&surroundings.working_directory);
+        let home = surroundings.home.as_deref().unwrap_or(Path::new("/"));
+        directories.retain(|directory| !home.starts_with(directory) && directory.parent().is_some());
+        // A home may have several names; the working directory has the one without links.
+        let id = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+        if let Some(home) = surroundings.home.as_deref().and_then(id)
+            && let Some(at) = directories.iter().position(|directory| id(directory) == Some(home))
+        {
+            directories.truncate(at);
+        }
+        directories
+    }
+
+    fn marked_directories<'a>(&self, from: &'a Path) -> Vec<&'a Path> {
         let is_top = |directory: &Path| {
             self.project_marks.iter().any(|mark| directory.join(mark).symlink_metadata().is_ok())
         };
@@ -339,6 +363,32 @@ mod tests {
         assert_eq!(outside.len(), 1);
         assert!(outside[0].file.ends_with("/.claude/skills"));
         assert_eq!((catalog.entries().len(), catalog.roots().count()), (1, 2));
+    }
+
+    #[test]
+    fn a_home_is_no_project_nor_is_what_it_lies_in() {
+        let place = tempfile::tempdir().unwrap();
+        let (home, work) = (place.path().join("home"), place.path().join("home/work/inner"));
+        for path in [".git", "home/.git", "home/.prowess/skills", "home/work/inner", "other/.git"] {
+            std::fs::create_dir_all(place.path().join(path)).unwrap();
+        }
+        std::os::unix::fs::symlink(&home, place.path().join("link")).unwrap();
+        let top = |from: &Path, home: &Path| {
+            let surroundings = Surroundings {
+                working_directory: from.into(),
+                home: Some(home.into()),
+                ..Surroundings::default()
+            };
+            Layers::default().project_top(&surroundings)
+        };
+        assert_eq!(top(&home, &home), None);
+        assert_eq!(top(place.path(), &home), None);
+        assert_eq!(top(Path::new("/"), &home), None);
+        assert_eq!(top(&home, &place.path().join("link")), None, "by whatever name");
+        assert_eq!(top(&work, &home), Some(home.join("work")), "below a home under version control");
+        assert_eq!(top(&work, &place.path().join("link")), Some(home.join("work")));
+        let other = place.path().join("other");
+        assert_eq!(top(&other, &home), Some(other.clone()));
     }
 
     #[test]

@@ -7,14 +7,19 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use prowess_workspace::{ContainerExecutor, ContainerOptions, Executor, Level, LocalExecutor, LocalOptions};
 
+use crate::config::{ExecutorWord, SandboxSettings};
+
 /// What holds commands.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Choice {
-    /// What holds the command: a sandbox of this machine, or a container of Docker or Podman
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Local)]
-    executor: Kind,
+    /// What holds the command: a sandbox of this machine, or a container of Docker or Podman [default: local]
+    #[arg(long, value_enum, value_name = "KIND")]
+    executor: Option<Kind>,
     #[command(flatten)]
     containers: Containers,
+    /// What is enough when nobody says.
+    #[arg(skip)]
+    level: Option<Level>,
 }
 
 /// How containers are made.
@@ -23,6 +28,9 @@ pub(crate) struct Containers {
     /// The image of containers, which the engine must have [default: python:3-slim]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// The image when nobody names one.
+    #[arg(skip)]
+    configured: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,16 +40,33 @@ enum Kind {
 }
 
 impl Choice {
+    /// The choice where what was not given is as it is configured.
+    pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
+        let executor = self.executor.unwrap_or(match settings.executor {
+            ExecutorWord::Local => Kind::Local,
+            ExecutorWord::Container => Kind::Container,
+        });
+        Self {
+            executor: Some(executor),
+            containers: self.containers.over(settings),
+            level: Some(settings.level.into()),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        self.executor.unwrap_or(Kind::Local)
+    }
+
     /// The executor, with the weakest isolation that is enough, if somebody named it, and directories of this machine
     /// that commands see.
     pub(crate) fn build(&self, least: Option<Level>, prefixes: Vec<PathBuf>) -> Result<Arc<dyn Executor>> {
-        match self.executor {
+        match self.kind() {
             Kind::Local if self.containers.image.is_some() => {
                 bail!("--image is for containers: add --executor container")
             }
             Kind::Local => {
                 let mut local = LocalOptions::default();
-                if let Some(least) = least {
+                if let Some(least) = least.or(self.level) {
                     local.least = least;
                 }
                 local.read_only = prefixes;
@@ -59,14 +84,19 @@ impl Choice {
 
     /// Whether commands see the programs of this machine.
     pub(crate) fn is_local(&self) -> bool {
-        self.executor == Kind::Local
+        self.kind() == Kind::Local
     }
 }
 
 impl Containers {
+    /// The containers where what was not given is as it is configured.
+    pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
+        Self { image: self.image.clone(), configured: Some(settings.image.clone()) }
+    }
+
     pub(crate) fn options(&self) -> ContainerOptions {
         let mut options = ContainerOptions::default();
-        if let Some(image) = &self.image {
+        if let Some(image) = self.image.as_ref().or(self.configured.as_ref()) {
             options.image.clone_from(image);
         }
         options

@@ -5,14 +5,18 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, check, completions, doctor, info, list, new, package, prompt, run, search, session,
+    artifacts, chat, check, completions, config, doctor, info, list, man, new, package, prompt, run, search,
+    session, trust,
 };
+
+/// The version, with its commit where that is known.
+pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
 
 /// Finds, checks, shows and runs Agent Skills.
 #[derive(Debug, Parser)]
 #[command(
     name = "prowess",
-    version,
+    version = VERSION,
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true
@@ -37,6 +41,8 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Talk to an agent that has the skills
+    Chat(Box<chat::Options>),
     /// List the skills that are found
     List(list::Options),
     /// Show everything about one skill
@@ -51,17 +57,23 @@ pub(crate) enum Command {
     /// Find skills by words
     Search(search::Options),
     /// Try a session by hand: see what a model would see at each step
-    Session(session::Options),
+    Session(Box<session::Options>),
     /// Run a command of a skill, isolated
     Run(Box<run::Options>),
     /// Show what runs have saved, or get it out
     Artifacts(artifacts::Options),
     /// Say whether and how well isolated skills can run here
     Doctor(doctor::Options),
+    /// Trust a project: let models see its skills, and use its prowess.toml
+    Trust(trust::Options),
+    /// Show what is set, and by whom
+    Config(config::Options),
     /// Pack a skill into a .skill archive
     Package(package::Options),
     /// Print a script that completes commands in a shell
     Completions(completions::Options),
+    /// Print the manual page, or write those of all commands
+    Man(man::Options),
 }
 
 /// Where to look for skills.

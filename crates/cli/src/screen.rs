@@ -27,6 +27,7 @@ impl<W: Write> Screen<W> {
     }
 
     /// Puts lines above the region, for good.
+    #[cfg(test)]
     pub(crate) fn commit(&mut self, lines: &[String]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -53,6 +54,7 @@ impl<W: Write> Screen<W> {
     }
 
     /// Takes the region away.
+    #[cfg(test)]
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.live(Vec::new())
     }

@@ -8,15 +8,22 @@ use prowess_catalog::{
     Catalog, Code, Diagnostic, Layers, Links, Root, ScanOptions, Severity, SkillEntry, Surroundings, Trust,
 };
 
+use crate::config::Config;
 use crate::options::Places;
 use crate::progress::Progress;
+use crate::project::Project;
 use crate::terminal::shown;
+use crate::trust::{self, Standing};
 
 /// The skills of the places that were asked for.
 pub(crate) struct Skills {
     pub(crate) catalog: Catalog,
     /// Where a person could put a first skill.
     pub(crate) create_in: Vec<String>,
+    /// The project around the working directory, if it was looked at.
+    pub(crate) project: Option<Project>,
+    /// Whether what it brings may be used.
+    pub(crate) standing: Standing,
 }
 
 impl Places {
@@ -41,12 +48,9 @@ impl Places {
     /// Finds the skills where some are known: those that did not change are the very same.
     pub(crate) fn discover_again(&self, known: &Catalog) -> Result<Skills> {
         let surroundings = self.surroundings()?;
-        let mut layers = Layers::default();
-        if self.trust_project {
-            layers.project_trust = Trust::Trusted;
-        }
+        let (project, standing) = self.project(&surroundings)?;
         let create_in;
-        let roots: Vec<Root> = if self.only {
+        let mut roots: Vec<Root> = if self.only {
             if surroundings.explicit.is_empty() {
                 bail!("--only needs a directory to look in: add --root DIR, or set SKILLS_ROOT");
             }
@@ -54,8 +58,15 @@ impl Places {
             surroundings.explicit_roots().collect()
         } else {
             create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
-            layers.resolve(&surroundings)
+            Layers::default().resolve(&surroundings)
         };
+        if standing == Standing::Trusted {
+            // Those that were looked at, and none that came meanwhile.
+            let known = project.as_ref().map_or(&[][..], Project::roots);
+            for root in roots.iter_mut().filter(|root| known.iter().any(|known| known.path == root.path)) {
+                root.trust = Trust::Trusted;
+            }
+        }
         for path in &self.root {
             if !surroundings.working_directory.join(path).is_dir() {
                 bail!("{}: there is no such directory to look in; check --root", path.display());
@@ -65,17 +76,47 @@ impl Places {
         let _progress = Progress::start("looking for skills");
         let catalog = known.refreshed(&roots, &options);
         tell_caps(&catalog)?;
-        Ok(Skills { catalog, create_in })
+        Ok(Skills { catalog, create_in, project, standing })
+    }
+
+    /// The project around, and whether what it brings may be used: it is trusted, or is for this command.
+    fn project(&self, surroundings: &Surroundings) -> Result<(Option<Project>, Standing)> {
+        if self.only {
+            return Ok((None, Standing::NothingToTrust));
+        }
+        let project = Project::around(surroundings, &Layers::default());
+        let standing =
+            if self.trust_project { Standing::Trusted } else { trust::standing(project.as_ref())? };
+        Ok((project, standing))
     }
 
     fn surroundings(&self) -> Result<Surroundings> {
         let mut surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
+        if !self.only {
+            let mut roots = Config::load(None, &[])?.settings.skills.roots;
+            roots.append(&mut surroundings.explicit);
+            surroundings.explicit = roots;
+        }
         surroundings.explicit.extend(self.root.iter().cloned());
         Ok(surroundings)
     }
 }
 
 impl Skills {
+    /// Says in one line that the project is not trusted, if that leaves anything out.
+    pub(crate) fn tell_standing(&self) -> Result<()> {
+        let untrusted = self.catalog.untrusted().len();
+        if let Some(notice) = self.standing.notice(self.project.as_ref(), untrusted) {
+            writeln!(anstream::stderr(), "{notice}")?;
+        }
+        Ok(())
+    }
+
+    /// The project, if what it brings may be used.
+    pub(crate) fn trusted_project(&self) -> Option<&Project> {
+        self.project.as_ref().filter(|_| self.standing.is_trusted())
+    }
+
     /// The skill called `name`, trusted or not; else an error that helps.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<SkillEntry>> {
         let untrusted = self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);

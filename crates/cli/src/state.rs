@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use prowess_catalog::Surroundings;
 use prowess_workspace::{Artifacts, Workspaces};
 
 /// How often it is looked for bytes of artifacts that nobody names.
@@ -78,20 +77,26 @@ impl Kept {
         if let Some(given) = &self.workspace {
             return std::path::absolute(given).context("the working directory cannot be read");
         }
-        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = || Surroundings::of_process().ok()?.home.map(|home| home.join(".local/state"));
-        let state = state.or_else(home).filter(|path| path.is_absolute());
-        let state =
-            state.context("there is no home to keep workspaces in: set HOME, or give --workspace DIR")?;
-        Ok(state.join("prowess"))
+        directory().context("there is no home to keep workspaces in: set HOME, or give --workspace DIR")
     }
 }
 
+/// Where the user's things are kept between commands, if the user has a home.
+pub(crate) fn directory() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("prowess"))
+}
+
 /// Makes a directory that others may pass when commands run as another user.
-fn make(path: &Path) -> Result<()> {
+pub(crate) fn make_directory(path: &Path) -> std::io::Result<()> {
     let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
-    made.with_context(|| format!("{} cannot be made; give another --workspace DIR", path.display()))
+    std::fs::DirBuilder::new().recursive(true).mode(mode).create(path)
+}
+
+fn make(path: &Path) -> Result<()> {
+    make_directory(path)
+        .with_context(|| format!("{} cannot be made; give another --workspace DIR", path.display()))
 }
 
 /// In a directory where everybody may write, somebody else may have been first.

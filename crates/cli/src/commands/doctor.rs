@@ -14,7 +14,9 @@ use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::commands::run::level_name;
+use crate::config::Config;
 use crate::executor::Containers;
+use crate::options::VERSION;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
 
@@ -116,17 +118,20 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 
 fn examine(options: &Options) -> Result<Report> {
     let kept = &options.kept;
+    let settings = Config::load(None, &[])?.settings.sandbox;
     let mut problems = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the sandbox cannot be tried")?;
     // What there is, however weak; then whether that is enough.
     let mut anything = LocalOptions::default();
     anything.least = Level::None;
+    let mut enough = LocalOptions::default();
+    enough.least = settings.level.into();
     let sandbox = runtime.block_on(LocalExecutor::new(anything).probe());
-    if let Err(error) = runtime.block_on(LocalExecutor::new(LocalOptions::default()).probe()) {
+    if let Err(error) = runtime.block_on(LocalExecutor::new(enough).probe()) {
         problems.push(error.to_string());
     }
-    let containers = runtime.block_on(examine_containers(&options.containers));
+    let containers = runtime.block_on(examine_containers(&options.containers.over(&settings)));
     let workspaces = match kept.workspaces() {
         Ok(place) => {
             Directory { writable: is_writable(&place.path), path: Some(place.path), note: place.moved }
@@ -148,7 +153,7 @@ fn examine(options: &Options) -> Result<Report> {
     let socat = program("socat", "socat");
     let has_network = |sandbox: &Sandbox| matches!(sandbox.level, Level::Bwrap | Level::BwrapNoproc);
     Ok(Report {
-        version: env!("CARGO_PKG_VERSION"),
+        version: VERSION,
         can_run: problems.is_empty(),
         problems,
         bubblewrap: program("bwrap", "bubblewrap"),
@@ -231,6 +236,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     for problem in &report.problems {
         line("to mend", problem)?;
     }
+    line("prowess", report.version)?;
     line(
         "sandbox",
         &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),

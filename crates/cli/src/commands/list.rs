@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         print_diagnostics(&skills.catalog, terminal)?;
     } else {
         terminal.flush()?;
-        summarise(&skills.catalog)?;
+        summarise(&skills)?;
     }
     Ok(Outcome::Done)
 }
@@ -166,13 +166,14 @@ fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
 }
 
 /// What the list does not show, in one line on the error stream.
-fn summarise(catalog: &Catalog) -> Result<()> {
+fn summarise(skills: &Skills) -> Result<()> {
+    let catalog = &skills.catalog;
     let refused: BTreeSet<&str> = catalog
         .diagnostics()
         .filter(|found| found.severity == Severity::Error)
         .map(|found| &*found.file)
         .collect();
-    let (skipped, untrusted) = (refused.len(), catalog.untrusted().len());
+    let skipped = refused.len();
     let mut parts = Vec::new();
     if skipped > 0 {
         parts.push(format!("{} could not be loaded", count(skipped, "skill")));
@@ -183,9 +184,5 @@ fn summarise(catalog: &Catalog) -> Result<()> {
     if !parts.is_empty() {
         writeln!(anstream::stderr(), "{}: `prowess list --all --diagnostics` says more", parts.join(", "))?;
     }
-    if untrusted > 0 {
-        let what = count(untrusted, "project skill");
-        writeln!(anstream::stderr(), "{what} not trusted: hidden from models without --trust-project")?;
-    }
-    Ok(())
+    skills.tell_standing()
 }

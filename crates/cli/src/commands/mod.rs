@@ -1,17 +1,21 @@
 //! One file a command: what it takes, and what it does.
 
 pub(crate) mod artifacts;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod package;
 pub(crate) mod prompt;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod session;
+pub(crate) mod trust;
 
 use anyhow::Result;
 
@@ -29,8 +33,9 @@ pub(crate) enum Outcome {
     Code(u8),
 }
 
-pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<Outcome> {
     match command {
+        Command::Chat(options) => chat::run(&options, terminal, verbose),
         Command::List(options) => list::run(&options, terminal),
         Command::Info(options) => info::run(&options, terminal),
         Command::Check(options) => check::run(&options, terminal),
@@ -41,7 +46,10 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> 
         Command::Run(options) => run::run(&options, terminal),
         Command::Artifacts(options) => artifacts::run(&options, terminal),
         Command::Doctor(options) => doctor::run(&options, terminal),
+        Command::Config(options) => config::run(&options, terminal),
+        Command::Trust(options) => trust::run(&options, terminal),
         Command::Package(options) => package::run(&options, terminal),
         Command::Completions(options) => completions::run(&options, terminal),
+        Command::Man(options) => man::run(&options, terminal),
     }
 }

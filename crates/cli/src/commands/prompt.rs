@@ -81,15 +81,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         Form::Compact => view.overview_compact(),
     };
     print(&rendered, listed, options.json, terminal)?;
-    let untrusted = skills.catalog.untrusted().len();
-    if untrusted > 0 {
-        terminal.flush()?;
-        let what = count(untrusted, "project skill");
-        writeln!(
-            anstream::stderr(),
-            "{what} left out: this project is not trusted; --trust-project puts them in"
-        )?;
-    }
+    terminal.flush()?;
+    skills.tell_standing()?;
     Ok(Outcome::Done)
 }
 

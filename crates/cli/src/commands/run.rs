@@ -18,6 +18,7 @@ use prowess_workspace::{
 };
 
 use crate::commands::Outcome;
+use crate::config::Config;
 use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
@@ -118,8 +119,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let entry = skills.find(&options.skill)?;
     if entry.root.trust == Trust::Untrusted {
         bail!(
-            "`{}` belongs to this project, which is not trusted: read {}, then add --trust-project",
+            "`{}` belongs to this project, which {}: read {}, then `prowess trust`, or --trust-project for once",
             shown(entry.skill.name.as_str()),
+            skills.standing.reason().unwrap_or_else(|| "is not trusted".to_owned()),
             shown(entry.skill.location.directory())
         );
     }
@@ -146,7 +148,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         let found = self::place(prefix).ok().filter(|found| found.is_dir());
         prefixes.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
     }
-    let executor = options.choice.build(options.sandbox, prefixes)?;
+    let choice = options.choice.over(&Config::load(None, &[])?.settings.sandbox);
+    let executor = choice.build(options.sandbox, prefixes)?;
 
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
@@ -161,7 +164,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if !options.allow_host.is_empty() {
         context.network = Network::Hosts(options.allow_host.clone());
     }
-    context.shell = shell(&entry, options.choice.is_local())?;
+    context.shell = shell(&entry, choice.is_local())?;
     context.stdin = given;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the run cannot be started")?;
@@ -293,7 +296,7 @@ fn named(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Where a path leads, as the system says it.
-fn place(path: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn place(path: &Path) -> std::io::Result<PathBuf> {
     use rustix::fs::{Mode, OFlags, open};
     let found = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))

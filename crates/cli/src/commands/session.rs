@@ -12,18 +12,19 @@ use prowess_permission::{
     Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
 };
 use prowess_skills::{
-    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, Placement, Runs,
-    SessionOptions, SkillSession, UnloadedText,
+    AllowedTools, Budgets, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession,
+    UnloadedText,
 };
 use prowess_workspace::{HostRule, Network, Runner};
 
 use crate::commands::Outcome;
 use crate::commands::run::unnamed;
+use crate::config::{Config, SkillSettings};
 use crate::executor::Choice;
 use crate::options::Places;
 use crate::session::{Front, Input, Show, StateFile, drive};
 use crate::state::Kept;
-use crate::terminal::{Terminal, count, shown};
+use crate::terminal::{Terminal, shown};
 
 const AFTER_HELP: &str = "\
 Reads one command a line from standard input, or from -c; `help` lists them. In a script, `#` begins a \
@@ -77,9 +78,9 @@ struct Behaviour {
     /// Whose tools and words the model has
     #[arg(long, default_value = "deepagents", value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Dialect,
-    /// How many skills may be loaded at once
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_LOADED_SKILLS, value_parser = at_least_one)]
-    max_skills: usize,
+    /// How many skills may be loaded at once [default: 10]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    max_skills: Option<usize>,
     /// How many tokens loaded skills may take together
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
@@ -98,9 +99,9 @@ struct Behaviour {
     /// List skills that only people may start, marked as such
     #[arg(long)]
     manual: bool,
-    /// What a skill's allowed-tools mean
-    #[arg(long, default_value = "recommend", value_parser = one_of(&[("recommend", AllowedTools::Recommend), ("restrict", AllowedTools::Restrict), ("preapprove", AllowedTools::Preapprove)]))]
-    allowed_tools: AllowedTools,
+    /// What a skill's allowed-tools mean [default: recommend]
+    #[arg(long, value_parser = one_of(&[("recommend", AllowedTools::Recommend), ("restrict", AllowedTools::Restrict), ("preapprove", AllowedTools::Preapprove)]))]
+    allowed_tools: Option<AllowedTools>,
 }
 
 /// What it reads and writes.
@@ -122,21 +123,15 @@ struct Files {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let policy = policy(&options.files)?;
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
     let skills = options.places.discover()?;
-    let untrusted = skills.catalog.untrusted().len();
-    if untrusted > 0 {
-        let what = count(untrusted, "project skill");
-        writeln!(
-            anstream::stderr(),
-            "{what} left out: this project is not trusted; --trust-project puts them in"
-        )?;
-    }
+    let config = Config::load(skills.trusted_project(), &[])?;
+    let policy = policy(&options.files, &config)?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
-    let runs = options.running.runs(options)?;
+    let runs = options.running.runs(options, &config)?;
+    skills.tell_standing()?;
     // Commands go on while a person thinks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("the session cannot be started")?;
@@ -144,7 +139,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         let broker = broker(options.files.approvals.as_deref()).await?;
         let permissions = Permissions::new(Arc::clone(&broker), "session", policy);
         let mut builder = SkillSession::builder(skills.catalog)
-            .options(options.behaviour.session_options(skills.create_in))
+            .options(options.behaviour.session_options(skills.create_in, &config.settings.skills))
             .permissions(permissions);
         if let Some(saved) = saved {
             builder = builder.restore(saved);
@@ -161,7 +156,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 
 impl Running {
     /// What commands run with, if they do. A session that is saved finds its files again.
-    fn runs(&self, options: &Options) -> Result<Option<Runs>> {
+    fn runs(&self, options: &Options, config: &Config) -> Result<Option<Runs>> {
         if !self.run {
             return Ok(None);
         }
@@ -175,7 +170,7 @@ impl Running {
         let runner = Runner {
             workspaces: place.workspaces,
             artifacts: Some(Arc::new(self.kept.artifacts()?)),
-            executor: Some(self.choice.build(None, Vec::new())?),
+            executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
         };
         let name = match &options.files.state {
             Some(file) => {
@@ -185,20 +180,25 @@ impl Running {
             None => unnamed(),
         };
         let mut runs = Runs::new(runner, name);
-        if !self.allow_host.is_empty() {
-            runs.network = Network::Hosts(self.allow_host.clone());
+        let hosts: Vec<HostRule> =
+            self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
+        if !hosts.is_empty() {
+            runs.network = Network::Hosts(hosts);
         }
         Ok(Some(runs))
     }
 }
 
 impl Behaviour {
-    fn session_options(&self, create_in: Vec<String>) -> SessionOptions {
+    fn session_options(&self, create_in: Vec<String>, configured: &SkillSettings) -> SessionOptions {
         let mut options = SessionOptions::new(self.dialect);
-        options.budgets = Budgets::new(self.max_skills, self.max_tokens);
+        options.budgets = Budgets::new(
+            self.max_skills.unwrap_or(configured.max_loaded),
+            self.max_tokens.or(configured.max_tokens),
+        );
         options.placement = self.placement.unwrap_or(options.placement);
         options.lifetime = self.lifetime.unwrap_or(options.lifetime);
-        options.allowed_tools = self.allowed_tools;
+        options.allowed_tools = self.allowed_tools.unwrap_or_else(|| configured.allowed_tools.into());
         options.create_in = create_in;
         if self.eager {
             options.discovery = Discovery::Eager;
@@ -213,9 +213,9 @@ impl Behaviour {
     }
 }
 
-/// The rules in a file, over the defaults.
-fn policy(files: &Files) -> Result<Policy> {
-    let Some(path) = &files.permissions else { return Ok(Policy::new()) };
+/// The rules in a file, over the defaults; those of the configuration where no file was named.
+fn policy(files: &Files, config: &Config) -> Result<Policy> {
+    let Some(path) = &files.permissions else { return Ok(config.policy("session")) };
     let name = path.display().to_string();
     let mut text = String::new();
     std::fs::File::open(path)

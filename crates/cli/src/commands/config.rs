@@ -1,0 +1,152 @@
+//! `prowess config`
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use prowess_catalog::{Layers, Surroundings};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::commands::Outcome;
+use crate::config::{self, Config, Origin, key, written};
+use crate::project::Project;
+use crate::terminal::{Style, Terminal, count, shown, styled};
+use crate::trust::{self, Standing};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show every key, its value and where it came from
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Trust this project for now: use its prowess.toml
+        #[arg(long)]
+        trust_project: bool,
+    },
+    /// Print where your own configuration is looked for
+    Path,
+    /// Print the reference of all keys, as Markdown
+    Reference,
+}
+
+/// One key.
+#[derive(Serialize)]
+struct Row {
+    key: String,
+    value: Option<Value>,
+    origin: &'static str,
+    /// The file, the variable or the option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    match &options.command {
+        Command::Show { json, trust_project } => show(*json, *trust_project, terminal)?,
+        Command::Path => {
+            let path = config::user_path().context("there is no home to look in: set HOME")?;
+            writeln!(terminal, "{}", path.display())?;
+        }
+        Command::Reference => write!(terminal, "{}", config::reference())?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> {
+    let surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
+    let project = Project::around(&surroundings, &Layers::default());
+    let standing = if trust_project { Standing::Trusted } else { trust::standing(project.as_ref())? };
+    let config = Config::load(project.as_ref().filter(|_| standing.is_trusted()), &[])?;
+    let rows = rows(&config);
+    if json {
+        terminal.json(&rows)?;
+    } else {
+        print(&rows, terminal)?;
+        for (what, number) in [("rule", config.rules()), ("hook", config.hooks()?.len())] {
+            if number > 0 {
+                writeln!(terminal, "{} besides", count(number, what))?;
+            }
+        }
+    }
+    terminal.flush()?;
+    if let Some(notice) = standing.notice(project.as_ref(), 0) {
+        writeln!(anstream::stderr(), "{notice}")?;
+    }
+    for warning in config.warnings() {
+        writeln!(anstream::stderr(), "warning: {warning}")?;
+    }
+    Ok(())
+}
+
+fn rows(config: &Config) -> Vec<Row> {
+    let mut rows: Vec<Row> = config
+        .values()
+        .map(|(path, value, origin)| {
+            let (word, line) = match origin {
+                Origin::Default => ("default", None),
+                Origin::User(_, line) => ("user", Some(*line)),
+                Origin::Project(_, line) => ("project", Some(*line)),
+                Origin::Environment(_) => ("environment", None),
+                Origin::Flag(_) => ("flag", None),
+            };
+            let from = match origin {
+                Origin::Default => None,
+                Origin::User(path, _) | Origin::Project(path, _) => Some(path.display().to_string()),
+                Origin::Environment(_) | Origin::Flag(_) => Some(origin.to_string()),
+            };
+            Row { key: key(path), value: Some(told(path, value)), origin: word, from, line }
+        })
+        .collect();
+    for unset in config::all_keys() {
+        if !rows.iter().any(|row| row.key == unset) {
+            rows.push(Row { key: unset, value: None, origin: "default", from: None, line: None });
+        }
+    }
+    rows.sort_by(|a, b| a.key.cmp(&b.key));
+    rows
+}
+
+/// The value, without what could be a secret: arguments of a program, and what stands before a host.
+fn told(path: &[String], value: &Value) -> Value {
+    match (path.last().map(String::as_str), value) {
+        (Some("key_command"), Value::Array(words)) if words.len() > 1 => {
+            words.iter().take(1).cloned().chain([Value::from("…")]).collect()
+        }
+        (Some("base_url" | "endpoint"), Value::String(url)) => Value::from(config::without_secrets(url)),
+        _ => value.clone(),
+    }
+}
+
+/// One line a key: aligned on a screen, where defaults are faint; else with tabs between.
+fn print(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
+    let value = |row: &Row| row.value.as_ref().map_or_else(|| "-".to_owned(), |value| shown(&written(value)));
+    let from = |row: &Row| match (&row.from, row.line) {
+        (Some(from), Some(line)) => format!("{}:{line}", shown(from)),
+        (Some(from), None) => shown(from),
+        (None, _) => row.origin.to_owned(),
+    };
+    let is_screen = terminal.is_screen();
+    let widest = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0);
+    for row in rows {
+        let (key, value, from) = (shown(&row.key), value(row), from(row));
+        if !is_screen {
+            writeln!(terminal, "{key}\t{value}\t{from}")?;
+        } else if row.origin == "default" {
+            writeln!(terminal, "{}", styled(format!("{key:widest$}  {value}  {from}"), Style::Faint))?;
+        } else {
+            let from = styled(from, Style::Faint);
+            writeln!(terminal, "{}  {value}  {from}", styled(format!("{key:widest$}"), Style::Name))?;
+        }
+    }
+    Ok(())
+}

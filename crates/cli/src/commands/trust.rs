@@ -1,0 +1,135 @@
+//! `prowess trust`
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use prowess_catalog::{Layers, Surroundings};
+
+use crate::commands::Outcome;
+use crate::project::Project;
+use crate::terminal::{Terminal, count, shown};
+use crate::trust::{Standing, Survey, TrustFile, ask};
+
+const AFTER_HELP: &str = "\
+A project's skills are listed, and neither shown to models nor run, until it is trusted; its prowess.toml is not used. \
+What it brings is remembered by its contents: when any of it changes, it is asked again.
+
+Exit codes: 0 the project is trusted, 1 it is not, 2 misuse";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// A directory of the project [default: the working directory]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Do not ask
+    #[arg(long, conflicts_with_all = ["list", "revoke"])]
+    yes: bool,
+    /// List the projects that are trusted
+    #[arg(long, conflicts_with_all = ["revoke", "directory"])]
+    list: bool,
+    /// Trust the project no longer
+    #[arg(long)]
+    revoke: bool,
+    /// Print JSON
+    #[arg(long, requires = "list")]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    if options.list {
+        return list(options.json, terminal);
+    }
+    let surroundings = surroundings(options.directory.as_deref())?;
+    let here = surroundings.working_directory.display().to_string();
+    if options.revoke {
+        return revoke(&surroundings, terminal);
+    }
+    let Some(project) = Project::around(&surroundings, &Layers::default()) else {
+        bail!(
+            "{} is a home directory or above one, which is no project: go to a directory below it",
+            shown(&here)
+        );
+    };
+    let top = shown(&project.top().display().to_string());
+    let survey = Survey::of(&project)?;
+    match survey.standing() {
+        Standing::NothingToTrust => {
+            writeln!(terminal, "{top} brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
+            return Ok(Outcome::Done);
+        }
+        Standing::Trusted => {
+            writeln!(terminal, "{top} is trusted, and is as it was then.")?;
+            return Ok(Outcome::Done);
+        }
+        Standing::Untrusted | Standing::Changed(_) => {}
+    }
+    write!(terminal, "{}", survey.summary())?;
+    if let Some(obstacle) = survey.obstacle() {
+        terminal.flush()?;
+        bail!("{top} cannot be trusted: {obstacle}");
+    }
+    if options.yes {
+        survey.remember()?;
+        writeln!(terminal, "\n{top} is trusted.")?;
+        return Ok(Outcome::Done);
+    }
+    if !std::io::stdin().is_terminal() {
+        terminal.flush()?;
+        bail!("nobody can be asked here whether to trust {top}: add --yes if it is to be trusted");
+    }
+    terminal.flush()?;
+    Ok(if ask(&survey, &mut std::io::stdin().lock())? {
+        writeln!(terminal, "{top} is trusted.")?;
+        Outcome::Done
+    } else {
+        writeln!(terminal, "{top} is not trusted.")?;
+        Outcome::Findings
+    })
+}
+
+fn list(json: bool, terminal: &mut Terminal) -> Result<Outcome> {
+    let projects = TrustFile::of_user().map(|file| file.read()).transpose()?.unwrap_or_default();
+    if json {
+        terminal.json(&projects)?;
+        return Ok(Outcome::Done);
+    }
+    if projects.is_empty() {
+        writeln!(terminal, "No project is trusted. `prowess trust` trusts the one around you.")?;
+        return Ok(Outcome::Done);
+    }
+    let rows: Vec<Vec<String>> = projects
+        .iter()
+        .map(|trusted| vec![shown(&trusted.project), shown(&trusted.at), count(trusted.items.len(), "item")])
+        .collect();
+    terminal.table(&["PROJECT", "SINCE", "BRINGS"], &rows)?;
+    Ok(Outcome::Done)
+}
+
+/// A project that is gone can be revoked by its path as well.
+fn revoke(surroundings: &Surroundings, terminal: &mut Terminal) -> Result<Outcome> {
+    let file = TrustFile::of_user().context("there is no home, and so nothing is trusted: set HOME")?;
+    let top = Layers::default().project_top(surroundings);
+    let top = top.unwrap_or_else(|| surroundings.working_directory.clone());
+    let shown_top = shown(&top.display().to_string());
+    if !file.remove(&top)? {
+        bail!("{shown_top} was not trusted; `prowess trust --list` shows what is");
+    }
+    writeln!(terminal, "{shown_top} is no longer trusted.")?;
+    Ok(Outcome::Done)
+}
+
+/// This process's surroundings, as if it had been started in `directory`.
+fn surroundings(directory: Option<&Path>) -> Result<Surroundings> {
+    let mut surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
+    let Some(directory) = directory else { return Ok(surroundings) };
+    // Its own name without links and `..`, as the system gives it to whoever works there.
+    let place = super::run::place(directory).or_else(|_| std::path::absolute(directory));
+    surroundings.working_directory = place.context("the working directory cannot be read")?;
+    if surroundings.working_directory.is_file() {
+        bail!("{} is a file: name a directory", directory.display());
+    }
+    Ok(surroundings)
+}

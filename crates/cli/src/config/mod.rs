@@ -1,0 +1,288 @@
+//! The configuration: defaults, the user's file, the project's, the environment and options, each over those before it.
+
+mod check;
+mod document;
+mod environment;
+mod origin;
+mod reference;
+mod secret;
+mod settings;
+mod shape;
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, bail};
+use prowess_agent::Prices;
+use prowess_agent::parts::HookSet;
+use prowess_catalog::Surroundings;
+use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
+use prowess_permission::{Layer, PermissionConfig, Policy};
+use serde_json::{Map, Value};
+
+use self::document::{Document, Leaf};
+pub(crate) use self::environment::Flag;
+pub(crate) use self::origin::{Origin, key};
+pub(crate) use self::reference::{reference, written};
+pub(crate) use self::settings::{
+    Api, ExecutorWord, ModelName, ProviderSettings, SandboxSettings, Settings, SkillSettings,
+};
+pub(crate) use self::source::{FILE_NAME, Source, user_path};
+use crate::project::Project;
+use crate::terminal::shown;
+
+/// The providers that nobody has to set up.
+const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [
+    ("openai", [("api", "openai"), ("base_url", OPENAI_BASE_URL), ("key_env", "OPENAI_API_KEY")]),
+    ("anthropic", [("api", "anthropic"), ("base_url", ANTHROPIC_BASE_URL), ("key_env", "ANTHROPIC_API_KEY")]),
+];
+
+/// What is set, and by whom.
+pub(crate) struct Config {
+    pub(crate) settings: Settings,
+    values: BTreeMap<Vec<String>, (Value, Origin)>,
+    user: Option<Document>,
+    project: Option<Document>,
+}
+
+impl Config {
+    /// The configuration for a project that is trusted, or for none, under options of the command.
+    pub(crate) fn load(project: Option<&Project>, flags: &[Flag]) -> Result<Self> {
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let user = Source::of_user()?;
+        let project = project.map(Project::configuration).transpose()?.flatten();
+        Self::layered(user.as_ref(), project, variables, flags)
+    }
+
+    fn layered(
+        user: Option<&Source>,
+        project: Option<&Source>,
+        variables: impl IntoIterator<Item = (String, String)>,
+        flags: &[Flag],
+    ) -> Result<Self> {
+        let whole = shape::whole();
+        let user = user.map(|source| Document::parse(source, &whole)).transpose()?;
+        let project = project.map(|source| Document::parse(source, &whole)).transpose()?;
+        let mut values: BTreeMap<Vec<String>, (Value, Origin)> = defaults(&whole);
+        let of_files =
+            [&user, &project].into_iter().flatten().flat_map(|document| document.leaves.iter().cloned());
+        let of_others =
+            environment::values(variables, &whole)?.into_iter().chain(environment::flags(flags, &whole)?);
+        for Leaf { path, value, origin } in of_files.chain(of_others) {
+            values.insert(path, (value, origin));
+        }
+        complete(&mut values, &whole)?;
+        let mut settings: Settings = serde_json::from_value(nested(&values))
+            .map_err(|error| anyhow!("the configuration cannot be used: {}", shown(&error.to_string())))?;
+        for (name, provider) in &mut settings.provider {
+            provider.name.clone_from(name);
+        }
+        if let Some(home) = home() {
+            for root in &mut settings.skills.roots {
+                if let Ok(below) = root.strip_prefix("~") {
+                    *root = home.join(below);
+                }
+            }
+        }
+        let config = Self { settings, values, user, project };
+        config.check_model()?;
+        Ok(config)
+    }
+
+    /// A model needs somebody who has it.
+    fn check_model(&self) -> Result<()> {
+        let ModelName::Of { provider, .. } = &self.settings.model.name else { return Ok(()) };
+        if !self.settings.provider.contains_key(provider) {
+            let known: Vec<&str> = self.settings.provider.keys().map(String::as_str).collect();
+            let hint = document::nearest(provider, known.iter().copied()).map_or_else(
+                || format!("there is {}; [provider.NAME] adds one", known.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            bail!(
+                "{}: `model.name` is of the provider `{}`, which is not there; {hint}",
+                self.origin("model.name"),
+                shown(provider)
+            );
+        }
+        Ok(())
+    }
+
+    /// Where the value of a key came from.
+    pub(crate) fn origin(&self, wanted: &str) -> Origin {
+        let found = self.values.iter().find(|(path, _)| key(path) == wanted);
+        found.map_or(Origin::Default, |(_, (_, origin))| origin.clone())
+    }
+
+    /// Every value that is there, with its key and where it came from.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&[String], &Value, &Origin)> {
+        self.values.iter().map(|(path, (value, origin))| (path.as_slice(), value, origin))
+    }
+
+    /// What models cost.
+    pub(crate) fn prices(&self) -> Result<Prices> {
+        Prices::try_from(self.settings.price.clone()).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The rules for an agent.
+    pub(crate) fn policy(&self, agent: &str) -> Policy {
+        let home = home().map(|home| home.to_string_lossy().into_owned());
+        let expanded = |config: &PermissionConfig| match &home {
+            Some(home) => config.clone().expand_home(home),
+            None => config.clone(),
+        };
+        let mut policy = Policy::new();
+        for (layer, document) in [(Layer::User, &self.user), (Layer::Project, &self.project)] {
+            let Some(document) = document else { continue };
+            let mut config = expanded(&document.permissions);
+            policy = policy.with(layer, config.rules);
+            policy = policy.with(Layer::Agent, config.agents.remove(agent).unwrap_or_default());
+        }
+        policy
+    }
+
+    /// How many rules each file has for all agents and for single ones.
+    pub(crate) fn rules(&self) -> usize {
+        let of = |document: &Document| {
+            document.permissions.rules.len()
+                + document.permissions.agents.values().map(Vec::len).sum::<usize>()
+        };
+        self.documents().map(of).sum()
+    }
+
+    /// The hooks: the user's, then the project's.
+    pub(crate) fn hooks(&self) -> Result<HookSet> {
+        let mut events: Map<String, Value> = Map::new();
+        for (event, groups) in self.documents().filter_map(|document| document.hooks.as_ref()).flatten() {
+            let all = events.entry(event.clone()).or_insert_with(|| Value::Array(Vec::new()));
+            if let (Value::Array(all), Value::Array(groups)) = (all, groups) {
+                all.extend(groups.iter().cloned());
+            }
+        }
+        HookSet::parse(&Value::Object(events))
+            .map_err(|error| anyhow!("hooks: {}", shown(&error.to_string())))
+    }
+
+    /// What is probably a mistake in the files, and none that keeps them from being used.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.documents()
+            .flat_map(|document| &document.permissions.warnings)
+            .map(|warning| shown(&warning.to_string()))
+    }
+
+    fn documents(&self) -> impl Iterator<Item = &Document> {
+        [&self.user, &self.project].into_iter().flatten()
+    }
+}
+
+/// What counts when nobody sets anything.
+fn defaults(whole: &shape::Entry) -> BTreeMap<Vec<String>, (Value, Origin)> {
+    let mut values = BTreeMap::new();
+    for (path, entry, _) in whole.values() {
+        if let Some(default) = &entry.default {
+            values.insert(path, (default.clone(), Origin::Default));
+        }
+    }
+    for (name, settings) in BUILT_IN {
+        for (key, value) in settings {
+            let path = ["provider", name, key].map(ToOwned::to_owned).to_vec();
+            values.insert(path, (Value::from(value), Origin::Default));
+        }
+    }
+    values
+}
+
+/// Puts right what belongs together, and says what is missing.
+fn complete(values: &mut BTreeMap<Vec<String>, (Value, Origin)>, whole: &shape::Entry) -> Result<()> {
+    let named = |section: &str| {
+        let of = values.keys().filter(|path| path.len() == 3 && path[0] == section);
+        of.map(|path| path[1].clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (providers, prices) = (named("provider"), named("price"));
+    let needed =
+        [("provider", providers.clone(), ["api", "base_url"]), ("price", prices, ["input", "output"])];
+    for (section, names, keys) in needed {
+        for name in names {
+            let path = |key: &str| [section, &name, key].map(ToOwned::to_owned).to_vec();
+            let Some(missing) = keys.into_iter().find(|key| !values.contains_key(&path(key))) else {
+                continue;
+            };
+            let above = &path(missing)[..2];
+            let first =
+                values.iter().find(|(path, _)| path.starts_with(above)).map(|(_, (_, origin))| origin);
+            let place = first.map_or_else(String::new, |origin| format!("{origin}: "));
+            let what = match whole.at(&path(missing)).map(|entry| &entry.form) {
+                Some(shape::Form::Value(kind)) => kind.expected(),
+                _ => "a value".to_owned(),
+            };
+            bail!("{place}`{}` is missing; add it: {what}", shown(&key(&path(missing))));
+        }
+    }
+    for name in providers {
+        let path = |key: &str| ["provider", &name, key].map(ToOwned::to_owned).to_vec();
+        let Some((_, of_command)) = values.get(&path("key_command")).cloned() else { continue };
+        match values.get(&path("key_env")) {
+            Some((_, Origin::Default)) => {
+                values.remove(&path("key_env"));
+            }
+            Some((_, of_variable)) => bail!(
+                "{of_command}: the key of `provider.{name}` comes from key_command here, and from key_env at \
+                 {of_variable}; take one of them out"
+            ),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn nested(values: &BTreeMap<Vec<String>, (Value, Origin)>) -> Value {
+    let mut whole = Map::new();
+    for (path, (value, _)) in values {
+        put(&mut whole, path, value);
+    }
+    Value::Object(whole)
+}
+
+fn put(table: &mut Map<String, Value>, path: &[String], value: &Value) {
+    match path {
+        [] => {}
+        [last] => {
+            table.insert(last.clone(), value.clone());
+        }
+        [first, rest @ ..] => {
+            let below = table.entry(first.clone()).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(below) = below {
+                put(below, rest, value);
+            }
+        }
+    }
+}
+
+/// Whether a file can be used.
+pub(crate) fn check(source: &Source) -> Result<()> {
+    Document::parse(source, &shape::whole()).map(drop)
+}
+
+/// Every key that has no name of the user's choice in it.
+pub(crate) fn all_keys() -> Vec<String> {
+    shape::whole().values().iter().map(|(path, ..)| key(path)).collect()
+}
+
+/// A URL without what stands before its host or after a `?`.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host =
+        authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("…@{host}"));
+    let path = path.split_once('?').map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
+    format!("{scheme}://{host}{path}")
+}
+
+fn home() -> Option<PathBuf> {
+    Surroundings::of_process().ok()?.home
+}
+
+#[cfg(test)]
+mod tests;

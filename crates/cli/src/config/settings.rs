@@ -1,0 +1,298 @@
+//! What can be set. The doc comments are the reference.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use prowess_agent::{Effort, ModelPrice};
+use prowess_skills::{AllowedTools, DEFAULT_MAX_LOADED_SKILLS};
+use prowess_workspace::{HostRule, Level};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// Everything that can be set, but for rules and hooks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// The model that answers in `prowess chat`.
+    pub(crate) model: ModelSettings,
+    /// Who is asked for models, by a name of your choice, which `model.name` begins with. `openai` and `anthropic` are
+    /// built in and can be changed; any other needs `api` and `base_url`.
+    #[schemars(extend("x-user-only" = true))]
+    pub(crate) provider: BTreeMap<String, ProviderSettings>,
+    /// Which skills there are, and what they may take.
+    pub(crate) skills: SkillSettings,
+    /// What holds the commands of skills.
+    #[schemars(extend("x-user-only" = true))]
+    pub(crate) sandbox: SandboxSettings,
+    /// What one turn of a conversation may take.
+    pub(crate) limits: LimitSettings,
+    /// What models cost, in dollars for a million tokens, by the model's name; a `*` at its end stands for all models
+    /// that begin so.
+    #[schemars(with = "BTreeMap<String, PriceReference>", extend("x-user-only" = true))]
+    pub(crate) price: BTreeMap<String, ModelPrice>,
+    /// Where to send what happened in turns, and how long it took: see [telemetry](telemetry.md).
+    pub(crate) telemetry: TelemetrySettings,
+}
+
+/// The model that answers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ModelSettings {
+    /// The provider and its name for the model, such as `openai:gpt-5.1`. `offline` needs neither key nor network.
+    #[schemars(with = "String")]
+    pub(crate) name: ModelName,
+    /// How hard it thinks; as the provider has it otherwise.
+    #[schemars(schema_with = "effort")]
+    pub(crate) effort: Option<Effort>,
+    /// How many tokens it can read; what is known of the model otherwise.
+    #[schemars(range(min = 1000))]
+    pub(crate) window: Option<u64>,
+    /// How many tokens an answer may have; what is known of the model otherwise.
+    #[schemars(range(min = 1))]
+    pub(crate) max_output: Option<u64>,
+}
+
+/// Who is asked for models.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProviderSettings {
+    /// What the provider is called in messages.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// The protocol that it speaks.
+    pub(crate) api: Api,
+    /// Where it is.
+    pub(crate) base_url: String,
+    /// The environment variable that has the key. Empty: no key is sent.
+    #[serde(default)]
+    pub(crate) key_env: Option<String>,
+    /// The program that prints the key, and its arguments, in place of `key_env`. No shell is between; it has ten
+    /// seconds.
+    #[serde(default)]
+    pub(crate) key_command: Option<Vec<String>>,
+}
+
+/// A protocol for asking models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Api {
+    Openai,
+    Anthropic,
+}
+
+/// Which skills there are, and what they may take.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SkillSettings {
+    /// More directories to look for skills in, absolute or with a leading `~/`; `SKILLS_ROOT` and `--root` take
+    /// precedence over them.
+    #[schemars(extend("x-user-only" = true))]
+    pub(crate) roots: Vec<PathBuf>,
+    /// How many skills may be loaded at once.
+    #[schemars(range(min = 1))]
+    pub(crate) max_loaded: usize,
+    /// How many tokens loaded skills may take together; any number otherwise.
+    #[schemars(range(min = 1))]
+    pub(crate) max_tokens: Option<usize>,
+    /// What a skill's `allowed-tools` mean: a recommendation, a restriction to them, or that they are not asked about.
+    pub(crate) allowed_tools: AllowedToolsWord,
+}
+
+impl Default for SkillSettings {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            max_loaded: DEFAULT_MAX_LOADED_SKILLS,
+            max_tokens: None,
+            allowed_tools: AllowedToolsWord::Recommend,
+        }
+    }
+}
+
+/// The words for the meanings of `allowed-tools`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AllowedToolsWord {
+    Recommend,
+    Restrict,
+    Preapprove,
+}
+
+impl From<AllowedToolsWord> for AllowedTools {
+    fn from(word: AllowedToolsWord) -> Self {
+        match word {
+            AllowedToolsWord::Recommend => Self::Recommend,
+            AllowedToolsWord::Restrict => Self::Restrict,
+            AllowedToolsWord::Preapprove => Self::Preapprove,
+        }
+    }
+}
+
+/// What holds the commands of skills.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SandboxSettings {
+    /// A sandbox of this machine, or a container of Docker or Podman.
+    pub(crate) executor: ExecutorWord,
+    /// The weakest isolation that is enough for the local executor; the strongest that works is taken.
+    pub(crate) level: LevelWord,
+    /// The image of containers, which the engine must have.
+    pub(crate) image: String,
+    /// Hosts that a model's commands may ask to reach; each time it is asked about, unless a rule allows it. `prowess
+    /// run` has `--allow-host`.
+    #[serde(with = "hosts")]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) hosts: Vec<HostRule>,
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self {
+            executor: ExecutorWord::Local,
+            level: LevelWord::Bwrap,
+            image: prowess_workspace::ContainerOptions::default().image,
+            hosts: Vec::new(),
+        }
+    }
+}
+
+/// The words for what holds commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ExecutorWord {
+    Local,
+    Container,
+}
+
+/// The words for levels of isolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LevelWord {
+    Bwrap,
+    BwrapNoproc,
+    Landlock,
+    None,
+}
+
+impl From<LevelWord> for Level {
+    fn from(word: LevelWord) -> Self {
+        match word {
+            LevelWord::Bwrap => Self::Bwrap,
+            LevelWord::BwrapNoproc => Self::BwrapNoproc,
+            LevelWord::Landlock => Self::Landlock,
+            LevelWord::None => Self::None,
+        }
+    }
+}
+
+/// What one turn may take.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LimitSettings {
+    /// How many times the model may be called; 100 otherwise.
+    #[schemars(range(min = 1))]
+    pub(crate) steps: Option<u32>,
+    /// How many tokens may be read and said in all; any number otherwise.
+    #[schemars(range(min = 1))]
+    pub(crate) tokens: Option<u64>,
+    /// How many dollars it may cost; any otherwise. It needs a `price` for the model.
+    #[schemars(range(min = 0))]
+    pub(crate) cost: Option<f64>,
+}
+
+/// Where spans go.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TelemetrySettings {
+    /// A collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; without one nothing is sent.
+    #[schemars(extend("x-user-only" = true))]
+    pub(crate) endpoint: Option<String>,
+}
+
+/// The reference of [`ModelPrice`].
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "it is there for its schema")]
+struct PriceReference {
+    /// Tokens that it reads.
+    #[schemars(range(min = 0))]
+    input: f64,
+    /// Tokens that it says.
+    #[schemars(range(min = 0))]
+    output: f64,
+    /// Tokens that it reads from its provider's cache; as `input` otherwise.
+    #[schemars(range(min = 0))]
+    cache_read: Option<f64>,
+    /// Tokens that are put into the cache; as `input` otherwise.
+    #[schemars(range(min = 0))]
+    cache_written: Option<f64>,
+}
+
+fn effort(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["low", "medium", "high", "max"] })
+}
+
+/// Which model: one of a provider, or the one that needs none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum ModelName {
+    /// The model that needs neither key nor network.
+    #[default]
+    Offline,
+    /// A provider's, by the provider's name and what the provider calls it.
+    Of { provider: String, model: String },
+}
+
+impl FromStr for ModelName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "offline" => Ok(Self::Offline),
+            Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+                Ok(Self::Of { provider: provider.to_owned(), model: model.to_owned() })
+            }
+            _ => Err("PROVIDER:NAME, such as openai:gpt-5.1, or offline"),
+        }
+    }
+}
+
+impl TryFrom<String> for ModelName {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<ModelName> for String {
+    fn from(name: ModelName) -> Self {
+        name.to_string()
+    }
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Offline => f.write_str("offline"),
+            Self::Of { provider, model } => write!(f, "{provider}:{model}"),
+        }
+    }
+}
+
+/// Rules for hosts as texts.
+mod hosts {
+    use prowess_workspace::HostRule;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(hosts: &[HostRule], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(hosts.iter().map(ToString::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<HostRule>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! The files, which may be anything.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use prowess_permission::MAX_CONFIG_BYTES;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+/// The name of a configuration.
+pub(crate) const FILE_NAME: &str = "prowess.toml";
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    User,
+    Project,
+}
+
+/// A file as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) owner: Owner,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Source {
+    /// The user's file, if there is one. It may be a link, as those who keep such files elsewhere make them.
+    pub(crate) fn of_user() -> Result<Option<Self>> {
+        let Some(path) = user_path() else { return Ok(None) };
+        let found = Self::read(Owner::User, &path, OFlags::empty())?;
+        Ok(found)
+    }
+
+    /// The file of the project whose top this is, if it has one.
+    pub(crate) fn of_project(top: &Path) -> Result<Option<Self>> {
+        Self::read(Owner::Project, &top.join(FILE_NAME), OFlags::NOFOLLOW)
+    }
+
+    fn read(owner: Owner, path: &Path, more: OFlags) -> Result<Option<Self>> {
+        let name = path.display();
+        // Without O_NONBLOCK a FIFO would wait for its writer.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | more;
+        let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(Errno::LOOP) if owner == Owner::Project => {
+                bail!("{name} is a link: a project's configuration must be a file of its own")
+            }
+            Err(Errno::NXIO) => bail!("{name} is not a file: remove it, or write one"),
+            Err(error) => return Err(error).with_context(|| format!("{name} cannot be read")),
+        };
+        let found = file.metadata().with_context(|| format!("{name} cannot be read"))?;
+        if !found.is_file() {
+            bail!("{name} is not a file: remove it, or write one");
+        }
+        // It names programs that are run.
+        if owner == Owner::User && found.permissions().mode() & 0o002 != 0 {
+            bail!("{name} can be written by everybody: `chmod o-w` it, and look at what it says");
+        }
+        let ours = [0, rustix::process::geteuid().as_raw()];
+        if owner == Owner::User && !ours.contains(&found.uid()) {
+            bail!("{name} belongs to another user: make it your own");
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_CONFIG_BYTES as u64 + 1).read_to_end(&mut bytes);
+        read.with_context(|| format!("{name} cannot be read"))?;
+        if bytes.len() > MAX_CONFIG_BYTES {
+            bail!("{name} is larger than {MAX_CONFIG_BYTES} bytes: shorten it");
+        }
+        Ok(Some(Self { owner, path: path.to_owned(), bytes }))
+    }
+
+    /// Its text.
+    pub(crate) fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.bytes).map_err(|error| {
+            let before = &self.bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            anyhow::anyhow!(
+                "{}:{line}: this is no text in UTF-8: save the file as UTF-8",
+                self.path.display()
+            )
+        })
+    }
+}
+
+/// Where the user's file is looked for.
+pub(crate) fn user_path() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("prowess").join(FILE_NAME))
+}

@@ -1,0 +1,239 @@
+//! Layers, origins and mistakes, without a disk.
+
+use insta::assert_snapshot;
+use prowess_permission::{Decision, Kind};
+
+use super::source::Owner;
+use super::*;
+
+fn source(owner: Owner, text: &str) -> Source {
+    let path = match owner {
+        Owner::User => "/home/me/prowess.toml",
+        Owner::Project => "/project/prowess.toml",
+    };
+    Source { owner, path: path.into(), bytes: text.as_bytes().to_vec() }
+}
+
+fn load(user: &str, project: &str, variables: &[(&str, &str)], flags: &[Flag]) -> Result<Config> {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let user = source(Owner::User, user);
+    let project = source(Owner::Project, project);
+    Config::layered(Some(&user), Some(&project), variables, flags)
+}
+
+fn refusal(user: &str) -> String {
+    load(user, "", &[], &[]).err().map_or_else(|| "nothing is wrong".to_owned(), |error| format!("{error:#}"))
+}
+
+#[test]
+fn each_layer_stands_over_those_before_it_and_is_named() {
+    let flag = Flag { key: "limits.steps", name: "--max-turns", text: "4".to_owned() };
+    let config = load(
+        "[model]\nname = \"openai:a\"\nwindow = 5000\n[limits]\nsteps = 1\ntokens = 1\ncost = 1\n",
+        "[model]\nwindow = 6000\n[limits]\nsteps = 2\ntokens = 2\n",
+        &[
+            ("PROWESS_LIMITS_STEPS", "3"),
+            ("PROWESS_LIMITS_TOKENS", "3"),
+            ("PROWESS_TEST_X", "1"),
+            ("HOME", "/"),
+        ],
+        &[flag],
+    )
+    .unwrap();
+    let limits = &config.settings.limits;
+    assert_eq!((limits.steps, limits.tokens, limits.cost), (Some(4), Some(3), Some(1.0)));
+    assert_eq!(config.settings.model.name.to_string(), "openai:a");
+    assert_eq!(config.origin("model.name"), Origin::User("/home/me/prowess.toml".into(), 2));
+    assert_eq!(config.origin("model.window"), Origin::Project("/project/prowess.toml".into(), 2));
+    assert_eq!(config.origin("limits.tokens"), Origin::Environment("PROWESS_LIMITS_TOKENS".to_owned()));
+    assert_eq!(config.origin("limits.steps"), Origin::Flag("--max-turns"));
+    assert_eq!(config.origin("skills.max_loaded"), Origin::Default);
+}
+
+#[test]
+fn without_anything_the_defaults_count() {
+    let settings = Config::layered(None, None, [], &[]).unwrap().settings;
+    assert_eq!(settings.model.name, ModelName::Offline);
+    assert_eq!(settings.skills.max_loaded, 10);
+    assert_eq!(settings.sandbox.image, "python:3-slim");
+    assert_eq!(settings.provider.keys().collect::<Vec<_>>(), ["anthropic", "openai"]);
+    assert_eq!(settings.provider["openai"].key_env.as_deref(), Some("OPENAI_API_KEY"));
+    assert_eq!((settings.provider["anthropic"].api, settings.price.len()), (Api::Anthropic, 0));
+}
+
+#[test]
+fn everything_in_the_guide_can_be_set() {
+    let config = load(
+        r#"
+        [model]
+        name = "local:some/model"
+        effort = "high"
+        window = 200_000
+        max_output = 8000
+        [provider.local]
+        api = "openai"
+        base_url = "http://127.0.0.1:11434/v1"
+        [provider.openai]
+        key_command = ["pass", "show", "openai"]
+        [skills]
+        roots = ["/skills"]
+        max_loaded = 3
+        max_tokens = 50000
+        allowed_tools = "restrict"
+        [sandbox]
+        executor = "container"
+        level = "bwrap-noproc"
+        image = "node"
+        hosts = ["pypi.org", "*.example.com:8443"]
+        [limits]
+        cost = 2.5
+        [price."gpt-5*"]
+        input = 1.25
+        output = 10
+        [permission]
+        run = "deny"
+        [agent.chat.permission]
+        run = "allow"
+        [telemetry]
+        endpoint = "http://127.0.0.1:4318"
+        [[hooks.PreToolUse]]
+        matcher = "ls"
+        hooks = [{ type = "command", command = "true" }]
+        "#,
+        "[permission]\nread = \"allow\"\n[[hooks.PreToolUse]]\nhooks = [{ type = \"prompt\", prompt = \"x\" }]",
+        &[("PROWESS_PROVIDER_LOCAL_KEY_ENV", "LOCAL"), ("PROWESS_SANDBOX_HOSTS", "a.example, b.example")],
+        &[],
+    )
+    .unwrap();
+    let local = ModelName::Of { provider: "local".to_owned(), model: "some/model".to_owned() };
+    assert_eq!(config.settings.model.name, local);
+    assert_eq!(config.settings.provider["local"].key_env.as_deref(), Some("LOCAL"));
+    assert_eq!(config.settings.provider["openai"].key_env, None, "a command takes the default's place");
+    assert_eq!(config.settings.sandbox.hosts.len(), 2);
+    assert_eq!(config.prices().unwrap().of("gpt-5.1").unwrap().input.to_string(), "1.25");
+    assert_eq!(config.hooks().unwrap().len(), 2);
+    let decide = |agent: &str, kind| config.policy(agent).decide(&kind, "x").decision;
+    assert_eq!(decide("chat", Kind::RUN), Decision::Allow);
+    assert_eq!(decide("other", Kind::RUN), Decision::Deny);
+    assert_eq!(decide("other", Kind::READ), Decision::Allow, "a project's rules count");
+}
+
+#[test]
+fn every_mistake_in_a_file_is_one_line_with_its_place() {
+    let mistakes = [
+        "[model]\n\nnmae = \"offline\"",
+        "[modle]\nname = \"offline\"",
+        "permissions = 1",
+        "[zebra]",
+        "model = 3",
+        "[model]\nname = 3",
+        "[model]\nname = \"gpt\"",
+        "[model]\nname = \"opnai/gpt\"",
+        "[model]\nname = \"zebra/gpt\"",
+        "[model]\neffort = \"hgih\"",
+        "[model]\nwindow = -1",
+        "[model]\nwindow = 99999999999999999999",
+        "[model]\nwindow = 9999999999",
+        "[model]\nwindow = \"many\"",
+        "[model]\nname = \"offline\"\nname = \"offline\"",
+        "[model",
+        "[provider.local]\napi = \"openai\"",
+        "[provider.\"A B\"]\napi = \"openai\"",
+        "[provider.local]\napi = \"openai\"\nbase_url = \"127.0.0.1\"",
+        "[provider.openai]\nkey_env = \"sk-1234 5678\"",
+        "[provider.openai]\nkey_env = \"A\"\nkey_command = [\"b\"]",
+        "[provider.openai]\nkey_command = \"pass show\"",
+        "[provider.openai]\nkey_command = []",
+        "[provider.openai]\nkey = \"sk-1234\"",
+        "[skills]\nroots = [\"skills\"]",
+        "[skills]\nroots = [1]",
+        "[skills]\nmax_loaded = 0",
+        "[sandbox]\nlevel = \"strong\"",
+        "[sandbox]\nhosts = [\"*.com\"]",
+        "[limits]\ncost = -1",
+        "[limits]\ncost = inf",
+        "[price.a]\ninput = 1",
+        "[price.\"a*b\"]\ninput = 1\noutput = 1",
+        "[price.a]\ninput = 0.12345678\noutput = 1",
+        "[permission]\nrun = \"alow\"",
+        "[agent.chat]\nmodel = \"x\"",
+        "[hooks]\nPreToolUsed = []",
+        "[[hooks.Stop]]\n\nhooks = [{ type = \"comand\" }]",
+        "hooks = 1",
+        "[telemetry]\nendpoint = \"localhost\"",
+    ];
+    let told: Vec<String> = mistakes
+        .iter()
+        .map(|text| {
+            let refusal = refusal(text);
+            assert!(!refusal.contains('\n') && !refusal.contains("sk-1234"), "{refusal}");
+            format!("{}\n    {refusal}", text.replace('\n', " ⏎ "))
+        })
+        .collect();
+    assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn a_project_cannot_set_what_is_the_user_s() {
+    for (text, key) in [
+        ("[provider.openai]\nbase_url = \"https://evil.example\"", "provider"),
+        ("[sandbox]\nlevel = \"none\"", "sandbox"),
+        ("[skills]\nmax_loaded = 2\nroots = [\"/\"]", "skills.roots"),
+        ("[price.a]\ninput = 0\noutput = 0", "price"),
+        ("[telemetry]\nendpoint = \"https://evil.example\"", "telemetry.endpoint"),
+    ] {
+        let error = load("", text, &[], &[]).err().unwrap().to_string();
+        assert!(error.starts_with("/project/prowess.toml:"), "{error}");
+        assert!(error.contains(&format!("`{key}` is for your own configuration alone")), "{error}");
+    }
+}
+
+#[test]
+fn variables_and_options_are_told_by_their_names() {
+    let told = |name: &str, value: &str| {
+        load("", "", &[(name, value)], &[]).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_snapshot!(
+        [
+            told("PROWESS_MODEL_NMAE", "offline"),
+            told("PROWESS_LIMITS_STEPS", "many"),
+            told("PROWESS_MODEL_EFFORT", ""),
+            told("PROWESS_PROVIDER_LOCAL_API", "smtp"),
+            told("PROWESS_PROVIDER_LOCAL_API", "openai"),
+            told("PROWESS_PRICE_X_INPUT", "1"),
+        ]
+        .join("\n")
+    );
+    let flag = Flag { key: "model.name", name: "--model", text: "gpt".to_owned() };
+    let error = load("", "", &[], &[flag]).err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "--model: `model.name` must be PROVIDER:NAME, such as openai:gpt-5.1, or offline, and is `gpt`"
+    );
+}
+
+#[test]
+fn hostile_files_end_in_one_line() {
+    for text in [
+        "a = ".to_owned() + &"[".repeat(100_000),
+        "a.".repeat(50_000) + "b = 1",
+        "[".to_owned() + &"a.".repeat(50_000) + "b]",
+        format!("{} = 1", "k".repeat(100_000)),
+        format!("[provider.{}]\napi = 1", "k".repeat(100_000)),
+        "[model]\nname = \"\u{1b}[2J\u{202e}/\"".to_owned(),
+        "\u{feff}[zebra]".to_owned(),
+    ] {
+        let refusal = refusal(&text);
+        assert!(refusal.starts_with("/home/me/prowess.toml:") && refusal.len() < 600, "{refusal}");
+        assert!(!refusal.contains(['\u{1b}', '\n', '\u{202e}']), "{refusal}");
+    }
+    let bytes = Source { bytes: b"[model]\n\xff".to_vec(), ..source(Owner::User, "") };
+    let error = Config::layered(Some(&bytes), None, [], &[]).err().unwrap().to_string();
+    assert_eq!(error, "/home/me/prowess.toml:2: this is no text in UTF-8: save the file as UTF-8");
+}
+
+#[test]
+fn urls_are_shown_without_what_could_be_secret() {
+    assert_eq!(without_secrets("https://a:b@c.example/v1?k=1"), "https://…@c.example/v1?…");
+    assert_eq!(without_secrets("http://127.0.0.1:1/v1"), "http://127.0.0.1:1/v1");
+}

@@ -1,0 +1,402 @@
+//! `prowess trust`, and what changes when a project does.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+
+use crate::world::World;
+
+const SCRIPT: &str = "project/.prowess/skills/tides/scripts/tides.sh";
+
+/// A project with a skill that has a script, tools and hooks, a configuration and a memory.
+fn furnished() -> World {
+    let world = World::new();
+    world
+        .file(
+            "project/.prowess/skills/tides/SKILL.md",
+            "---\nname: tides\ndescription: Looks up tides. Use at sea.\nallowed-tools: Read Bash(date:*)\nhooks:\n  Stop:\n    - hooks:\n        - type: prompt\n          prompt: x\n---\n",
+        )
+        .file(SCRIPT, "#!/bin/sh\necho high\n")
+        .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
+        .file("project/prowess.toml", "[limits]\nsteps = 20\n")
+        .file("project/AGENTS.md", "Speak of the sea.\n");
+    chmod(&world, SCRIPT, 0o755);
+    world
+}
+
+fn chmod(world: &World, path: &str, mode: u32) {
+    std::fs::set_permissions(world.path(path), std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// The line about the project, as `list` says it.
+fn standing(world: &World) -> String {
+    let output = world.output(&["list"]);
+    assert!(output.status.success());
+    let told = world.told(&output);
+    told.split("--- err\n").nth(1).unwrap().to_owned()
+}
+
+/// Trusts the project, whatever it brings now.
+fn trust(world: &World) {
+    world.stdout(&["trust", "--yes"]);
+    assert_eq!(standing(world), "");
+}
+
+/// What `trust` says on a terminal where its question gets this answer, and its exit code. Something may happen while the
+/// question waits.
+fn asked(world: &World, answer: &str, meanwhile: impl FnOnce()) -> (String, Option<i32>) {
+    let (mut pty, pts) = pty_process::blocking::open().unwrap();
+    pty.resize(pty_process::Size::new(50, 120)).unwrap();
+    let mut child = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_prowess"))
+        .arg("trust")
+        .current_dir(world.path("project"))
+        .env_clear()
+        .env("HOME", world.path("home"))
+        .env("NO_COLOR", "1")
+        .spawn(pts)
+        .unwrap();
+    let mut keyboard = std::fs::File::from(pty.as_fd().try_clone_to_owned().unwrap());
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // The end of a terminal is an error.
+        while let Ok(read @ 1..) = pty.read(&mut buffer) {
+            let _ = sender.send(String::from_utf8_lossy(&buffer[..read]).replace('\r', ""));
+        }
+    });
+    let (mut said, mut meanwhile) = (String::new(), Some(meanwhile));
+    loop {
+        match receiver.recv_timeout(Duration::from_secs(30)) {
+            Ok(more) => said.push_str(&more),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                child.kill().unwrap();
+                panic!("it says no more than {said}");
+            }
+        }
+        if said.contains("[y/N]")
+            && let Some(meanwhile) = meanwhile.take()
+        {
+            meanwhile();
+            keyboard.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+    (said.replace(&*world.path("").to_string_lossy(), "[WORLD]/"), child.wait().unwrap().code())
+}
+
+#[test]
+fn a_project_is_shown_asked_about_and_remembered() {
+    let world = furnished();
+    assert_eq!(
+        standing(&world),
+        "this project is not trusted: 2 project skills hidden from models, its prowess.toml not used; `prowess trust` shows what it brings\n"
+    );
+    let (said, code) = asked(&world, "n\n", || {});
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.ends_with("[WORLD]/project is not trusted.\n"), "{said}");
+    assert!(standing(&world).contains("is not trusted"));
+    let (said, code) = asked(&world, "y\n", || {});
+    assert_eq!(code, Some(0), "{said}");
+    assert_snapshot!(said);
+    assert_eq!(standing(&world), "");
+    assert!(world.stdout(&["prompt", "--form", "compact"]).contains("tides"));
+    assert!(world.stdout(&["config", "show"]).contains("limits.steps\t20\t"));
+    let file = world.path("home/.local/state/prowess/trust.json");
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn without_a_terminal_only_a_word_trusts() {
+    let world = furnished();
+    assert_snapshot!(world.told(&world.fed(&["trust"], "y\n")));
+    assert!(standing(&world).contains("is not trusted"));
+    assert_snapshot!(world.run(&["trust", "--list"]), @r"
+    exit 0
+    --- out
+    No project is trusted. `prowess trust` trusts the one around you.
+    --- err
+    ");
+    trust(&world);
+    assert_snapshot!(world.run(&["trust"]), @r"
+    exit 0
+    --- out
+    [WORLD]/project is trusted, and is as it was then.
+    --- err
+    ");
+    let listed = world.json(&["trust", "--list", "--json"]);
+    assert_eq!(listed[0]["items"].as_object().unwrap().len(), 4, "{listed}");
+    // From anywhere, by any name of the project.
+    std::fs::create_dir_all(world.path("project/deep/er")).unwrap();
+    symlink(world.path("project"), world.path("home/link")).unwrap();
+    let link = world.path("home/link/deep").to_string_lossy().into_owned();
+    assert_snapshot!(world.run(&["trust", "--revoke", &link]), @r"
+    exit 0
+    --- out
+    [WORLD]/project is no longer trusted.
+    --- err
+    ");
+    assert_snapshot!(world.run(&["trust", "--revoke"]), @r"
+    exit 2
+    --- out
+    --- err
+    prowess: [WORLD]/project was not trusted; `prowess trust --list` shows what is
+    ");
+    assert!(standing(&world).contains("is not trusted"));
+}
+
+#[test]
+fn whatever_changes_is_named_and_asked_again() {
+    let world = furnished();
+    trust(&world);
+    let mut told = String::new();
+    let mut changed = |what: &str, change: &dyn Fn()| {
+        change();
+        let line = standing(&world);
+        assert!(line.contains("changed since it was trusted") && line.lines().count() == 1, "{what}: {line}");
+        assert!(!world.stdout(&["prompt", "--form", "compact"]).contains("tides"), "{what}");
+        let run = world.output(&["run", "tides", "--", "true"]);
+        assert_eq!(run.status.code(), Some(125), "{what}");
+        told.push_str(&format!("{what}\n    {line}"));
+        trust(&world);
+    };
+    changed("a script", &|| {
+        world.file(SCRIPT, "#!/bin/sh\necho low\n");
+    });
+    changed("chmod -x", &|| chmod(&world, SCRIPT, 0o644));
+    changed("chmod +x", &|| chmod(&world, SCRIPT, 0o755));
+    changed("another file", &|| {
+        world.file("project/.prowess/skills/tides/scripts/more.sh", "");
+    });
+    changed("an empty directory", &|| {
+        std::fs::create_dir(world.path("project/.prowess/skills/tides/empty")).unwrap();
+    });
+    changed("a file that became a link", &|| {
+        let more = world.path("project/.prowess/skills/tides/scripts/more.sh");
+        std::fs::remove_file(&more).unwrap();
+        symlink("tides.sh", more).unwrap();
+    });
+    changed("a link that leads elsewhere inside", &|| {
+        let more = world.path("project/.prowess/skills/tides/scripts/more.sh");
+        std::fs::remove_file(&more).unwrap();
+        symlink("../SKILL.md", more).unwrap();
+    });
+    changed("the same bytes in other files", &|| {
+        let at = |name: &str| world.path("project/.prowess/skills/tides").join(name);
+        std::fs::rename(at("scripts/tides.sh"), at("scripts/tide.sh")).unwrap();
+    });
+    changed("a new skill", &|| {
+        world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    });
+    changed("a new client's directory", &|| {
+        world.skill("project/.agents/skills", "nets", "Knots. Use at sea.");
+    });
+    changed("the configuration", &|| {
+        world.file("project/prowess.toml", "[limits]\nsteps = 21\n");
+    });
+    changed("the memory", &|| {
+        world.file("project/AGENTS.md", "Speak of evil.\n");
+    });
+    changed("many", &|| {
+        for number in 0..9 {
+            world.skill("project/.prowess/skills", &format!("more-{number}"), "Is one of many. Use never.");
+        }
+    });
+    assert_snapshot!(told);
+    // What is gone does no harm.
+    std::fs::remove_dir_all(world.path("project/.prowess/skills/more-3")).unwrap();
+    std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+    assert_eq!(standing(&world), "");
+}
+
+#[test]
+fn a_change_while_the_question_waits_is_not_trusted() {
+    let world = furnished();
+    let (said, code) = asked(&world, "y\n", || {
+        world.file(SCRIPT, "#!/bin/sh\necho low\n");
+    });
+    assert_eq!(code, Some(0), "{said}");
+    assert!(standing(&world).contains("changed since it was trusted (tides changed)"));
+    world.file(SCRIPT, "#!/bin/sh\necho high\n");
+    assert_eq!(standing(&world), "", "what was shown is what was trusted");
+    world.file("project/prowess.toml", "[limits]\nstep = 20\n");
+    let (said, _) = asked(&world, "n\n", || {});
+    assert!(
+        said.contains("prowess.toml:2: there is no key `limits.step`; did you mean `limits.steps`?"),
+        "{said}"
+    );
+    trust(&world);
+    for answer in ["\n", "\u{4}", "yes please\n", "Nay\n"] {
+        world.stdout(&["trust", "--revoke"]);
+        assert_eq!(asked(&world, answer, || {}).1, Some(1), "{answer:?}");
+        world.stdout(&["trust", "--yes"]);
+    }
+}
+
+#[test]
+fn what_leads_out_or_is_no_file_cannot_be_trusted() {
+    let place = "project/.prowess/skills/tides/scripts/more.sh";
+    let mut told = String::new();
+    let mut refused = |what: &str, make: &dyn Fn(&World)| {
+        for before in [false, true] {
+            let world = furnished();
+            if before {
+                trust(&world);
+            }
+            make(&world);
+            let output = world.output(&["trust", "--yes"]);
+            let said = world.told(&output);
+            assert_eq!(output.status.code(), Some(2), "{what}: {said}");
+            let line = said.split("--- err\n").nth(1).unwrap();
+            assert!(!standing(&world).is_empty(), "{what}");
+            if before {
+                told.push_str(&format!("{what}\n    {line}    {}", standing(&world)));
+            }
+        }
+    };
+    refused("a link to another place", &|world| symlink("/etc/passwd", world.path(place)).unwrap());
+    refused("a link above", &|world| symlink("../../../../AGENTS.md", world.path(place)).unwrap());
+    refused("a link through a link", &|world| {
+        symlink("up/up", world.path(place)).unwrap();
+        symlink("..", world.path("project/.prowess/skills/tides/scripts/up")).unwrap();
+        symlink("../..", world.path("project/.prowess/skills/up")).unwrap();
+    });
+    refused("a FIFO", &|world| {
+        let made = std::process::Command::new("mkfifo").arg(world.path(place)).status().unwrap();
+        assert!(made.success());
+    });
+    refused("a skill elsewhere", &|world| {
+        symlink(world.path("home"), world.path("project/.prowess/skills/boats")).unwrap();
+    });
+    refused("a memory elsewhere", &|world| {
+        std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+        symlink("/etc/passwd", world.path("project/AGENTS.md")).unwrap();
+    });
+    refused("a configuration elsewhere", &|world| {
+        std::fs::remove_file(world.path("project/prowess.toml")).unwrap();
+        symlink("/etc/passwd", world.path("project/prowess.toml")).unwrap();
+    });
+    refused("too deep", &|world| {
+        std::fs::create_dir_all(world.path(&format!("project/.prowess/skills/tides/{}", "d/".repeat(40))))
+            .unwrap();
+    });
+    refused("too large", &|world| {
+        let file = std::fs::File::create(world.path(place)).unwrap();
+        file.set_len(65 << 20).unwrap();
+    });
+    assert_snapshot!(told);
+}
+
+#[test]
+fn a_damaged_file_is_named_and_left_alone() {
+    let world = furnished();
+    trust(&world);
+    let path = world.path("home/.local/state/prowess/trust.json");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let mut told = String::new();
+    for (what, text, mode) in [
+        ("cut", &good[..good.len() / 2], 0o600),
+        ("newer", "{\"version\": 2, \"projects\": 1}", 0o600),
+        ("empty", "", 0o600),
+        ("everybody's", &good, 0o666),
+    ] {
+        world.file("home/.local/state/prowess/trust.json", text);
+        chmod(&world, "home/.local/state/prowess/trust.json", mode);
+        for args in [&["list"][..], &["trust", "--yes"], &["trust", "--revoke"], &["trust", "--list"]] {
+            let output = world.output(args);
+            let said = world.told(&output);
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{what}: {said}");
+            if args == ["list"] {
+                told.push_str(&format!("{what}\n    {}", said.split("--- err\n").nth(1).unwrap()));
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "{what}");
+    }
+    assert_snapshot!(told);
+}
+
+#[test]
+fn projects_are_remembered_by_several_at_once() {
+    let world = World::new();
+    let names: Vec<String> = (0..8).map(|number| format!("home/work/{number}")).collect();
+    for name in &names {
+        std::fs::create_dir_all(world.path(&format!("{name}/.git"))).unwrap();
+        world.skill(&format!("{name}/.prowess/skills"), "tides", "Looks up tides. Use at sea.");
+    }
+    let children: Vec<_> = names
+        .iter()
+        .map(|name| world.command(&["trust", "--yes"]).current_dir(world.path(name)).spawn().unwrap())
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(world.json(&["trust", "--list", "--json"]).as_array().unwrap().len(), names.len());
+}
+
+#[test]
+fn a_home_is_no_project_nor_is_what_it_lies_in() {
+    let world = World::new();
+    // All of it is under version control.
+    for path in [".git", "home/.git"] {
+        std::fs::create_dir_all(world.path(path)).unwrap();
+    }
+    for (path, code) in [("home", 2), ("", 2), ("home/work", 0)] {
+        std::fs::create_dir_all(world.path(path)).unwrap();
+        let file = world.path(path).join("prowess.toml");
+        std::fs::write(file, "[limits]\nsteps = 3\n").unwrap();
+        let output = world.command(&["trust", "--yes"]).current_dir(world.path(path)).output().unwrap();
+        let said = world.told(&output);
+        assert_eq!(output.status.code(), Some(code), "{path}: {said}");
+        if code == 2 {
+            assert!(said.contains("is a home directory or above one, which is no project"), "{said}");
+        }
+    }
+    let output = world.command(&["trust", "--yes"]).current_dir("/").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    // Another name of the home does not make it a project.
+    symlink(world.path("home"), world.path("other-home")).unwrap();
+    let mut command = world.command(&["trust", "--yes"]);
+    command.current_dir(world.path("home")).env("HOME", world.path("other-home"));
+    assert_eq!(command.output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn a_project_without_anything_needs_no_trust() {
+    let world = World::new();
+    assert_snapshot!(world.run(&["trust"]), @r"
+    exit 0
+    --- out
+    [WORLD]/project brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.
+    --- err
+    ");
+    assert!(!world.path("home/.local/state/prowess").exists());
+    // A memory alone is for conversations; a list does not speak of it.
+    world.file("project/AGENTS.md", "Speak of the sea.\n");
+    assert_eq!(standing(&world).lines().count(), 0);
+}
+
+#[test]
+fn what_a_directory_below_brings_is_asked_about_there() {
+    let world = furnished();
+    trust(&world);
+    world.skill("project/sub/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    let below = |args: &[&str]| {
+        let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
+        world.told(&output)
+    };
+    assert_eq!(standing(&world), "", "from the top it is not seen");
+    assert!(below(&["list"]).contains("changed since it was trusted (boats is new)"));
+    assert!(below(&["trust", "--yes"]).contains("sub/.prowess/skills/boats (new)"));
+    assert!(below(&["list"]).ends_with("--- err\n"));
+    assert_eq!(standing(&world), "");
+    trust_again_from_the_top_keeps_what_is_below(&world);
+    assert!(below(&["list"]).ends_with("--- err\n"));
+}
+
+fn trust_again_from_the_top_keeps_what_is_below(world: &World) {
+    world.file(SCRIPT, "#!/bin/sh\necho low\n");
+    trust(world);
+}
