@@ -28,6 +28,13 @@ const SHOWN: u128 = PARTS / 10_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(u64);
 
+impl Price {
+    /// Millionths of a dollar.
+    pub(crate) fn micros(self) -> u64 {
+        self.0
+    }
+}
+
 /// Why something is no price, or no list of prices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

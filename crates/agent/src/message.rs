@@ -168,7 +168,7 @@ impl Message {
     }
 
     /// Whether a person said it: no model, tool, part or other agent.
-    pub(crate) fn is_by_person(&self) -> bool {
+    pub fn is_by_person(&self) -> bool {
         matches!(self.content, Content::User { .. }) && !self.marks.contains_key(BY_AGENT)
     }
 

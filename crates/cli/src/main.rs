@@ -2,15 +2,18 @@
 
 #![allow(clippy::doc_markdown, reason = "doc comments on arguments are help texts, which have no markup")]
 
+mod chat;
 mod check;
 mod commands;
 #[allow(dead_code, unused_imports, reason = "some of it is for conversations alone")]
 mod config;
 mod executor;
 mod live;
+mod markdown;
 mod options;
 mod progress;
 mod project;
+mod screen;
 mod session;
 mod signals;
 mod skills;
@@ -23,6 +26,11 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use prowess_agent::telemetry::Exporter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::commands::Outcome;
 use crate::options::Cli;
@@ -39,10 +47,13 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let mut terminal = Terminal::new(cli.color);
-    init_log(cli.verbose, &terminal);
+    // A conversation may send what happens elsewhere, too, as its configuration says.
+    if !matches!(cli.command, options::Command::Chat(_)) {
+        init_log(cli.verbose, &terminal, None);
+    }
     let is_check = matches!(cli.command, options::Command::Check(_));
     let misuse = if matches!(cli.command, options::Command::Run(_)) { NOTHING_RAN } else { MISUSE };
-    let result = commands::run(cli.command, &mut terminal).and_then(|outcome| {
+    let result = commands::run(cli.command, cli.verbose, &mut terminal).and_then(|outcome| {
         terminal.flush()?;
         Ok(outcome)
     });
@@ -94,16 +105,20 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn init_log(verbose: u8, terminal: &Terminal) {
+/// Begins to log to the error stream, as often as somebody asked for it, and to send spans to a collector.
+fn init_log(verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
     let level = match verbose {
-        0 => return,
-        1 => tracing::Level::INFO,
-        2 => tracing::Level::DEBUG,
-        _ => tracing::Level::TRACE,
+        0 => LevelFilter::OFF,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
+    if verbose == 0 && exporter.is_none() {
+        return;
+    }
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(terminal.errors_are_styled())
-        .init();
+        .with_filter(level);
+    tracing_subscriber::registry().with(log).with(exporter.map(Exporter::layer)).init();
 }

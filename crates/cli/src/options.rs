@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, check, completions, config, doctor, info, list, new, package, prompt, run, search, session,
-    trust,
+    artifacts, chat, check, completions, config, doctor, info, list, new, package, prompt, run, search,
+    session, trust,
 };
 
 /// Finds, checks, shows and runs Agent Skills.
@@ -38,6 +38,8 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Talk to an agent that has the skills
+    Chat(Box<chat::Options>),
     /// List the skills that are found
     List(list::Options),
     /// Show everything about one skill

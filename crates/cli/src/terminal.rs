@@ -190,7 +190,7 @@ pub(crate) fn shown_lines(text: &str) -> String {
 
 /// The columns that `text` takes, one character at a time: sequences count as much as their parts, so
 /// that a cut text is never wider than what was cut.
-fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 

@@ -8,8 +8,9 @@ use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
-use crate::middleware::{Act, Jump};
+use crate::middleware::{Act, Jump, Middleware};
 use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
+use crate::parts::Summarisation;
 use crate::run::{Call, Effect, Event, Outcome};
 use crate::telemetry;
 use crate::thread::ThreadError;
@@ -171,6 +172,35 @@ impl Thread {
         self.store(vec![event], watcher).await
     }
 
+    /// What the model would be asked if it were asked now, before any part has its say about it.
+    ///
+    /// # Errors
+    ///
+    /// A part failed, or the store did.
+    pub async fn preview(&mut self) -> Result<ModelRequest, AgentError> {
+        self.catch_up_if_ahead().await?;
+        let tools = self.all_tools()?;
+        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        request.tools = tools.definitions().to_vec();
+        Ok(request)
+    }
+
+    /// Has the conversation summarised now, as a person wishes, and says whether it was. In the middle of a turn, and by
+    /// an agent without [`Summarisation`](crate::parts::Summarisation), it is not.
+    ///
+    /// # Errors
+    ///
+    /// What happened could not be stored.
+    pub async fn compact(&mut self, watcher: &dyn Watcher) -> Result<bool, AgentError> {
+        self.catch_up_if_ahead().await?;
+        let part = self.parts.iter().find(|part| part.name() == Summarisation::NAME).cloned();
+        let (Some(part), Effect::Wait) = (part, self.run.next()) else { return Ok(false) };
+        let cut = self.run.cut();
+        self.change(Summarisation::request()).await?;
+        self.ask_part(&part, Hook::BeforeModel, watcher).await?;
+        Ok(self.run.cut() > cut)
+    }
+
     /// What the model is asked: sections from the most to the least stable, and the conversation.
     async fn request(&self) -> Result<ModelRequest, AgentError> {
         let mut request = ModelRequest::default();
@@ -234,32 +264,42 @@ impl Thread {
     async fn hook(&mut self, hook: Hook, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
         let mut moved = Moved::No;
         for part in self.parts.clone() {
-            for _ in 0..MAX_ROUNDS {
-                // Should this future be dropped, the part may think that what it did is stored.
-                self.is_ahead = true;
-                let moment = self.moment();
-                let asked = async {
-                    match hook {
-                        Hook::BeforeAgent => part.before_agent(moment).await,
-                        Hook::BeforeModel => part.before_model(moment).await,
-                        Hook::AfterModel => part.after_model(moment).await,
-                    }
-                };
-                let acts = self.hold.during(&*self.agent.store, asked).await?;
-                self.is_ahead = false;
-                let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-                match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
-                    Moved::No => break,
-                    Moved::Again => {}
-                    Moved::Settled => {
-                        moved = Moved::Settled;
-                        break;
-                    }
-                    jumped @ (Moved::ToModel | Moved::Away) => return Ok(jumped),
-                }
+            match self.ask_part(&part, hook, watcher).await? {
+                Moved::No | Moved::Again => {}
+                Moved::Settled => moved = Moved::Settled,
+                jumped @ (Moved::ToModel | Moved::Away) => return Ok(jumped),
             }
         }
         Ok(moved)
+    }
+
+    /// Asks one part at one place, and again for as long as it wants to be.
+    async fn ask_part(
+        &mut self,
+        part: &Arc<dyn Middleware>,
+        hook: Hook,
+        watcher: &dyn Watcher,
+    ) -> Result<Moved, AgentError> {
+        for _ in 0..MAX_ROUNDS {
+            // Should this future be dropped, the part may think that what it did is stored.
+            self.is_ahead = true;
+            let moment = self.moment();
+            let asked = async {
+                match hook {
+                    Hook::BeforeAgent => part.before_agent(moment).await,
+                    Hook::BeforeModel => part.before_model(moment).await,
+                    Hook::AfterModel => part.after_model(moment).await,
+                }
+            };
+            let acts = self.hold.during(&*self.agent.store, asked).await?;
+            self.is_ahead = false;
+            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
+            match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
+                Moved::Again => {}
+                moved => return Ok(moved),
+            }
+        }
+        Ok(Moved::No)
     }
 
     /// Does what a part wants.

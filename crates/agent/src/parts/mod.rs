@@ -2,6 +2,7 @@
 
 mod approval;
 mod consult;
+mod cost_limit;
 mod eviction;
 mod files;
 mod frame;
@@ -16,6 +17,7 @@ mod todos;
 mod workspace_files;
 
 pub use self::approval::Approval;
+pub use self::cost_limit::CostLimit;
 pub use self::eviction::Eviction;
 pub use self::files::Files;
 #[cfg(feature = "run")]

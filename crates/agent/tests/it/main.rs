@@ -18,6 +18,7 @@ mod hooks;
 mod memory;
 mod offline;
 mod parts;
+mod person;
 mod readme;
 mod run;
 mod says;

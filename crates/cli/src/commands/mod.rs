@@ -1,6 +1,7 @@
 //! One file a command: what it takes, and what it does.
 
 pub(crate) mod artifacts;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -31,8 +32,9 @@ pub(crate) enum Outcome {
     Code(u8),
 }
 
-pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<Outcome> {
     match command {
+        Command::Chat(options) => chat::run(&options, terminal, verbose),
         Command::List(options) => list::run(&options, terminal),
         Command::Info(options) => info::run(&options, terminal),
         Command::Check(options) => check::run(&options, terminal),

@@ -40,7 +40,7 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ModelSettings {
-    /// The provider and its name for the model, such as `openai/gpt-5.1`. `offline` needs neither key nor network.
+    /// The provider and its name for the model, such as `openai:gpt-5.1`. `offline` needs neither key nor network.
     #[schemars(with = "String")]
     pub(crate) name: ModelName,
     /// How hard it thinks; as the provider has it otherwise.
@@ -248,12 +248,12 @@ impl FromStr for ModelName {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('/') {
+        match text.split_once(':') {
             None if text == "offline" => Ok(Self::Offline),
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
                 Ok(Self::Of { provider: provider.to_owned(), model: model.to_owned() })
             }
-            _ => Err("PROVIDER/NAME, such as openai/gpt-5.1, or offline"),
+            _ => Err("PROVIDER:NAME, such as openai:gpt-5.1, or offline"),
         }
     }
 }
@@ -276,7 +276,7 @@ impl fmt::Display for ModelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Offline => f.write_str("offline"),
-            Self::Of { provider, model } => write!(f, "{provider}/{model}"),
+            Self::Of { provider, model } => write!(f, "{provider}:{model}"),
         }
     }
 }

@@ -29,7 +29,7 @@ fn refusal(user: &str) -> String {
 fn each_layer_stands_over_those_before_it_and_is_named() {
     let flag = Flag { key: "limits.steps", name: "--max-turns", text: "4".to_owned() };
     let config = load(
-        "[model]\nname = \"openai/a\"\nwindow = 5000\n[limits]\nsteps = 1\ntokens = 1\ncost = 1\n",
+        "[model]\nname = \"openai:a\"\nwindow = 5000\n[limits]\nsteps = 1\ntokens = 1\ncost = 1\n",
         "[model]\nwindow = 6000\n[limits]\nsteps = 2\ntokens = 2\n",
         &[
             ("PROWESS_LIMITS_STEPS", "3"),
@@ -42,7 +42,7 @@ fn each_layer_stands_over_those_before_it_and_is_named() {
     .unwrap();
     let limits = &config.settings.limits;
     assert_eq!((limits.steps, limits.tokens, limits.cost), (Some(4), Some(3), Some(1.0)));
-    assert_eq!(config.settings.model.name.to_string(), "openai/a");
+    assert_eq!(config.settings.model.name.to_string(), "openai:a");
     assert_eq!(config.origin("model.name"), Origin::User("/home/me/prowess.toml".into(), 2));
     assert_eq!(config.origin("model.window"), Origin::Project("/project/prowess.toml".into(), 2));
     assert_eq!(config.origin("limits.tokens"), Origin::Environment("PROWESS_LIMITS_TOKENS".to_owned()));
@@ -66,7 +66,7 @@ fn everything_in_the_guide_can_be_set() {
     let config = load(
         r#"
         [model]
-        name = "local/some/model"
+        name = "local:some/model"
         effort = "high"
         window = 200_000
         max_output = 8000
@@ -208,7 +208,7 @@ fn variables_and_options_are_told_by_their_names() {
     let error = load("", "", &[], &[flag]).err().unwrap().to_string();
     assert_eq!(
         error,
-        "--model: `model.name` must be PROVIDER/NAME, such as openai/gpt-5.1, or offline, and is `gpt`"
+        "--model: `model.name` must be PROVIDER:NAME, such as openai:gpt-5.1, or offline, and is `gpt`"
     );
 }
 

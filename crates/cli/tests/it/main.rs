@@ -6,6 +6,9 @@ mod authoring;
 mod checking;
 mod config;
 mod mistakes;
+#[expect(dead_code, reason = "the tests of conversations use the rest")]
+mod model;
+mod pty;
 mod run;
 mod session;
 mod showing;

@@ -4,6 +4,7 @@ mod example;
 mod overview;
 mod rank;
 mod report;
+mod summary;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -16,6 +17,7 @@ use self::example::first_example;
 use self::overview::{Loader, instructions, listed};
 use self::rank::best;
 use self::report::{fenced, report};
+use self::summary::summary;
 
 /// What runs a command of a skill.
 const RUN: &str = "skill_run";
@@ -83,6 +85,9 @@ enum Act {
 /// What it does next, by what was said since the last message of a person.
 fn next_act(request: &ModelRequest) -> Act {
     let turn = Turn::of(request);
+    if let Some(summary) = summary(request) {
+        return Act::Say(summary);
+    }
     if let Some((call, result)) = turn.call_of(RUN) {
         return Act::Say(report(call, result));
     }

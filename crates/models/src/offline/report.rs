@@ -11,8 +11,12 @@ const MAX_CONTENT: usize = 2_000;
 pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
     let arguments = call.parsed().unwrap_or_default();
     let text = |key: &str| arguments[key].as_str().unwrap_or_default();
+    let report: Value =
+        result.map(|result| serde_json::from_str(&result.text).unwrap_or_default()).unwrap_or_default();
+    let code = report["exit_code"].as_i64().filter(|_| result.is_some_and(|result| !result.is_error));
+    let did = if result.is_some() && code.is_none() { "would have run" } else { "ran" };
     let mut said = format!(
-        "I loaded the skill `{}` and ran its first example:\n\n{}\n\n",
+        "I loaded the skill `{}` and {did} its first example:\n\n{}\n\n",
         text("skill"),
         fenced(text("command"))
     );
@@ -20,8 +24,7 @@ pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
         said.push_str("It is not known what came out.");
         return said;
     };
-    let report: Value = serde_json::from_str(&result.text).unwrap_or_default();
-    let Some(code) = report["exit_code"].as_i64().filter(|_| !result.is_error) else {
+    let Some(code) = code else {
         said.push_str(&format!("It did not run:\n\n{}", fenced(&result.text)));
         return said;
     };

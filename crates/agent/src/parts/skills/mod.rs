@@ -8,9 +8,10 @@ use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use prowess_permission::Permissions;
+use prowess_permission::{Permissions, Refusal};
 use prowess_skills::{
-    AllowedTools, SavedState, Secret, SessionBuilder, SkillDelta, SkillSession, ToolCall, ToolVerdict,
+    AllowedTools, SavedState, Secret, SessionBuilder, SkillDelta, SkillError, SkillSession, ToolCall,
+    ToolVerdict, UnloadReason,
 };
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ use crate::id::ThreadId;
 use crate::message::{Content, Message, ToolResult};
 use crate::middleware::{Act, Jump, Layer, Middleware, Moment};
 use crate::model::{Assembled, Model, ModelError, PromptSection};
-use crate::run::{Effect, Outcome};
+use crate::run::{Effect, Outcome, StateChange};
 use crate::state::{AnyState, States};
 use crate::tool::{Tool, ToolAnswer, ToolOutput};
 
@@ -60,6 +61,13 @@ impl Skills {
     /// [`Approval`](super::Approval) asks does.
     pub fn new(builder: impl Fn(&ThreadId) -> SessionBuilder + Send + Sync + 'static) -> Self {
         Self { builder: Arc::new(builder), models: None, forks: None, permissions: None }
+    }
+
+    /// A person's own wish to have a skill unloaded, for [`Thread::change`](crate::Thread::change). One that is not
+    /// loaded stays so.
+    pub fn unload(name: &str) -> StateChange {
+        let reason = UnloadReason::Asked;
+        Delta::Skill(SkillDelta::Unloaded { name: name.to_owned(), reason }).change()
     }
 
     /// The same with rules for sessions that have none of their own.
@@ -143,6 +151,16 @@ impl Opened {
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Comes to where the thread stands: calls that were answered for another process, and what a person changed, take
+    /// effect here.
+    fn follow(&self, moment: Moment<'_>) {
+        if let Some(kept) = SkillsState::of(moment.states)
+            && self.owed().is_empty()
+        {
+            self.session.follow(&kept.state);
+        }
+    }
+
     /// The text of loaded skills that the conversation does not have: by the session's placement, or because they were
     /// loaded elsewhere, or compaction took it out.
     async fn loaded(&self, moment: Moment<'_>) -> Vec<String> {
@@ -181,7 +199,14 @@ impl Opened {
         if !self.session.commands().iter().any(|command| command.name == name) {
             return Vec::new();
         }
-        match self.session.invoke(&line).await {
+        let mut invoked = self.session.invoke(&line).await;
+        // Who types a skill's name wants it loaded: where the rules would ask, that was the answer.
+        if let Err(SkillError::Refused { refusal: Refusal::NobodyToAsk { request, .. }, .. }) = &invoked {
+            let allowed = self.session.permissions().allow_once(request.fingerprint());
+            invoked = self.session.invoke(&line).await;
+            drop(allowed);
+        }
+        match invoked {
             Ok(answer) => {
                 let told = Act::Tell(vec![Message::user(answer.text)]);
                 changes(answer.deltas).into_iter().chain([told]).collect()
@@ -205,6 +230,7 @@ impl Middleware for Opened {
     }
 
     async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+        self.follow(moment);
         // By now all parts have had their say about what the model sees.
         let loaded = self.loaded(moment).await;
         // It changes only when something is loaded, unloaded or refreshed.
@@ -220,12 +246,7 @@ impl Middleware for Opened {
     }
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
-        // Calls that were answered for another process take effect here.
-        if let Some(kept) = SkillsState::of(moment.states)
-            && self.owed().is_empty()
-        {
-            self.session.follow(&kept.state);
-        }
+        self.follow(moment);
         // By now all parts have had their say about what was said.
         if moment.run.steps() == 0 { Ok(self.invoked(moment).await) } else { Ok(Vec::new()) }
     }

@@ -48,6 +48,17 @@ impl SkillsState {
         &self.usage
     }
 
+    /// What a stored change means for skills, for whoever watches a thread; `None` when it is about something else.
+    pub fn delta(change: &StateChange) -> Option<SkillDelta> {
+        if change.owner != NAME {
+            return None;
+        }
+        match Delta::deserialize(&change.delta) {
+            Ok(Delta::Skill(delta)) => Some(delta),
+            _ => None,
+        }
+    }
+
     /// What begins a thread in which these are loaded.
     pub(crate) fn seeds(deltas: Vec<SkillDelta>) -> Vec<StateChange> {
         let skills = deltas.into_iter().map(Delta::Skill);

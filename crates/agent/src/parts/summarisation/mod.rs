@@ -64,6 +64,9 @@ pub struct Summarisation {
 }
 
 impl Summarisation {
+    /// What the part is called.
+    pub(crate) const NAME: &str = NAME;
+
     /// Summaries by this model, and histories in these files below `/conversation_history`.
     pub fn new(model: Arc<dyn Model>, backends: impl Into<Backends>) -> Self {
         Self { model, backends: backends.into(), options: SummarisationOptions::default() }
@@ -121,6 +124,12 @@ impl Opened {
     fn cut(&self, moment: Moment<'_>, keep: Keep) -> usize {
         let seen = &moment.run.messages()[moment.run.cut()..];
         moment.run.cut() + keep.cut(room(moment), seen, |most| self.sizes.fitting(moment, most))
+    }
+
+    /// The same, with as much kept as usual, or else as little as can be. None where nothing can be taken out.
+    fn any_cut(&self, moment: Moment<'_>) -> Option<usize> {
+        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
+        cuts.find(|cut| *cut > moment.run.cut())
     }
 
     fn history(&self, moment: Moment<'_>) -> Result<VirtualPath, String> {
@@ -197,10 +206,11 @@ impl Middleware for Opened {
             return Ok(Vec::new());
         }
         let drop = kept.is_wanted.then(|| Delta::Dropped.act());
-        let cut = self.cut(moment, self.keep());
-        if cut == moment.run.cut() {
-            return Ok(drop.into_iter().collect());
-        }
+        let cut = match kept.is_wanted {
+            true => self.any_cut(moment),
+            false => Some(self.cut(moment, self.keep())).filter(|cut| *cut > moment.run.cut()),
+        };
+        let Some(cut) = cut else { return Ok(drop.into_iter().collect()) };
         let (mut acts, decided) = self.decide(moment, cut).await;
         match decided {
             Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
@@ -221,9 +231,7 @@ impl Middleware for Opened {
                 Err(why) => vec![full(why)],
             });
         }
-        // As much as usual, or else all that can be.
-        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
-        let Some(cut) = cuts.find(|cut| *cut > moment.run.cut()) else {
+        let Some(cut) = self.any_cut(moment) else {
             return Ok(vec![full("what stays is too long by itself".to_owned())]);
         };
         let (mut acts, decided) = self.decide(moment, cut).await;

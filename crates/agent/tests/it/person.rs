@@ -1,0 +1,131 @@
+//! What a person does to a thread besides talking: start a skill, unload one, look at the context, have it summarised,
+//! limit what it costs.
+
+use std::sync::Arc;
+
+use prowess_agent::parts::{CostLimit, SkillsState, Summarisation};
+use prowess_agent::{NoWatcher, Outcome, Prices, Thread, ThreadId, Turn, Usage};
+use prowess_models::{Offline, Scripted, Turn as Says};
+use prowess_permission::Decision;
+use prowess_skills::{Dialect, Lifetime, SessionOptions};
+
+use crate::says;
+use crate::world::{World, open};
+
+fn loaded(thread: &Thread) -> Vec<String> {
+    let skills = SkillsState::of(thread.states()).unwrap().loaded();
+    skills.iter().map(|skill| skill.name.clone()).collect()
+}
+
+async fn sums() -> World {
+    World::new(&[("sums", "", "Count with care.")]).await
+}
+
+#[tokio::test]
+async fn who_types_a_name_has_said_yes_and_not_more() {
+    let world = sums().await;
+    for (decision, outcome, expected) in
+        [(Decision::Ask, Outcome::Answered, vec!["sums"]), (Decision::Deny, Outcome::Answered, vec![])]
+    {
+        let skills =
+            world.skills_with(|_| SessionOptions::new(Dialect::DeepAgents), &[("skill", "*", decision)]);
+        let model = Scripted::new([Says::new().say("ready"), Says::new().say("again")]);
+        let agent = world.agent(Arc::new(model)).with(skills).build().unwrap();
+        let mut thread = open(&agent).await;
+        assert_eq!(thread.say("/sums 1 2", &NoWatcher).await.unwrap(), Turn::Ended(outcome));
+        assert_eq!(loaded(&thread), expected, "{decision:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_unloads_a_skill_for_good() {
+    let world = sums().await;
+    let agent = world.agent(Arc::new(Offline)).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    thread.say("/sums", &NoWatcher).await.unwrap();
+    assert_eq!(loaded(&thread), ["sums"]);
+    assert!(thread.preview().await.unwrap().system_text().contains("[Loaded]"));
+    thread.change(prowess_agent::parts::Skills::unload("sums")).await.unwrap();
+    thread.change(prowess_agent::parts::Skills::unload("never-there")).await.unwrap();
+    assert_eq!(loaded(&thread), [""; 0]);
+    assert!(!thread.preview().await.unwrap().system_text().contains("[Loaded]"));
+    thread.close().await.unwrap();
+    let mut thread = agent.open(id).await.unwrap();
+    assert_eq!(loaded(&thread), [""; 0]);
+    assert!(!thread.preview().await.unwrap().system_text().contains("[Loaded]"));
+}
+
+#[tokio::test]
+async fn a_preview_is_what_the_model_is_asked() {
+    let world = sums().await;
+    let model = says::Says::new([says::text("one"), says::text("two")]);
+    let agent = world.agent(model.clone()).prompt("You count.").with(world.skills(Dialect::DeepAgents));
+    let agent = agent.build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("first", &NoWatcher).await.unwrap();
+    let preview = thread.preview().await.unwrap();
+    thread.say("second", &NoWatcher).await.unwrap();
+    let asked = model.request(1);
+    assert_eq!(preview.system, asked.system);
+    assert_eq!(preview.tools, asked.tools);
+    assert_eq!(preview.messages[..], asked.messages[..asked.messages.len() - 1]);
+}
+
+#[tokio::test]
+async fn a_person_has_a_short_conversation_summarised_between_turns() {
+    let world = World::new(&[("fibonacci", "", "```sh\necho 1 1 2 3\n```")]).await;
+    let for_the_session = |_: &ThreadId| {
+        let mut options = SessionOptions::new(Dialect::Trpc);
+        options.lifetime = Lifetime::Session;
+        options
+    };
+    let agent = world
+        .agent(Arc::new(Offline))
+        .with(Summarisation::new(Arc::new(Offline), world.backend()))
+        .with(world.skills_with(for_the_session, &[("run", "*", Decision::Allow)]))
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    assert!(!thread.compact(&NoWatcher).await.unwrap(), "nothing was said");
+    thread.say("Compute fibonacci numbers.", &NoWatcher).await.unwrap();
+    let messages = thread.run().messages().len();
+    assert!(thread.compact(&NoWatcher).await.unwrap());
+    assert_eq!(thread.run().cut(), messages - 1, "the last message stays");
+    assert_eq!(loaded(&thread), ["fibonacci"], "what is loaded stays loaded");
+    let preview = thread.preview().await.unwrap();
+    assert!(preview.messages[0].text().contains("I cannot summarise"), "{}", preview.messages[0].text());
+    assert!(preview.system_text().contains("echo 1 1 2 3"), "its text is put back");
+    assert!(!thread.compact(&NoWatcher).await.unwrap(), "there is nothing more to take out");
+    let turn = thread.say("Compute fibonacci numbers.", &NoWatcher).await.unwrap();
+    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+}
+
+#[tokio::test]
+async fn a_thread_ends_when_it_has_cost_enough() {
+    let world = sums().await;
+    let said = |text: &str| Says::new().say(text).usage(Usage { input: 1_000_000, ..Usage::default() });
+    let model = Scripted::new([said("one"), said("two"), said("three")]).named("test:dear");
+    let prices: Prices = toml::from_str("[\"test:dear\"]\ninput = 1\noutput = 1").unwrap();
+    let agent = world.agent(Arc::new(model)).with(CostLimit::new(prices, "2".parse().unwrap()));
+    let agent = agent.build().unwrap();
+    let mut thread = open(&agent).await;
+    for _ in 0..2 {
+        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    }
+    let reason = "the thread has cost $2.0000, and may cost $2".to_owned();
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Stopped { reason }));
+}
+
+#[tokio::test]
+async fn a_limit_without_a_price_is_kept() {
+    let world = sums().await;
+    let said = Says::new().say("one").usage(Usage { input: 1, ..Usage::default() });
+    let model = Scripted::new([said, Says::new().say("two")]).named("test:odd");
+    let agent = world.agent(Arc::new(model)).with(CostLimit::new(Prices::default(), "2".parse().unwrap()));
+    let mut thread = open(&agent.build().unwrap()).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let turn = thread.say("go", &NoWatcher).await.unwrap();
+    let Turn::Ended(Outcome::Stopped { reason }) = turn else { panic!("{turn:?}") };
+    assert!(reason.contains("no price for `test:odd`"), "{reason}");
+}

@@ -1,0 +1,245 @@
+//! What the commands of a conversation do.
+
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, bail};
+use prowess_agent::parts::SkillsState;
+use prowess_agent::{Content, Thread};
+
+use super::command::{COMMANDS, Command};
+use super::happening::Happening;
+use super::place::Place;
+use super::talk::Talk;
+use super::{model, threads, words};
+use crate::terminal::{Style, count, shown, start_of, styled};
+
+/// How much of a description is shown.
+const MAX_DESCRIPTION: usize = 80;
+
+/// What comes after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The conversation goes on.
+    Stay,
+    /// The thread has to be opened again, for another agent.
+    Reopen,
+    /// Nothing.
+    Quit,
+}
+
+/// Does what a command says. An error leaves the conversation as it was.
+pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
+    match command {
+        Command::Help => talk.lines(&help())?,
+        Command::Skills => talk.lines(&skills(talk))?,
+        Command::Context => {
+            let lines = context(talk).await?;
+            talk.lines(&lines)?;
+        }
+        Command::Compact => compact(talk).await?,
+        Command::Unload { skill } => unload(talk, &skill).await?,
+        Command::Model { name: None } => {
+            let name = talk.host.model.name().to_owned();
+            note(talk, format!("{name} answers; /model PROVIDER:NAME takes another"))?;
+        }
+        Command::Model { name: Some(name) } => {
+            other_model(talk, &name)?;
+            return Ok(Next::Reopen);
+        }
+        Command::Resume { thread: None } => {
+            let lines = listed(talk).await?;
+            talk.lines(&lines)?;
+        }
+        Command::Resume { thread: Some(thread) } => {
+            let id = threads::find(&talk.host, &thread).await?;
+            if id == *talk.thread.id() {
+                return Ok(Next::Reopen);
+            }
+            talk.switch(id).await?;
+            begun(talk)?;
+            let _ = talk.go_on().await?;
+        }
+        Command::Fork => {
+            let from = talk.thread.id().clone();
+            let copy = threads::fork(&talk.host, &talk.thread).await?;
+            talk.switch(copy).await?;
+            note(talk, format!("this is {} now, a copy of {from}", talk.thread.id()))?;
+        }
+        Command::Export { file } => {
+            let path = threads::export(&talk.thread, file.as_deref())?;
+            note(talk, format!("the conversation is in {}", path.display()))?;
+        }
+        Command::New => {
+            talk.switch(threads::name()?).await?;
+            begun(talk)?;
+        }
+        Command::Quit => return Ok(Next::Quit),
+    }
+    Ok(Next::Stay)
+}
+
+fn note(talk: &Talk, text: String) -> Result<()> {
+    talk.show(&Happening::Note { text })
+}
+
+/// Says which thread it is, and what was said last in it.
+pub(super) fn begun(talk: &Talk) -> Result<()> {
+    let messages = talk.thread.run().messages().len();
+    let model = talk.host.model.name().to_owned();
+    talk.show(&Happening::Thread { id: talk.thread.id().clone(), model, messages })?;
+    if messages == 0 {
+        return Ok(());
+    }
+    note(talk, format!("thread {}, {}", talk.thread.id(), count(messages, "message")))?;
+    let place = Place::of(talk.thread.states()).filter(|place| **place != talk.host.directory);
+    if let Some(place) = place {
+        note(talk, format!("it was in {}; its files are those of this directory now", place.display()))?;
+    }
+    for line in last_words(&talk.thread) {
+        note(talk, line)?;
+    }
+    Ok(())
+}
+
+/// What the person and the model said last, in a line each.
+fn last_words(thread: &Thread) -> Vec<String> {
+    let messages = thread.run().messages().iter().rev();
+    let mut said = messages.filter(|message| !message.text().trim().is_empty());
+    let of_person = said.clone().find(|message| message.is_by_person());
+    let of_model = said.find(|message| matches!(message.content, Content::Assistant { .. }));
+    let line = |who: &str, text: String| format!("{who} {}", start_of(text.trim(), MAX_DESCRIPTION));
+    let of_person = of_person.map(|message| line("you:", message.text()));
+    of_person.into_iter().chain(of_model.map(|message| line("model:", message.text()))).collect()
+}
+
+fn help() -> Vec<String> {
+    let mut lines = vec!["Say what you want done, or:".to_owned()];
+    for (command, after, what) in COMMANDS {
+        let left = format!("{command} {after}");
+        lines.push(format!("  {}  {what}", styled(format!("{left:<18}"), Style::Name)));
+    }
+    lines.push(format!(
+        "  {}  start a skill yourself",
+        styled(format!("{:<18}", "/SKILL [ARGUMENTS]"), Style::Name)
+    ));
+    lines.push("Ctrl-C stops the turn, Ctrl-D leaves, Tab completes.".to_owned());
+    lines
+}
+
+fn skills(talk: &Talk) -> Vec<String> {
+    let catalog = talk.host.catalog();
+    let loaded = SkillsState::of(talk.thread.states()).map(SkillsState::loaded).unwrap_or_default();
+    let mut lines = Vec::new();
+    for entry in catalog.entries() {
+        let name = entry.skill.name.as_str();
+        let tokens = loaded.iter().find(|skill| skill.name == name).map(|skill| skill.tokens);
+        let mark = tokens.map_or_else(|| " ".to_owned(), |_| styled("+", Style::Good));
+        let note = tokens.map(|tokens| format!(" ({} tokens)", words::tokens(tokens as u64)));
+        let description = start_of(&entry.skill.description, MAX_DESCRIPTION);
+        lines.push(format!(
+            "{mark} {}{}  {}",
+            styled(shown(name), Style::Name),
+            note.unwrap_or_default(),
+            styled(description, Style::Faint)
+        ));
+    }
+    if lines.is_empty() {
+        lines.push("There are no skills here; `prowess new NAME` makes one.".to_owned());
+    }
+    let untrusted = catalog.untrusted().len();
+    if untrusted > 0 {
+        lines.push(format!(
+            "{} of this project not shown to the model: `prowess trust` says what they are",
+            count(untrusted, "skill")
+        ));
+    }
+    lines
+}
+
+async fn context(talk: &mut Talk) -> Result<Vec<String>> {
+    let filled = talk.filled().await?;
+    let widest = filled.rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
+    let line = |what: &str, tokens: u64, note: &str| {
+        let note = styled(note, Style::Faint);
+        format!("  {what:<widest$}  {:>8}  {note}", words::tokens(tokens)).trim_end().to_owned()
+    };
+    let mut lines: Vec<String> =
+        filled.rows.iter().map(|row| line(&shown(&row.what), row.tokens, &row.note)).collect();
+    let of_window = filled.window.map_or_else(
+        || "tokens, about; model.window is not set".to_owned(),
+        |window| {
+            let percent = filled.total * 100 / window.max(1);
+            format!("of {} tokens, {percent} %, about", words::tokens(window))
+        },
+    );
+    lines.push(line("all", filled.total, &of_window));
+    Ok(lines)
+}
+
+async fn compact(talk: &mut Talk) -> Result<()> {
+    let before = talk.filled().await?.total;
+    if !talk.compact().await? {
+        return note(talk, "there is nothing to summarise, or it could not be done; -v says more".to_owned());
+    }
+    let after = talk.filled().await?.total;
+    note(talk, format!("{} tokens before, {} now", words::tokens(before), words::tokens(after)))
+}
+
+async fn unload(talk: &mut Talk, skill: &str) -> Result<()> {
+    let loaded = SkillsState::of(talk.thread.states()).map(SkillsState::loaded).unwrap_or_default();
+    if !loaded.iter().any(|known| known.name == skill) {
+        let names: Vec<&str> = loaded.iter().map(|skill| skill.name.as_str()).collect();
+        let loaded = if names.is_empty() { "none is".to_owned() } else { format!("{} is", names.join(", ")) };
+        bail!("`{}` is not loaded; {loaded}", start_of(skill, 64));
+    }
+    talk.unload(skill).await
+}
+
+/// Takes another model, or says why it cannot be taken.
+fn other_model(talk: &mut Talk, name: &str) -> Result<()> {
+    let taken = name.parse().map_err(anyhow::Error::msg);
+    let taken = taken.and_then(|name| {
+        let before = std::mem::replace(&mut talk.host.config.settings.model.name, name);
+        model::chosen(&talk.host.config.settings)
+            .inspect_err(|_| talk.host.config.settings.model.name = before)
+    });
+    talk.host.model = taken.with_context(|| format!("`{}` cannot be taken", start_of(name, 64)))?;
+    note(talk, format!("{} answers from now on", talk.host.model.name()))
+}
+
+async fn listed(talk: &Talk) -> Result<Vec<String>> {
+    let threads = threads::list(&talk.host).await?;
+    let mut lines = Vec::new();
+    for thread in threads {
+        let is_here = thread.directory.as_ref() == Some(&talk.host.directory);
+        let place = match &thread.directory {
+            Some(directory) if !is_here => format!(" in {}", shown(&directory.display().to_string())),
+            _ => String::new(),
+        };
+        let mark = if thread.id == *talk.thread.id() { styled("+", Style::Good) } else { " ".to_owned() };
+        lines.push(format!(
+            "{mark} {}  {:<8}  {}{}",
+            styled(&thread.id, Style::Name),
+            ago(thread.changed),
+            thread.title,
+            styled(place, Style::Faint)
+        ));
+    }
+    if lines.is_empty() {
+        lines.push("There is no thread yet.".to_owned());
+    } else {
+        lines.push("/resume THREAD goes on with one; its end is enough.".to_owned());
+    }
+    Ok(lines)
+}
+
+/// How long ago something was, about.
+fn ago(at: SystemTime) -> String {
+    let seconds = at.elapsed().unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => "now".to_owned(),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

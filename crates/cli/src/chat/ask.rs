@@ -1,0 +1,112 @@
+//! Questions that a call waits for, put to the person at the keyboard.
+
+use anyhow::Result;
+use prowess_agent::{Reply, Waiting};
+use serde_json::Value;
+
+use super::happening::Happening;
+use super::input::{Input, Typed};
+use crate::terminal::{Style, shown, shown_lines, start_of, styled};
+
+/// How many lines of a detail are shown.
+const MAX_DETAIL: usize = 12;
+/// How long such a line is, in characters.
+const MAX_LINE: usize = 160;
+/// Details that the title has already.
+const KNOWN: [&str; 3] = ["skill", "command", "host"];
+
+/// What a person said to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    Reply(Reply),
+    /// Ctrl-C: the whole turn is to end.
+    Stop,
+    /// Ctrl-D: the question stays where it is.
+    Leave,
+}
+
+/// What a question looks like.
+pub(super) fn shown_question(waiting: &Waiting) -> Vec<String> {
+    let Happening::Question { title, always, question, .. } = Happening::question(waiting) else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("{} {}", styled("?", Style::Name), shown(&title))];
+    for (name, value) in question["details"].as_object().into_iter().flatten() {
+        if !KNOWN.contains(&name.as_str()) {
+            detail(&mut lines, name, value);
+        }
+    }
+    if question.get("arguments").is_some() {
+        detail(&mut lines, "arguments", &question["arguments"]);
+    }
+    let mut offers = vec!["y once".to_owned()];
+    if !always.is_empty() {
+        let rules: Vec<String> = always.iter().map(|rule| shown(rule)).collect();
+        offers.push(format!("a always: {}", rules.join(", ")));
+    }
+    offers.push("n no".to_owned());
+    lines.push(styled(format!("  {}", offers.join(" · ")), Style::Faint));
+    lines
+}
+
+fn detail(lines: &mut Vec<String>, name: &str, value: &Value) {
+    let text = match value {
+        Value::Null | Value::Bool(false) => return,
+        Value::String(text) if text.is_empty() => return,
+        Value::Array(values) if values.is_empty() => return,
+        Value::Object(fields) if fields.is_empty() => return,
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (mark, style) = match name {
+        "old_string" => ("-", Style::Bad),
+        "new_string" | "content" => ("+", Style::Good),
+        _ => ("", Style::Faint),
+    };
+    let safe = shown_lines(&text);
+    let total = safe.lines().count();
+    if mark.is_empty() && total <= 1 {
+        lines.push(format!("  {} {}", styled(shown(name), Style::Faint), start_of(&safe, MAX_LINE)));
+        return;
+    }
+    if mark.is_empty() {
+        lines.push(format!("  {}", styled(shown(name), Style::Faint)));
+    }
+    for line in safe.lines().take(MAX_DETAIL) {
+        lines.push(format!("  {}", styled(format!("{mark} {}", start_of(line, MAX_LINE)), style)));
+    }
+    if total > MAX_DETAIL {
+        lines.push(styled(format!("  … {} more lines", total - MAX_DETAIL), Style::Faint));
+    }
+}
+
+/// Asks until there is an answer.
+pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
+    let Happening::Question { always, .. } = Happening::question(waiting) else { return Ok(Answer::Leave) };
+    let question = if always.is_empty() { "allow it? [y/n] " } else { "allow it? [y/a/n] " };
+    loop {
+        let line = match input.answer(question)? {
+            Typed::Line(line) => line,
+            Typed::Interrupted => return Ok(Answer::Stop),
+            Typed::End => return Ok(Answer::Leave),
+        };
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match word.to_ascii_lowercase().as_str() {
+            "y" | "yes" | "once" => return Ok(Answer::Reply(Reply::Approve)),
+            "a" | "always" if !always.is_empty() => return Ok(Answer::Reply(Reply::Always)),
+            "n" | "no" => {
+                let message = match rest.trim() {
+                    "" => match input.answer("why? (the model reads it; it may be empty) ")? {
+                        Typed::Line(reason) => reason.trim().to_owned(),
+                        Typed::Interrupted => return Ok(Answer::Stop),
+                        Typed::End => String::new(),
+                    },
+                    reason => reason.to_owned(),
+                };
+                return Ok(Answer::Reply(Reply::Reject { message }));
+            }
+            _ => {}
+        }
+    }
+}

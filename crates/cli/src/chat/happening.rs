@@ -1,0 +1,157 @@
+//! What happens in a conversation: what a screen shows, and what `--json` prints, one object a line.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use prowess_agent::parts::SkillsState;
+use prowess_agent::{CallId, Event, Outcome, Reply, Sight, StateChange, ThreadId, ToolCall, Waiting};
+use prowess_skills::SkillDelta;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Happening {
+    /// A thread is open.
+    Thread {
+        id: ThreadId,
+        model: String,
+        /// How many messages it has already.
+        messages: usize,
+    },
+    /// The model says something: a piece of it.
+    Text { text: String },
+    /// The model thinks something: a piece of it.
+    Reasoning { text: String },
+    /// The model has said all that it wanted to.
+    Said { input_tokens: u64, output_tokens: u64 },
+    /// A tool is called.
+    Call { call: CallId, tool: String, arguments: Value },
+    /// A tool says how far it is.
+    Progress { call: CallId, text: String },
+    /// A tool answered.
+    Result { call: CallId, tool: String, text: String, is_error: bool, milliseconds: Option<u64> },
+    /// A skill is loaded now.
+    Loaded { skill: String, tokens: usize },
+    /// A skill is not loaded any more.
+    Unloaded { skill: String, reason: Value },
+    /// A person has to answer.
+    Question { call: CallId, tool: String, title: String, always: Vec<String>, question: Value },
+    /// A person, or `--yes`, answered.
+    Replied { call: CallId, reply: Reply },
+    /// What the model reads begins later, after a summary.
+    Compacted { messages: usize },
+    /// What the next call of the model takes, about.
+    Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
+    /// The turn is over.
+    Ended { outcome: Outcome, answer: Option<String> },
+    /// Something that is worth knowing.
+    Note { text: String },
+}
+
+/// Makes what can be seen of an agent into what happens, with the names and times of calls.
+#[derive(Debug, Default)]
+pub(crate) struct Follow {
+    calls: BTreeMap<CallId, (ToolCall, Option<Instant>)>,
+}
+
+impl Follow {
+    /// Follows calls that were made before it was there.
+    pub(crate) fn know(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
+        self.calls.extend(calls.into_iter().map(|call| (call.id.clone(), (call, None))));
+    }
+
+    /// What a sight means.
+    pub(crate) fn see(&mut self, sight: Sight<'_>) -> Vec<Happening> {
+        match sight {
+            Sight::Text(text) => vec![Happening::Text { text: text.to_owned() }],
+            Sight::Reasoning(text) => vec![Happening::Reasoning { text: text.to_owned() }],
+            Sight::Progress(call, text) => {
+                vec![Happening::Progress { call: call.clone(), text: text.to_owned() }]
+            }
+            Sight::Stored(event) => self.stored(event),
+            _ => Vec::new(),
+        }
+    }
+
+    fn stored(&mut self, event: &Event) -> Vec<Happening> {
+        match event {
+            Event::ModelAnswered { message, usage, .. } => {
+                self.know(message.tool_calls().cloned());
+                vec![Happening::Said { input_tokens: usage.input, output_tokens: usage.output }]
+            }
+            Event::ToolStarted { call } => {
+                let Some((known, begun)) = self.calls.get_mut(call) else { return Vec::new() };
+                *begun = Some(Instant::now());
+                let arguments = known.parsed().unwrap_or_else(|_| Value::String(known.arguments.clone()));
+                vec![Happening::Call { call: call.clone(), tool: known.name.clone(), arguments }]
+            }
+            Event::ToolAnswered { call, answer } => {
+                let mut happened = skills(&answer.changes);
+                let (tool, begun) = match self.calls.get(call) {
+                    Some((known, begun)) => (known.name.clone(), *begun),
+                    None => (String::new(), None),
+                };
+                let milliseconds =
+                    begun.map(|begun| u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+                let (text, is_error) = (answer.text.clone(), answer.is_error);
+                happened.push(Happening::Result { call: call.clone(), tool, text, is_error, milliseconds });
+                happened
+            }
+            Event::StateChanged { changes } => skills(changes),
+            Event::Replied { call, reply } => {
+                vec![Happening::Replied { call: call.clone(), reply: reply.clone() }]
+            }
+            Event::Compacted { cut, .. } => vec![Happening::Compacted { messages: *cut }],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Happening {
+    /// A question that waits.
+    pub(crate) fn question(waiting: &Waiting) -> Self {
+        Self::Question {
+            call: waiting.call.id.clone(),
+            tool: waiting.call.name.clone(),
+            title: title(waiting),
+            always: always(waiting),
+            question: waiting.question.clone(),
+        }
+    }
+}
+
+/// What a question is about, in a line.
+fn title(waiting: &Waiting) -> String {
+    match waiting.question["title"].as_str() {
+        Some(title) => title.to_owned(),
+        None => format!("call `{}`", waiting.call.name),
+    }
+}
+
+/// What "always" would record, as a rule's kind and pattern each; nothing where that is not offered.
+fn always(waiting: &Waiting) -> Vec<String> {
+    let question = &waiting.question;
+    if let Some(tool) = question["tool"].as_str() {
+        return vec![format!("tool {tool:?}")];
+    }
+    let kind = question["kind"].as_str().unwrap_or_default();
+    let patterns = question["request"]["always"].as_array();
+    let pattern = |pattern: &Value| pattern.as_str().map(|pattern| format!("{kind} {pattern:?}"));
+    patterns.into_iter().flatten().filter_map(pattern).collect()
+}
+
+fn skills(changes: &[StateChange]) -> Vec<Happening> {
+    let happened = |delta| match delta {
+        SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } => {
+            Some(Happening::Loaded { skill: skill.name, tokens: skill.tokens })
+        }
+        SkillDelta::Unloaded { name, reason } => {
+            let reason = serde_json::to_value(reason).unwrap_or_default();
+            Some(Happening::Unloaded { skill: name, reason })
+        }
+        _ => None,
+    };
+    changes.iter().filter_map(SkillsState::delta).filter_map(happened).collect()
+}

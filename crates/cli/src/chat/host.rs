@@ -1,0 +1,246 @@
+//! What an agent in a terminal has: skills, files, rules, a sandbox, and threads that stay.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use prowess_agent::parts::{CostLimit, Hooks, SandboxedHooks, Skills};
+use prowess_agent::{
+    Agent, AgentOptions, Backends, DeepAgent, Model, Price, RunLimits, Thread, ThreadId, ThreadStore,
+};
+use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
+use prowess_catalog::Catalog;
+use prowess_permission::{Broker, Decision, FileApprovals, Layer, Permissions, Policy, Rule};
+use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
+use prowess_store::SqliteStore;
+use prowess_workspace::{Network, Runner};
+
+use super::model::{self, Manner};
+use super::place::Place;
+use crate::config::Config;
+use crate::options::Places;
+use crate::terminal::shown;
+
+/// What the agent is called in rules, [agent.chat.permission], and in telemetry.
+const NAME: &str = "chat";
+/// How long a thread stays with a process that died: what somebody waits for who resumes it.
+const LEASE: Duration = Duration::from_secs(6);
+/// How long a thread that another has is waited for.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Where the agent finds what was taken out of its sight; kept beside the thread, and not among the user's files.
+const KEPT: [&str; 2] = ["conversation_history", "large_tool_results"];
+/// What is remembered of a project, if it is there.
+pub(super) const MEMORY: &str = "AGENTS.md";
+
+/// What the agent is told about itself.
+const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
+Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
+under `/` are those of the directory that the person works in. Commands of skills run in a sandbox with a workspace of its \
+own, which does not have those files unless they are given as inputs; what a command writes below `out/` comes back to you. \
+Some calls wait until the person allows them; if one is refused, do not try to get around that: say what you would need. \
+Be brief. Answer in Markdown.";
+
+/// Rules for what nobody wrote rules for: looking is allowed, changing and running is asked about.
+const RULES: [(&str, &str, Decision); 6] = [
+    ("tool", "*", Decision::Allow),
+    ("read", "*", Decision::Allow),
+    ("read", "*/.env", Decision::Ask),
+    ("read", "*/.env.*", Decision::Ask),
+    ("write", "*", Decision::Ask),
+    ("run", "*", Decision::Ask),
+];
+
+/// What agents of this program are made of.
+pub(super) struct Host {
+    pub(super) config: Config,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) store: SqliteStore,
+    /// The directory that the person works in.
+    pub(super) directory: PathBuf,
+    /// Where everything of ours is kept.
+    pub(super) state: PathBuf,
+    pub(super) places: Places,
+    pub(super) catalog: Arc<Mutex<Catalog>>,
+    create_in: Vec<String>,
+    /// Whether what the project brings may be used.
+    is_trusted: bool,
+    permissions: Permissions,
+    runner: Runner,
+}
+
+/// What a host is made with.
+pub(super) struct Found {
+    pub(super) config: Config,
+    pub(super) places: Places,
+    pub(super) skills: crate::skills::Skills,
+    pub(super) runner: Runner,
+    pub(super) state: PathBuf,
+}
+
+impl Host {
+    pub(super) async fn new(found: Found) -> Result<Self> {
+        let Found { config, places, skills, runner, state } = found;
+        let model = model::chosen(&config.settings)?;
+        let directory = std::env::current_dir().context("the working directory cannot be read")?;
+        let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
+        let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
+        let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
+        let broker = Broker::open(approvals, project.to_string_lossy()).await?;
+        let permissions = Permissions::new(broker, NAME, policy(&config));
+        Ok(Self {
+            model,
+            store,
+            directory,
+            state,
+            places,
+            is_trusted: skills.standing.is_trusted(),
+            catalog: Arc::new(Mutex::new(skills.catalog)),
+            create_in: skills.create_in,
+            permissions,
+            runner,
+            config,
+        })
+    }
+
+    /// The skills there are now.
+    pub(super) fn catalog(&self) -> Catalog {
+        self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks for skills again, and says whether they are others.
+    pub(super) fn refresh(&mut self) -> Result<bool> {
+        let known = self.catalog();
+        let skills = self.places.discover_again(&known)?;
+        let was_trusted = std::mem::replace(&mut self.is_trusted, skills.standing.is_trusted());
+        let is_same = same(&known, &skills.catalog) && was_trusted == self.is_trusted;
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
+        Ok(!is_same)
+    }
+
+    /// The agent for a thread. What it puts away is kept beside that thread.
+    pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
+        let settings = &self.config.settings;
+        let mut limits = RunLimits::default();
+        limits.steps = settings.limits.steps.unwrap_or(limits.steps);
+        limits.tokens = settings.limits.tokens;
+        let mut options = AgentOptions::default();
+        (options.limits, options.lease) = (limits, LEASE);
+        let manner = Manner { effort: settings.model.effort, max_output: settings.model.max_output };
+        let mut agent = DeepAgent::new(Arc::clone(&self.model))
+            .name(NAME)
+            .prompt(PROMPT)
+            .with(Place(self.directory.clone()))
+            .with(manner)
+            .skills(self.skills())
+            .files(self.files(thread)?)
+            .permissions(self.permissions.clone())
+            .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
+            .options(options);
+        let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(self.runner.clone()));
+        agent = agent.hooks(hooks);
+        if self.is_trusted && self.directory.join(MEMORY).is_file() {
+            agent = agent.memory([format!("/{MEMORY}")]);
+        }
+        if let Some(most) = settings.limits.cost {
+            agent = agent.with(CostLimit::new(self.config.prices()?, dollars(most)?));
+        }
+        agent.build().map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Opens a thread; one that another process has is waited for, for as long as it would be if that process died.
+    pub(super) async fn open(&self, id: ThreadId, mut waits: impl FnMut(&str)) -> Result<Thread> {
+        let agent = self.agent(&id)?;
+        let begun = tokio::time::Instant::now();
+        loop {
+            match agent.open(id.clone()).await {
+                Ok(thread) => return Ok(thread),
+                Err(prowess_agent::AgentError::Thread(prowess_agent::ThreadError::Leased {
+                    owner, ..
+                })) if begun.elapsed() < PATIENCE => {
+                    let owner = owner.split(" (").next().unwrap_or_default();
+                    waits(&format!(
+                        "waiting for {owner}, which has this thread; one that was killed lets go of it in seconds"
+                    ));
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Err(error) => return Err(anyhow!("{error}")),
+            }
+        }
+    }
+
+    fn skills(&self) -> Skills {
+        let settings = self.config.settings.skills.clone();
+        let (catalog, runner) = (Arc::clone(&self.catalog), self.runner.clone());
+        let hosts = self.config.settings.sandbox.hosts.clone();
+        let create_in = self.create_in.clone();
+        let own = self.config.settings.clone();
+        // A key may be the work of a program.
+        let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
+        let skills = Skills::new(move |thread| {
+            let mut options = SessionOptions::new(Dialect::Trpc);
+            options.lifetime = Lifetime::Session;
+            options.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
+            options.allowed_tools = settings.allowed_tools.into();
+            options.create_in.clone_from(&create_in);
+            let mut runs = Runs::new(runner.clone(), thread.as_str());
+            if !hosts.is_empty() {
+                runs.network = Network::Hosts(hosts.clone());
+            }
+            let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            SkillSession::builder(catalog).options(options).runs(runs)
+        });
+        skills.models(move |name| {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.entry(name.to_owned()).or_insert_with(|| model::named(&own, name)).clone()
+        })
+    }
+
+    /// The files of the directory that the person works in, and those that are kept beside the thread.
+    fn files(&self, thread: &ThreadId) -> Result<Backends> {
+        let own = LocalBackend::open(&self.directory);
+        let own = own.with_context(|| format!("{} cannot be read", self.directory.display()))?;
+        let mut files = CompositeBackend::new(Arc::new(own));
+        for name in KEPT {
+            let place = self.kept(thread).join(name);
+            make(&place)?;
+            let kept = LocalBackend::open(&place);
+            let kept = kept.with_context(|| format!("{} cannot be read", place.display()))?;
+            let at = VirtualPath::root().join(name).map_err(|error| anyhow!("{error}"))?;
+            files = files.mount(at, Arc::new(kept));
+        }
+        Ok(Backends::from(Arc::new(files)))
+    }
+
+    /// Where files beside a thread are kept.
+    pub(super) fn kept(&self, thread: &ThreadId) -> PathBuf {
+        self.state.join("threads").join(thread.as_str())
+    }
+}
+
+/// Dollars, as a limit.
+fn dollars(amount: f64) -> Result<Price> {
+    amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is no amount of dollars: {amount}"))
+}
+
+/// The rules: those of this program, and then the person's.
+fn policy(config: &Config) -> Policy {
+    let rules = RULES.map(|(kind, pattern, decision)| Rule::new(kind, pattern, decision));
+    config.policy(NAME).with(Layer::BuiltInAgent, rules)
+}
+
+/// Whether two catalogs have the same skills to show: entries that did not change are shared.
+fn same(one: &Catalog, other: &Catalog) -> bool {
+    let pairs = |one: &[Arc<prowess_catalog::SkillEntry>], other: &[Arc<prowess_catalog::SkillEntry>]| {
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+    };
+    pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
+}
+
+/// Makes a directory for this user alone.
+pub(super) fn make(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("{} cannot be made", shown(&path.display().to_string())))
+}

@@ -1,0 +1,101 @@
+//! The model that answers.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use async_trait::async_trait;
+use prowess_agent::{
+    Assembled, Effort, Middleware, Model, ModelError, ModelErrorKind, ModelLimits, Moment, NextModel,
+};
+use prowess_models::{Anthropic, Offline, OpenAi};
+
+use crate::config::{Api, ModelName, ProviderSettings, Settings};
+use crate::terminal::shown;
+
+/// The model that the configuration names. A key that is missing is told before anything is asked.
+pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
+    let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
+    let provider = settings.provider.get(provider);
+    let provider = provider.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
+    let mut limits = ModelLimits::default();
+    (limits.context, limits.output) = (settings.model.window, settings.model.max_output);
+    at(provider, model, &settings.model.name.to_string(), limits)
+}
+
+/// The model that a skill wants, if it can be had: one of the same provider, unless it names another.
+pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
+    let taken = match (&settings.model.name, name.split_once(':')) {
+        (ModelName::Of { provider, .. }, None) => {
+            ModelName::Of { provider: provider.clone(), model: name.to_owned() }
+        }
+        (_, Some(_)) => name.parse().ok()?,
+        (ModelName::Offline, None) => return None,
+    };
+    let mut settings = settings.clone();
+    settings.model.name = taken;
+    let found = chosen(&settings);
+    found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
+}
+
+fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits) -> Result<Arc<dyn Model>> {
+    let key = provider.key()?;
+    let failed = |error| anyhow!("provider.{}: {error}", shown(&provider.name));
+    Ok(match provider.api {
+        Api::Openai => {
+            let mut builder = OpenAi::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+            if let Some(key) = key {
+                builder = builder.key(key);
+            }
+            Arc::new(builder.build().map_err(failed)?)
+        }
+        Api::Anthropic => {
+            let mut builder =
+                Anthropic::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+            if let Some(key) = key {
+                builder = builder.key(key);
+            }
+            Arc::new(builder.build().map_err(failed)?)
+        }
+    })
+}
+
+/// What to do about a model that does not answer.
+pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> {
+    let ModelName::Of { provider, .. } = &settings.model.name else { return None };
+    let provider = settings.provider.get(provider)?;
+    let name = shown(&provider.name);
+    Some(match error.kind {
+        ModelErrorKind::Auth => match &provider.key_env {
+            Some(variable) => format!("check the key in {}", shown(variable)),
+            None => format!("check the key of [provider.{name}]"),
+        },
+        ModelErrorKind::Unreachable | ModelErrorKind::TimedOut => {
+            let url = crate::config::without_secrets(&provider.base_url);
+            format!("check the network and `provider.{name}.base_url`, which is {}", shown(&url))
+        }
+        ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {
+            "say it again in a while, or take another model with /model".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// How the model is asked, where nobody else says it.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    pub(super) effort: Option<Effort>,
+    pub(super) max_output: Option<u64>,
+}
+
+#[async_trait]
+impl Middleware for Manner {
+    fn name(&self) -> &str {
+        "manner"
+    }
+
+    async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
+        next.request.effort = next.request.effort.or(self.effort);
+        next.request.max_output = next.request.max_output.or(self.max_output);
+        next.ask().await
+    }
+}

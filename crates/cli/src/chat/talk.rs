@@ -1,0 +1,344 @@
+//! A conversation: turns, questions, commands, for as long as the person likes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use prowess_agent::parts::Skills;
+use prowess_agent::{
+    AgentError, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn, Waiting, Watcher,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::ask::{self, Answer};
+use super::context::Filled;
+use super::happening::{Follow, Happening};
+use super::host::Host;
+use super::input::{Input, Typed};
+use super::model;
+use super::view::View;
+
+/// How often the screen moves while a turn goes on.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Who answers when a call has to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// The person at the keyboard.
+    Person,
+    /// `--yes`: everything that is asked, once.
+    Yes,
+    /// Nobody: it waits in the thread.
+    Nobody,
+}
+
+/// How a turn came to rest.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Rest {
+    Ended(Outcome),
+    /// Questions wait in the thread, and nobody is here to answer.
+    Waiting,
+    /// The person left.
+    Left,
+}
+
+/// A conversation that goes on.
+pub(super) struct Talk {
+    pub(super) host: Host,
+    pub(super) thread: Thread,
+    pub(super) input: Option<Input>,
+    answers: Answers,
+    watch: Watch,
+    interrupts: Signal,
+}
+
+/// What a turn begins with.
+enum Begin<'a> {
+    Say(String),
+    Reply(&'a Waiting, Reply),
+    GoOn,
+}
+
+impl Talk {
+    pub(super) async fn new(
+        host: Host,
+        id: ThreadId,
+        view: Box<dyn View>,
+        input: Option<Input>,
+        answers: Answers,
+    ) -> Result<Self> {
+        let interrupts = signal(SignalKind::interrupt()).context("interrupts cannot be caught")?;
+        let watch = Watch(Arc::new(Mutex::new(Seen { view, follow: Follow::default(), failed: None })));
+        let thread = watch.open(&host, id).await?;
+        Ok(Self { host, thread, input, answers, watch, interrupts })
+    }
+
+    /// Shows something.
+    pub(super) fn show(&self, happening: &Happening) -> Result<()> {
+        self.watch.seen().show(happening);
+        self.check()
+    }
+
+    /// Shows lines as they are.
+    pub(super) fn lines(&self, lines: &[String]) -> Result<()> {
+        let mut seen = self.watch.seen();
+        seen.view.lines(lines)?;
+        Ok(())
+    }
+
+    /// Whether what is shown can still be seen.
+    fn check(&self) -> Result<()> {
+        match self.watch.seen().failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the agent have its turn, with the answers that it needs.
+    pub(super) async fn say(&mut self, text: String) -> Result<Rest> {
+        self.turn(Begin::Say(text)).await
+    }
+
+    /// Goes on with a turn that was cut off, or waits; `None` when there is none.
+    pub(super) async fn go_on(&mut self) -> Result<Option<Rest>> {
+        if self.thread.run().next() == Effect::Wait {
+            return Ok(None);
+        }
+        self.turn(Begin::GoOn).await.map(Some)
+    }
+
+    async fn turn(&mut self, begin: Begin<'_>) -> Result<Rest> {
+        let calls = self.thread.run().asked().into_iter().map(|call| call.call);
+        self.watch.seen().follow.know(calls.chain(self.thread.run().waiting()));
+        let mut turn = self.drive(begin).await?;
+        loop {
+            let questions = match turn {
+                Some(Turn::Waiting(questions)) => questions,
+                Some(Turn::Ended(outcome)) => return self.ended(outcome).await,
+                Some(_) => {
+                    return self.ended(self.thread.run().outcome().cloned().unwrap_or(Outcome::Silent)).await;
+                }
+                None => return self.ended(Outcome::Cancelled).await,
+            };
+            let Some(waiting) = questions.first() else { return Ok(Rest::Waiting) };
+            self.show(&Happening::question(waiting))?;
+            let reply = match self.answers {
+                Answers::Yes => Reply::Approve,
+                Answers::Nobody => return Ok(Rest::Waiting),
+                Answers::Person => match self.ask(waiting)? {
+                    Answer::Reply(reply) => reply,
+                    Answer::Leave => return Ok(Rest::Left),
+                    Answer::Stop => {
+                        self.thread.cancel(&self.watch).await.map_err(told)?;
+                        return self.ended(Outcome::Cancelled).await;
+                    }
+                },
+            };
+            turn = self.drive(Begin::Reply(waiting, reply)).await?;
+        }
+    }
+
+    /// Asks the person at the keyboard.
+    fn ask(&mut self, waiting: &Waiting) -> Result<Answer> {
+        let Some(input) = &mut self.input else { return Ok(Answer::Leave) };
+        let mut seen = self.watch.seen();
+        seen.view.rest()?;
+        seen.view.lines(&ask::shown_question(waiting))?;
+        drop(seen);
+        tokio::task::block_in_place(|| ask::ask(input, waiting))
+    }
+
+    /// One stretch of a turn, which an interrupt ends; `None` when one did.
+    async fn drive(&mut self, begin: Begin<'_>) -> Result<Option<Turn>> {
+        // What was pressed before this began is no wish to end it.
+        while tokio::time::timeout(Duration::ZERO, self.interrupts.recv())
+            .await
+            .is_ok_and(|got| got.is_some())
+        {}
+        let (thread, watch) = (&mut self.thread, &self.watch);
+        watch.seen().view.begin()?;
+        let turn = async {
+            match begin {
+                Begin::Say(text) => thread.say(text, watch).await,
+                Begin::Reply(waiting, reply) => thread.reply(waiting, reply, watch).await,
+                Begin::GoOn => thread.go_on(watch).await,
+            }
+        };
+        let mut turn = Box::pin(turn);
+        let mut ticks = tokio::time::interval(TICK);
+        let done = loop {
+            tokio::select! {
+                biased;
+                _ = self.interrupts.recv() => break None,
+                done = &mut turn => break Some(done),
+                _ = ticks.tick() => {
+                    let mut seen = watch.seen();
+                    seen.tick();
+                    // Nobody sees it any more.
+                    if seen.failed.is_some() {
+                        break None;
+                    }
+                }
+            }
+        };
+        drop(turn);
+        let done = match done {
+            Some(done) => Some(done.map_err(told)?),
+            None => {
+                self.stop().await?;
+                None
+            }
+        };
+        self.check()?;
+        Ok(done)
+    }
+
+    /// Ends the turn; somebody who presses twice does not wait for it.
+    async fn stop(&mut self) -> Result<()> {
+        if self.thread.run().next() == Effect::Wait {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            _ = self.interrupts.recv() => Ok(()),
+            ended = self.thread.cancel(&self.watch) => match ended {
+                // It ended by itself meanwhile.
+                Ok(()) | Err(AgentError::Misplaced(_)) => Ok(()),
+                Err(error) => Err(told(error)),
+            },
+        }
+    }
+
+    async fn ended(&mut self, outcome: Outcome) -> Result<Rest> {
+        let answer = self.thread.answer();
+        self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
+        if let Outcome::Failed { error } = &outcome
+            && let Some(text) = model::advice(error, &self.host.config.settings)
+        {
+            self.show(&Happening::Note { text })?;
+        }
+        let filled = self.filled().await?;
+        let cost = self.host.config.prices()?.cost(self.thread.run().spent());
+        let has_prices = !self.host.config.settings.price.is_empty();
+        self.show(&Happening::Context {
+            tokens: filled.total,
+            window: filled.window,
+            skills: filled.skills.len(),
+            skill_tokens: filled.skills.iter().map(|(_, tokens)| tokens).sum(),
+            cost: has_prices.then(|| cost.to_string()),
+        })?;
+        self.watch.seen().view.rest()?;
+        Ok(Rest::Ended(outcome))
+    }
+
+    /// What fills the model's window.
+    pub(super) async fn filled(&mut self) -> Result<Filled> {
+        let request = self.thread.preview().await.map_err(told)?;
+        Ok(Filled::of(&request, self.thread.states(), &*self.host.model))
+    }
+
+    /// Has the conversation summarised, and says whether it was.
+    pub(super) async fn compact(&mut self) -> Result<bool> {
+        self.thread.compact(&self.watch).await.map_err(told)
+    }
+
+    /// Takes a skill out of the model's sight.
+    pub(super) async fn unload(&mut self, skill: &str) -> Result<()> {
+        self.thread.change(Skills::unload(skill)).await.map_err(told)?;
+        self.show(&Happening::Unloaded { skill: skill.to_owned(), reason: "asked".into() })
+    }
+
+    /// Goes on with another thread. One that cannot be opened leaves this as it is.
+    pub(super) async fn switch(&mut self, id: ThreadId) -> Result<()> {
+        let opened = self.watch.open(&self.host, id).await?;
+        let old = std::mem::replace(&mut self.thread, opened);
+        // What was left is free when its lease ends, if it cannot be given back.
+        let _ = old.close().await;
+        Ok(())
+    }
+
+    /// Goes on with the same thread and another agent: another model, other skills.
+    pub(super) async fn reopened(self) -> Result<Self> {
+        let Self { host, thread, input, answers, watch, interrupts } = self;
+        let id = thread.id().clone();
+        thread.close().await.map_err(told)?;
+        let thread = watch.open(&host, id).await?;
+        Ok(Self { host, thread, input, answers, watch, interrupts })
+    }
+
+    /// A line of the person.
+    pub(super) fn read(&mut self, history: &std::path::Path) -> Result<Typed> {
+        let Some(input) = &mut self.input else { return Ok(Typed::End) };
+        tokio::task::block_in_place(|| input.line(history))
+    }
+
+    /// Gives the thread to others.
+    pub(super) async fn close(self) -> Result<()> {
+        self.thread.close().await.map_err(told)
+    }
+}
+
+/// An error of a thread, with what to do about it.
+fn told(error: AgentError) -> anyhow::Error {
+    match error {
+        AgentError::Thread(ThreadError::LeaseLost(thread)) => {
+            anyhow!("another process went on with {thread}: /resume {thread} reads it again")
+        }
+        error => anyhow!("{error}"),
+    }
+}
+
+/// Sees the agent work.
+#[derive(Clone)]
+struct Watch(Arc<Mutex<Seen>>);
+
+struct Seen {
+    view: Box<dyn View>,
+    follow: Follow,
+    /// Why nothing can be shown any more.
+    failed: Option<std::io::Error>,
+}
+
+impl Seen {
+    fn show(&mut self, happening: &Happening) {
+        let shown = self.view.show(happening);
+        self.note(shown);
+    }
+
+    fn tick(&mut self) {
+        let shown = self.view.tick();
+        self.note(shown);
+    }
+
+    fn note(&mut self, shown: std::io::Result<()>) {
+        if let Err(error) = shown {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+impl Watch {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a thread, and says so while it has to be waited for.
+    async fn open(&self, host: &Host, id: ThreadId) -> Result<Thread> {
+        let mut is_told = false;
+        host.open(id, |text| {
+            if !std::mem::replace(&mut is_told, true) {
+                self.seen().show(&Happening::Note { text: text.to_owned() });
+            }
+        })
+        .await
+    }
+}
+
+impl Watcher for Watch {
+    fn see(&self, sight: Sight<'_>) {
+        let mut seen = self.seen();
+        for happening in seen.follow.see(sight) {
+            seen.show(&happening);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! How calls and their results are put into a line.
+
+use prowess_agent::Outcome;
+use serde_json::Value;
+
+use crate::terminal::{shown, size, start_of};
+
+/// How long a line about a call may become, in characters; the screen cuts it to its width.
+const MAX_LINE: usize = 200;
+/// The arguments that say most about a call, in the order in which they are looked for.
+const TELLING: [&str; 8] = ["command", "file_path", "path", "pattern", "description", "name", "query", "url"];
+
+/// What a call does.
+pub(super) fn call(tool: &str, arguments: &Value) -> String {
+    let text = |key: &str| arguments[key].as_str();
+    let skill = text("skill").or_else(|| text("skill_name"));
+    let told = match (tool, skill) {
+        ("skill_load" | "load_skill", Some(skill)) => format!("load {skill}"),
+        ("skill_unload" | "unload_skill", Some(skill)) => format!("unload {skill}"),
+        ("skill_run" | "skill_exec", Some(skill)) => {
+            format!("run {skill}: {}", text("command").unwrap_or_default())
+        }
+        (_, Some(skill)) => format!("{tool} {skill}"),
+        (_, None) => match TELLING.iter().find_map(|key| text(key)) {
+            Some(argument) => format!("{tool} {argument}"),
+            None => tool.to_owned(),
+        },
+    };
+    start_of(&told, MAX_LINE)
+}
+
+/// What came of a call, if there is more to say than that it is done.
+pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
+    if is_error {
+        let text = text.strip_prefix("Error: ").unwrap_or(text);
+        return Some(start_of(text.trim(), MAX_LINE));
+    }
+    let report: Value =
+        if tool.starts_with("skill_") { serde_json::from_str(text).ok()? } else { return None };
+    let code = report["exit_code"].as_i64()?;
+    let mut told = match report["timed_out"].as_bool() {
+        Some(true) => "ended: its time was over".to_owned(),
+        _ => format!("exit {code}"),
+    };
+    if let Some(level) = report["sandbox"]["level"].as_str() {
+        told.push_str(&format!(", sandbox {level}"));
+    }
+    let files = report["output_files"].as_array().into_iter().flatten();
+    for file in files {
+        let bytes = file["size_bytes"].as_u64().map(|bytes| format!(" ({})", size(bytes)));
+        told.push_str(&format!(
+            ", {}{}",
+            file["name"].as_str().unwrap_or_default(),
+            bytes.unwrap_or_default()
+        ));
+    }
+    for saved in report["artifact_files"].as_array().into_iter().flatten() {
+        let version = saved["version"].as_u64().unwrap_or_default();
+        told.push_str(&format!(", saved {}@{version}", saved["name"].as_str().unwrap_or_default()));
+    }
+    Some(start_of(&told, MAX_LINE))
+}
+
+/// How a turn ended, and what to do about it; nothing when it ended with an answer.
+pub(super) fn outcome(outcome: &Outcome) -> Option<String> {
+    Some(match outcome {
+        Outcome::Answered => return None,
+        Outcome::Cancelled => "stopped".to_owned(),
+        Outcome::Stopped { reason } => format!("stopped: {}", shown(reason)),
+        Outcome::Failed { error } => shown(&error.to_string()),
+        other => shown(&other.to_string()),
+    })
+}
+
+/// Tokens, short.
+pub(super) fn tokens(tokens: u64) -> String {
+    match tokens {
+        0..1_000 => tokens.to_string(),
+        1_000..100_000 => format!("{:.1}k", tokens as f64 / 1_000.0),
+        100_000..1_000_000 => format!("{}k", tokens / 1_000),
+        _ => format!("{:.1}M", tokens as f64 / 1_000_000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_by_what_it_does() {
+        assert_eq!(call("skill_load", &json!({"skill": "csv-report"})), "load csv-report");
+        assert_eq!(call("skill_run", &json!({"skill": "sums", "command": "add\n1"})), "run sums: add 1");
+        assert_eq!(call("grep", &json!({"pattern": "x", "path": "/src"})), "grep /src");
+        assert_eq!(call("write_todos", &json!({"todos": []})), "write_todos");
+        assert_eq!(call("odd", &Value::Null), "odd");
+        assert!(call("read_file", &json!({"path": "\u{1b}[2J".repeat(999)})).chars().count() <= MAX_LINE + 1);
+    }
+
+    #[test]
+    fn a_run_is_told_by_its_report() {
+        let report = json!({
+            "exit_code": 0, "timed_out": false, "sandbox": {"level": "bwrap"},
+            "output_files": [{"name": "out/report.md", "size_bytes": 2048}],
+            "artifact_files": [{"name": "report.md", "version": 1}],
+        });
+        assert_eq!(
+            result("skill_run", &report.to_string(), false).as_deref(),
+            Some("exit 0, sandbox bwrap, out/report.md (2.0 KiB), saved report.md@1")
+        );
+        assert_eq!(result("read_file", "{\"exit_code\": 0}", false), None);
+        assert_eq!(
+            result("read_file", "Error: there is no such file", true).as_deref(),
+            Some("there is no such file")
+        );
+    }
+
+    #[test]
+    fn tokens_are_short() {
+        assert_eq!([999, 1_234, 128_000, 2_000_000].map(tokens), ["999", "1.2k", "128k", "2.0M"]);
+    }
+}

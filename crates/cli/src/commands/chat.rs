@@ -1,0 +1,209 @@
+//! `prowess chat`
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use prowess_agent::telemetry::Exporter;
+use prowess_workspace::Runner;
+
+use crate::chat::{Answers, AsJson, End, InPipe, OnScreen, Start, View, talk};
+use crate::commands::Outcome;
+use crate::config::{Config, Flag};
+use crate::executor::Choice;
+use crate::options::Places;
+use crate::state::{self, Kept};
+use crate::terminal::{Style, Terminal, count, shown, styled};
+
+/// The longest prompt that is read from a pipe, in bytes.
+const MAX_PROMPT: u64 = 4 << 20;
+
+const AFTER_HELP: &str = "\
+Without a PROMPT you talk at the keyboard; /help lists what there is besides talking. Where input is no terminal, the PROMPT \
+is read from it. A PROMPT can be a command of a conversation, such as /context.
+
+Exit codes: 0 answered, 1 there is no answer or a question waits for a person, 2 misuse, 130 stopped by Ctrl-C";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// What to say; then the program ends with the answer
+    prompt: Option<String>,
+    /// Which model answers: PROVIDER:NAME, or offline, which needs neither key nor network
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Go on with this thread: its name, the end of it, or `last`
+    #[arg(long, value_name = "THREAD")]
+    resume: Option<String>,
+    /// Say yes, once, to everything that is asked; what rules deny stays denied
+    #[arg(long)]
+    yes: bool,
+    /// The weakest isolation that is enough for commands: bwrap, bwrap-noproc, landlock, none
+    #[arg(long, value_name = "LEVEL")]
+    sandbox: Option<String>,
+    /// How often the model may be called in a turn
+    #[arg(long, value_name = "N")]
+    max_turns: Option<String>,
+    /// How many dollars the thread may cost; it needs a price for the model in prowess.toml
+    #[arg(long, value_name = "DOLLARS")]
+    max_cost: Option<String>,
+    /// Print what happens as JSON, one object a line; it needs a PROMPT
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
+    kept: Kept,
+    #[command(flatten)]
+    places: Places,
+}
+
+pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result<Outcome> {
+    let prompt = options.prompt()?;
+    let mut skills = options.places.discover()?;
+    if prompt.is_none() {
+        skills = options.trusted(skills)?;
+    }
+    let trusted = skills.project.as_ref().filter(|_| skills.standing.is_trusted());
+    let config = Config::load(trusted, &options.flags())?;
+    let exporter = exporter(&config)?;
+    crate::init_log(verbose, terminal, exporter.as_ref());
+    let mut err = anstream::stderr();
+    for warning in config.warnings() {
+        writeln!(err, "warning: {warning}")?;
+    }
+    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()) {
+        writeln!(err, "{notice}")?;
+    }
+    let place = options.kept.workspaces()?;
+    if let Some(moved) = &place.moved {
+        writeln!(err, "{}: workspaces are at {}", shown(moved), place.path.display())?;
+    }
+    let runner = Runner {
+        workspaces: place.workspaces,
+        artifacts: Some(Arc::new(options.kept.artifacts()?)),
+        executor: Some(options.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
+    };
+    let greeting = if prompt.is_none() { greeting(&config, &skills) } else { Vec::new() };
+    let start = Start {
+        places: options.places.clone(),
+        runner,
+        state: state::directory().context("there is no home to keep threads in: set HOME")?,
+        view: options.view(terminal),
+        answers: match (options.yes, &prompt) {
+            (true, _) => Answers::Yes,
+            (false, None) => Answers::Person,
+            (false, Some(_)) => Answers::Nobody,
+        },
+        resume: options.resume.clone(),
+        prompt,
+        greeting,
+        skills,
+        config,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("the conversation cannot be started")?;
+    let ended = runtime.block_on(talk(start));
+    // What a sandbox still does is ended with it.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
+        writeln!(err, "telemetry: {}", shown(&error.to_string()))?;
+    }
+    Ok(match ended? {
+        End::Well => Outcome::Done,
+        End::Unanswered | End::Waiting => Outcome::Findings,
+        End::Stopped => Outcome::Code(130),
+    })
+}
+
+impl Options {
+    /// What is to be said, if not at the keyboard.
+    fn prompt(&self) -> Result<Option<String>> {
+        if let Some(prompt) = &self.prompt {
+            return Ok(Some(prompt.clone()));
+        }
+        let input = std::io::stdin();
+        if input.is_terminal() {
+            if self.json || !std::io::stdout().is_terminal() {
+                bail!("to talk at the keyboard, output has to be a terminal too; or give a PROMPT");
+            }
+            return Ok(None);
+        }
+        let mut prompt = String::new();
+        let read = input.lock().take(MAX_PROMPT + 1).read_to_string(&mut prompt);
+        read.context("the PROMPT cannot be read from standard input")?;
+        if prompt.len() as u64 > MAX_PROMPT {
+            bail!("standard input has more than {} MiB: that is no PROMPT", MAX_PROMPT >> 20);
+        }
+        if prompt.trim().is_empty() {
+            bail!("there is nothing to say: give a PROMPT, or write it to standard input");
+        }
+        Ok(Some(prompt))
+    }
+
+    /// Asks whether to trust the project, where that is not known, and looks again if it is.
+    fn trusted(&self, skills: crate::skills::Skills) -> Result<crate::skills::Skills> {
+        if skills.standing.is_trusted() || self.places.trust_project {
+            return Ok(skills);
+        }
+        let Some(project) = &skills.project else { return Ok(skills) };
+        let survey = crate::trust::Survey::of(project)?;
+        write!(anstream::stderr(), "{}", survey.summary())?;
+        if survey.obstacle().is_some() || !crate::trust::ask(&survey, &mut std::io::stdin().lock())? {
+            return Ok(skills);
+        }
+        self.places.discover()
+    }
+
+    fn flags(&self) -> Vec<Flag> {
+        let given = [
+            ("model.name", "--model", &self.model),
+            ("sandbox.level", "--sandbox", &self.sandbox),
+            ("limits.steps", "--max-turns", &self.max_turns),
+            ("limits.cost", "--max-cost", &self.max_cost),
+        ];
+        let flag = |(key, name, text): (&'static str, &'static str, &Option<String>)| {
+            Some(Flag { key, name, text: text.clone()? })
+        };
+        given.into_iter().filter_map(flag).collect()
+    }
+
+    fn view(&self, terminal: &Terminal) -> Box<dyn View> {
+        if self.json {
+            return Box::new(AsJson(std::io::stdout()));
+        }
+        if terminal.is_screen() {
+            return Box::new(OnScreen::new(std::io::stdout(), terminal.is_styled()));
+        }
+        Box::new(InPipe::new(std::io::stdout(), terminal.errors()))
+    }
+}
+
+/// What a person reads first.
+fn greeting(config: &Config, skills: &crate::skills::Skills) -> Vec<String> {
+    let skills = count(skills.catalog.entries().len(), "skill");
+    let model = &config.settings.model.name;
+    let mut lines = vec![format!(
+        "{} {}",
+        styled("prowess", Style::Name),
+        styled(format!("{model} · {skills} · /help, Ctrl-D leaves"), Style::Faint)
+    )];
+    if *model == crate::config::ModelName::Offline {
+        let text = [
+            "offline is not a language model: it picks a skill by its words and runs its first example.",
+            "`prowess chat --model openai:NAME` asks a real one.",
+        ];
+        lines.extend(text.map(|line| styled(line, Style::Faint)));
+    }
+    lines
+}
+
+/// What sends spans to a collector, if there is one.
+fn exporter(config: &Config) -> Result<Option<Exporter>> {
+    let made = match &config.settings.telemetry.endpoint {
+        Some(endpoint) => Exporter::new(endpoint, "prowess").map(Some),
+        None => Exporter::from_env(),
+    };
+    made.map_err(|error| anyhow::anyhow!("telemetry: {error}"))
+}

@@ -1,0 +1,310 @@
+//! A region at the bottom of the terminal that changes, below lines that are there for good.
+
+use std::io::{self, Write};
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// Shown at once where the terminal can do that, and without a cursor that jumps about where it cannot.
+const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?25l";
+const END: &str = "\u{1b}[?25h\u{1b}[?2026l";
+
+/// A terminal whose last rows change.
+///
+/// Lines may have styles, and no other sequences or controls. They go out as they are: where no styles are wanted, they are to
+/// be taken away before, and not by the stream, which would take what moves the cursor too.
+pub(crate) struct Screen<W> {
+    out: W,
+    columns: usize,
+    rows: usize,
+    /// The region. The cursor stands at the beginning of the row below it.
+    live: Vec<String>,
+}
+
+impl<W: Write> Screen<W> {
+    /// A screen of columns and rows, whose cursor stands at the beginning of a row.
+    pub(crate) fn new(out: W, (columns, rows): (usize, usize)) -> Self {
+        Self { out, columns: columns.max(1), rows: rows.max(2), live: Vec::new() }
+    }
+
+    /// Puts lines above the region, for good.
+    #[cfg(test)]
+    pub(crate) fn commit(&mut self, lines: &[String]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.redraw(lines, self.live.clone())
+    }
+
+    /// Replaces the region. Of more lines than the screen has room for, the last ones are kept.
+    pub(crate) fn live(&mut self, lines: Vec<String>) -> io::Result<()> {
+        let lines = self.fitting(lines);
+        if lines == self.live {
+            return Ok(());
+        }
+        self.redraw(&[], lines)
+    }
+
+    /// Both at once: what was in the region may have become final.
+    pub(crate) fn update(&mut self, commit: &[String], live: Vec<String>) -> io::Result<()> {
+        if commit.is_empty() {
+            return self.live(live);
+        }
+        let live = self.fitting(live);
+        self.redraw(commit, live)
+    }
+
+    /// Takes the region away.
+    #[cfg(test)]
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        self.live(Vec::new())
+    }
+
+    /// The screen has another size now, and has wrapped its lines anew.
+    pub(crate) fn resize(&mut self, columns: usize, rows: usize) -> io::Result<()> {
+        (self.columns, self.rows) = (columns.max(1), rows.max(2));
+        let live = self.fitting(self.live.clone());
+        self.redraw(&[], live)
+    }
+
+    fn redraw(&mut self, commit: &[String], live: Vec<String>) -> io::Result<()> {
+        let mut text = String::from(BEGIN);
+        let up: usize = self.live.iter().map(|line| height(line, self.columns)).sum();
+        if up > 0 {
+            text.push_str(&format!("\u{1b}[{up}A\r\u{1b}[J"));
+        }
+        for line in commit.iter().chain(&live) {
+            text.push_str(line);
+            text.push_str("\r\n");
+        }
+        text.push_str(END);
+        self.live = live;
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// The last lines, as many as there is room for above the cursor.
+    fn fitting(&self, lines: Vec<String>) -> Vec<String> {
+        let (mut room, mut kept) = (self.rows - 1, Vec::new());
+        for line in lines.into_iter().rev() {
+            let height = height(&line, self.columns);
+            if height > room {
+                if kept.is_empty() {
+                    kept.push(without_start(&line, self.columns, height - room));
+                }
+                break;
+            }
+            room -= height;
+            kept.push(line);
+        }
+        kept.reverse();
+        kept
+    }
+}
+
+/// A character of a line, and the row and column of the screen at which it stands; nothing for a sequence.
+fn places(line: &str, columns: usize) -> impl Iterator<Item = (char, Option<usize>)> {
+    let (mut row, mut used) = (0, 0);
+    let mut sequence = Sequence::None;
+    line.chars().map(move |c| {
+        sequence = match (sequence, c) {
+            (Sequence::None | Sequence::Last, '\u{1b}') => Sequence::Begun,
+            (Sequence::Begun, '[') => Sequence::Inside,
+            (Sequence::Inside, '\u{40}'..='\u{7e}') | (Sequence::Begun, _) => Sequence::Last,
+            (Sequence::Inside, _) => Sequence::Inside,
+            (Sequence::None | Sequence::Last, _) => Sequence::None,
+        };
+        if sequence != Sequence::None {
+            return (c, None);
+        }
+        let width = c.width().unwrap_or(0).min(columns);
+        if used + width > columns {
+            (row, used) = (row + 1, 0);
+        }
+        used += width;
+        (c, Some(row))
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sequence {
+    None,
+    Begun,
+    Inside,
+    Last,
+}
+
+/// The rows that a line takes.
+fn height(line: &str, columns: usize) -> usize {
+    1 + places(line, columns).filter_map(|(_, row)| row).last().unwrap_or(0)
+}
+
+/// A line without its first rows, in the style that it has there.
+fn without_start(line: &str, columns: usize, rows: usize) -> String {
+    let kept = places(line, columns).filter(|(_, row)| row.is_none_or(|row| row >= rows));
+    kept.map(|(c, _)| c).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FAINT: &str = "\u{1b}[2m";
+
+    fn terminal(columns: usize, rows: usize) -> vt100::Parser {
+        let size = |size: usize| u16::try_from(size).unwrap().try_into().unwrap();
+        vt100::Parser::new(size(rows), size(columns), 10_000)
+    }
+
+    /// All that a person finds who scrolls up.
+    fn seen(terminal: &mut vt100::Parser) -> Vec<String> {
+        let columns = terminal.screen().size().1.get();
+        terminal.screen_mut().set_scrollback(usize::MAX);
+        let mut rows = Vec::new();
+        for back in (1..=terminal.screen().scrollback()).rev() {
+            terminal.screen_mut().set_scrollback(back);
+            rows.extend(terminal.screen().rows(0, columns).next());
+        }
+        terminal.screen_mut().set_scrollback(0);
+        rows.extend(terminal.screen().rows(0, columns));
+        while rows.last().is_some_and(String::is_empty) {
+            rows.pop();
+        }
+        rows
+    }
+
+    /// A terminal on which these lines were printed, and nothing else ever.
+    fn printed<'l>(
+        lines: impl IntoIterator<Item = &'l String>,
+        columns: usize,
+        rows: usize,
+    ) -> vt100::Parser {
+        let mut terminal = terminal(columns, rows);
+        for line in lines {
+            write!(terminal, "{line}\r\n").unwrap();
+        }
+        terminal
+    }
+
+    fn lines(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_above_stays() {
+        let mut screen = Screen::new(terminal(20, 5), (20, 5));
+        screen.live(lines(&["working", "1 s"])).unwrap();
+        screen.commit(&lines(&["first", "second"])).unwrap();
+        screen.live(lines(&["working", "2 s"])).unwrap();
+        assert_eq!(seen(&mut screen.out), ["first", "second", "working", "2 s"]);
+        screen.update(&lines(&["third"]), lines(&["resting"])).unwrap();
+        assert_eq!(seen(&mut screen.out), ["first", "second", "third", "resting"]);
+        screen.clear().unwrap();
+        assert_eq!(seen(&mut screen.out), ["first", "second", "third"]);
+        assert_eq!(screen.out.screen().cursor_position(), (3, 0));
+    }
+
+    #[test]
+    fn the_last_rows_of_a_long_region_are_kept() {
+        let mut screen = Screen::new(terminal(10, 4), (10, 4));
+        screen.commit(&lines(&["above"])).unwrap();
+        screen.live(lines(&["1", "2", "3", "4"])).unwrap();
+        assert_eq!(seen(&mut screen.out), ["above", "2", "3", "4"]);
+        screen.live(lines(&["x", &format!("{FAINT}{}the end\u{1b}[0m", "0123456789".repeat(9))])).unwrap();
+        assert_eq!(seen(&mut screen.out), ["above", "0123456789", "0123456789", "the end"]);
+        screen.live(lines(&["潮汐日志潮汐日志", "x"])).unwrap();
+        assert_eq!(seen(&mut screen.out), ["above", "潮汐日志潮", "汐日志", "x"]);
+        screen.clear().unwrap();
+        assert_eq!(seen(&mut screen.out), ["above"]);
+    }
+
+    #[test]
+    fn an_update_is_one_write_and_none_where_nothing_changes() {
+        struct Writes(Vec<String>);
+        impl Write for Writes {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.push(String::from_utf8(bytes.to_vec()).unwrap());
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut screen = Screen::new(Writes(Vec::new()), (20, 5));
+        screen.live(lines(&["a", "b"])).unwrap();
+        screen.live(lines(&["a", "b"])).unwrap();
+        screen.commit(&[]).unwrap();
+        screen.commit(&lines(&["c"])).unwrap();
+        assert_eq!(
+            screen.out.0,
+            [format!("{BEGIN}a\r\nb\r\n{END}"), format!("{BEGIN}\u{1b}[2A\r\u{1b}[Jc\r\na\r\nb\r\n{END}")]
+        );
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Commit(Vec<String>),
+        Live(Vec<String>),
+        Update(Vec<String>, Vec<String>),
+        Clear,
+        Resize(usize, usize),
+    }
+
+    fn some_lines() -> impl Strategy<Value = Vec<String>> {
+        let line = prop::collection::vec(
+            prop::sample::select(vec!["a", "word ", "潮汐", "\u{1b}[1;31mred\u{1b}[0m", "é", "e\u{301}"]),
+            0..8,
+        );
+        prop::collection::vec(line.prop_map(|pieces| pieces.concat()), 0..4)
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            some_lines().prop_map(Step::Commit),
+            some_lines().prop_map(Step::Live),
+            (some_lines(), some_lines()).prop_map(|(commit, live)| Step::Update(commit, live)),
+            Just(Step::Clear),
+            (12_usize..40, 14_usize..30).prop_map(|(columns, rows)| Step::Resize(columns, rows)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_screen_looks_as_if_only_what_is_there_was_ever_printed(steps in prop::collection::vec(step(), 0..30)) {
+            let (mut columns, mut rows) = (20, 14);
+            let mut screen = Screen::new(terminal(columns, rows), (columns, rows));
+            let (mut committed, mut live) = (Vec::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Commit(lines) => {
+                        screen.commit(&lines).unwrap();
+                        committed.extend(lines);
+                    }
+                    Step::Live(lines) => {
+                        screen.live(lines.clone()).unwrap();
+                        live = lines;
+                    }
+                    Step::Update(lines, region) => {
+                        screen.update(&lines, region.clone()).unwrap();
+                        committed.extend(lines);
+                        live = region;
+                    }
+                    Step::Clear => {
+                        screen.clear().unwrap();
+                        live.clear();
+                    }
+                    Step::Resize(wide, high) => {
+                        (columns, rows) = (wide, high);
+                        // The terminal has wrapped what was there by itself.
+                        screen.out = printed(committed.iter().chain(&live), columns, rows);
+                        screen.resize(columns, rows).unwrap();
+                    }
+                }
+                let mut expected = printed(committed.iter().chain(&live), columns, rows);
+                prop_assert_eq!(seen(&mut screen.out), seen(&mut expected));
+                prop_assert_eq!(screen.out.screen().cursor_position().1, 0);
+            }
+        }
+    }
+}

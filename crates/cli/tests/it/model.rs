@@ -1,0 +1,317 @@
+//! A model on this machine that says what it was told to: chat completions as OpenAI streams them.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Which requests an answer is for.
+type Choice = Box<dyn Fn(&Value) -> bool + Send>;
+
+/// One answer of the model.
+pub(crate) struct Answer {
+    saying: Saying,
+    usage: (u64, u64),
+    chosen: Option<Choice>,
+}
+
+enum Saying {
+    /// Pieces of text and calls, with a pause after each piece.
+    Parts(Vec<Part>, Duration),
+    /// No answer but an error.
+    Status(u16, String),
+    /// The beginning of an answer, and nothing more until the client goes.
+    Hang,
+}
+
+enum Part {
+    Text(String),
+    Call(&'static str, Value),
+}
+
+impl Answer {
+    fn new(saying: Saying) -> Self {
+        Self { saying, usage: (100, 10), chosen: None }
+    }
+
+    /// Says this, word for word.
+    pub(crate) fn text(text: &str) -> Self {
+        Self::slow(text, Duration::ZERO)
+    }
+
+    /// Says this with a pause after each word.
+    pub(crate) fn slow(text: &str, pause: Duration) -> Self {
+        let words = text.split_inclusive(' ').map(|word| Part::Text(word.to_owned())).collect();
+        Self::new(Saying::Parts(words, pause))
+    }
+
+    /// Calls a tool.
+    pub(crate) fn call(name: &'static str, arguments: Value) -> Self {
+        Self::new(Saying::Parts(vec![Part::Call(name, arguments)], Duration::ZERO))
+    }
+
+    /// Calls a tool after what it says or calls already.
+    pub(crate) fn and_call(mut self, name: &'static str, arguments: Value) -> Self {
+        if let Saying::Parts(parts, _) = &mut self.saying {
+            parts.push(Part::Call(name, arguments));
+        }
+        self
+    }
+
+    /// Refuses with a status and a message.
+    pub(crate) fn status(status: u16, message: &str) -> Self {
+        Self::new(Saying::Status(status, message.to_owned()))
+    }
+
+    /// Begins to answer and never goes on.
+    pub(crate) fn hang() -> Self {
+        Self::new(Saying::Hang)
+    }
+
+    /// The tokens that the answer says it took.
+    pub(crate) fn usage(mut self, input: u64, output: u64) -> Self {
+        self.usage = (input, output);
+        self
+    }
+
+    /// Is for the first request that is like this, and not for whichever comes next.
+    pub(crate) fn when(mut self, chosen: impl Fn(&Value) -> bool + Send + 'static) -> Self {
+        self.chosen = Some(Box::new(chosen));
+        self
+    }
+
+    fn play(self, stream: &mut TcpStream, model: &str) -> std::io::Result<()> {
+        let (parts, pause) = match self.saying {
+            Saying::Parts(parts, pause) => (parts, pause),
+            Saying::Status(status, message) => {
+                let body = json!({"error": {"message": message}}).to_string();
+                let head = format!("HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\n");
+                return write!(
+                    stream,
+                    "{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+            }
+            Saying::Hang => {
+                stream.write_all(HEAD.as_bytes())?;
+                return until_gone(stream);
+            }
+        };
+        stream.write_all(HEAD.as_bytes())?;
+        let mut event = |delta: Value, reason: Option<&str>| {
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+            let chunk =
+                json!({"id": "c", "object": "chat.completion.chunk", "model": model, "choices": [choice]});
+            send(stream, &chunk.to_string())?;
+            if pause.is_zero() { Ok(()) } else { paused(stream, pause) }
+        };
+        event(json!({"role": "assistant"}), None)?;
+        let (mut calls, mut reason) = (0, "stop");
+        for part in parts {
+            match part {
+                Part::Text(text) => event(json!({"content": text}), None)?,
+                Part::Call(name, arguments) => {
+                    static CALLS: AtomicUsize = AtomicUsize::new(1);
+                    let id = format!("call_{}", CALLS.fetch_add(1, Ordering::Relaxed));
+                    let function = json!({"name": name, "arguments": arguments.to_string()});
+                    let call = json!({"index": calls, "id": id, "type": "function", "function": function});
+                    event(json!({"tool_calls": [call]}), None)?;
+                    (calls, reason) = (calls + 1, "tool_calls");
+                }
+            }
+        }
+        event(json!({}), Some(reason))?;
+        let (input, output) = self.usage;
+        let usage =
+            json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+        send(stream, &json!({"choices": [], "usage": usage}).to_string())?;
+        send(stream, "[DONE]")
+    }
+}
+
+/// The body ends with the connection.
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+
+fn send(stream: &mut TcpStream, data: &str) -> std::io::Result<()> {
+    stream.write_all(format!("data: {data}\n\n").as_bytes())
+}
+
+/// Waits, unless the client goes meanwhile.
+fn paused(stream: &mut TcpStream, pause: Duration) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(pause))?;
+    // Only a client that goes ends this before its time.
+    match stream.read_exact(&mut [0]) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn until_gone(stream: &mut TcpStream) -> std::io::Result<()> {
+    while stream.read(&mut [0; 64])? > 0 {}
+    Ok(())
+}
+
+/// A server that gives its answers in turn, and keeps what it was asked.
+pub(crate) struct FakeModel {
+    address: SocketAddr,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Answer>,
+    requests: Vec<Value>,
+    /// How many answers have ended, by themselves or because the client went.
+    ended: usize,
+}
+
+impl FakeModel {
+    /// Gives these answers in turn; whoever asks more often is refused.
+    pub(crate) fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state =
+            Arc::new((Mutex::new(State { answers: answers.into(), ..State::default() }), Condvar::new()));
+        let shared = Arc::clone(&state);
+        // Ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || serve(stream, &shared));
+            }
+        });
+        Self { address, state }
+    }
+
+    /// What a configuration has as `base_url`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The bodies of the requests so far.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.state.0.lock().unwrap().requests.clone()
+    }
+
+    /// Waits until it was asked so often.
+    pub(crate) fn wait_for_requests(&self, count: usize) {
+        self.wait("was not asked", |state| state.requests.len() >= count);
+    }
+
+    /// Waits until so many answers have ended: a client that goes ends one.
+    pub(crate) fn wait_for_ends(&self, count: usize) {
+        self.wait("was not left", |state| state.ended >= count);
+    }
+
+    fn wait(&self, otherwise: &str, is_there: impl Fn(&State) -> bool) {
+        let (state, changed) = &*self.state;
+        let state = state.lock().unwrap();
+        let (state, _) = changed.wait_timeout_while(state, PATIENCE, |state| !is_there(state)).unwrap();
+        assert!(
+            is_there(&state),
+            "the model {otherwise}: {} requests, {} ended",
+            state.requests.len(),
+            state.ended
+        );
+    }
+}
+
+fn serve(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) {
+    let Some(body) = received(&stream) else { return };
+    let (state, changed) = shared;
+    let answer = {
+        let mut state = state.lock().unwrap();
+        let chosen = state
+            .answers
+            .iter()
+            .position(|answer| answer.chosen.as_ref().is_some_and(|chosen| chosen(&body)));
+        let next = chosen.or_else(|| state.answers.iter().position(|answer| answer.chosen.is_none()));
+        state.requests.push(body.clone());
+        changed.notify_all();
+        next.and_then(|at| state.answers.remove(at))
+    };
+    let answer = answer.unwrap_or_else(|| Answer::status(400, "the fake model has no answer left"));
+    // A client may go in the middle of an answer.
+    let _ = answer.play(&mut stream, body["model"].as_str().unwrap_or_default());
+    state.lock().unwrap().ended += 1;
+    changed.notify_all();
+}
+
+/// The body of a request, in JSON.
+fn received(stream: &TcpStream) -> Option<Value> {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim().to_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(given) = line.strip_prefix("content-length:") {
+            length = given.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}
+
+/// Sends a request, and gives what comes back until the connection ends.
+fn asked(model: &FakeModel, body: &Value) -> String {
+    let mut stream = begun(model, body);
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn begun(model: &FakeModel, body: &Value) -> TcpStream {
+    let mut stream = TcpStream::connect(model.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let body = body.to_string();
+    write!(stream, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        .unwrap();
+    stream
+}
+
+#[test]
+fn answers_come_in_turn_unless_they_are_chosen() {
+    let model = FakeModel::start(vec![
+        Answer::text("first words").usage(7, 3),
+        Answer::text("a summary").when(|body| body["messages"] == "summarise"),
+        Answer::slow("and", Duration::from_millis(1)).and_call("ls", json!({"path": "/"})),
+        Answer::status(401, "no such key"),
+    ]);
+    let first = asked(&model, &json!({"model": "m", "messages": "a"}));
+    assert!(first.contains(r#""content":"first ""#) && first.contains(r#""content":"words""#), "{first}");
+    assert!(first.contains(r#""prompt_tokens":7"#) && first.ends_with("data: [DONE]\n\n"), "{first}");
+    let call = asked(&model, &json!({"messages": "b"}));
+    assert!(call.contains(r#""name":"ls","arguments":"{\"path\":\"/\"}""#), "{call}");
+    assert!(call.contains(r#""finish_reason":"tool_calls""#), "{call}");
+    assert!(asked(&model, &json!({"messages": "summarise"})).contains("summary"));
+    assert!(asked(&model, &json!({})).starts_with("HTTP/1.1 401 "));
+    assert!(asked(&model, &json!({})).contains("no answer left"));
+    assert_eq!(model.requests()[1], json!({"messages": "b"}));
+    assert_eq!(model.requests().len(), 5);
+}
+
+#[test]
+fn an_answer_that_hangs_ends_when_the_client_goes() {
+    let model = FakeModel::start(vec![Answer::hang()]);
+    let mut stream = begun(&model, &json!({}));
+    model.wait_for_requests(1);
+    let mut start = [0; 8];
+    stream.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1");
+    drop(stream);
+    model.wait_for_ends(1);
+}

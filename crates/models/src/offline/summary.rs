@@ -1,0 +1,75 @@
+//! What it says when it is asked for a summary: the first line of each message.
+
+use prowess_agent::ModelRequest;
+
+/// How much is taken over of an earlier summary and of all messages, and of a message, in characters.
+const MAX_PART: usize = 4_000;
+const MAX_LINE: usize = 160;
+
+/// What stands for a summary, if a request wants one: it has no tools, and messages to write about in a frame.
+pub(super) fn summary(request: &ModelRequest) -> Option<String> {
+    if !request.tools.is_empty() || !request.system.is_empty() {
+        return None;
+    }
+    let [asked] = &request.messages[..] else { return None };
+    let text = asked.text();
+    let messages = between(&text, "messages")?;
+    let lines = messages.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(|line| line.chars().take(MAX_LINE).collect::<String>());
+    let said = lines.collect::<Vec<_>>().join("\n");
+    let earlier =
+        between(&text, "summary").map(|earlier| format!("{}\n\n", end(earlier))).unwrap_or_default();
+    Some(format!(
+        "{earlier}I cannot summarise. This is how what was said ends, each line cut short:\n\n{}",
+        end(&said)
+    ))
+}
+
+/// What stands in a frame.
+fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{tag}>\n"))?;
+    let (inner, _) = rest.rsplit_once(&format!("\n</{tag}>"))?;
+    Some(inner)
+}
+
+/// The end of a text.
+fn end(text: &str) -> &str {
+    let skipped = text.chars().count().saturating_sub(MAX_PART);
+    let from = text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at);
+    &text[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_agent::Message;
+
+    use super::*;
+
+    fn asked(text: &str) -> Option<String> {
+        summary(&ModelRequest::new([Message::user(text)]))
+    }
+
+    #[test]
+    fn lines_of_what_was_said_are_taken_over() {
+        let text = format!(
+            "Write it down.\n\n<summary>\nbefore\n</summary>\n\n<messages>\nuser: hello\n\nassistant: {}\n</messages>",
+            "x".repeat(500)
+        );
+        let said = asked(&text).unwrap();
+        assert!(said.starts_with("before\n\nI cannot summarise"), "{said}");
+        assert!(said.contains("user: hello\nassistant: x") && said.len() < 400, "{said}");
+    }
+
+    #[test]
+    fn a_conversation_without_end_is_cut_at_its_beginning() {
+        let text = format!("<messages>\n{}last\n</messages>", "line\n".repeat(10_000));
+        let said = asked(&text).unwrap();
+        assert!(said.ends_with("line\nlast") && said.len() < MAX_PART + 200, "{}", said.len());
+    }
+
+    #[test]
+    fn what_is_no_wish_for_a_summary_is_none() {
+        assert_eq!(asked("Hello!"), None);
+        assert_eq!(asked("<messages>"), None);
+    }
+}
