@@ -5,9 +5,9 @@
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples models s3
+.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check models s3
 
-test: components fmt clippy unit models doc fuzz shuttle dependencies examples
+test: components fmt clippy unit models doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
 
 # What the checks run on. What is missing is installed where that is possible, else it is an error.
@@ -17,6 +17,7 @@ components: linker
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy || { echo "clippy is missing: rustup component add clippy, or apt-get install rust-clippy" >&2; exit 1; }
 	@$(call install,python3)
 	@$(call install,bash)
+	@$(call install,git)
 	@$(call install,bwrap,bubblewrap)
 	@$(call install,setpriv,util-linux)
 	@$(call install,socat)
@@ -83,6 +84,11 @@ dependencies:
 # The examples keep their promises: every command in them runs.
 examples:
 	python3 examples/run_examples.py
+
+# The program as a person installs it: one binary, which is all that it needs.
+install-check: components
+	$(CARGO) install --locked --path crates/cli --debug --force --root $(or $(CARGO_TARGET_DIR),target)/installed
+	sh scripts/try-installed.sh $(or $(CARGO_TARGET_DIR),target)/installed/bin
 
 # Artifacts in a bucket, of a server that is too large to be part of every test.
 s3:

@@ -1,5 +1,10 @@
 //! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
 
+/// The programs of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod agent;
 mod backends;
 mod cost;

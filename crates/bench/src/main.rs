@@ -24,7 +24,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::machine::Machine;
 use crate::report::{Report, Row};
-use crate::rows::{LARGE, LOAD_SIZE, OVERVIEW_SIZE, RULES, SIZES};
+use crate::rows::{EXAMPLES, LARGE, LOAD_SIZE, OVERVIEW_SIZE, RULES, SIZES};
 use crate::task::{Sample, Task};
 
 /// Measures the libraries in CPU time against the cost of reading the same files.
@@ -121,7 +121,7 @@ impl Measure {
         let report = Report {
             machine: Machine::this(&trees),
             repetitions: self.repetitions.into(),
-            rows: rows::of(&least),
+            rows: rows::of(&least, size_of(&prowess)),
         };
 
         let mut out = std::io::stdout();
@@ -159,6 +159,7 @@ impl Measure {
         tasks.push((Task::Compact, agent::MESSAGES));
         if prowess.exists() {
             tasks.extend([Task::List, Task::Check].map(|task| (task, LARGE)));
+            tasks.extend([(Task::ListExamples, EXAMPLES), (Task::Version, 1)]);
         }
         let mut least: HashMap<_, Sample> = HashMap::new();
         // The first round brings the files into the page cache, and does not count.
@@ -196,6 +197,11 @@ fn tree_of(trees: &Path, task: Task, size: usize) -> PathBuf {
     } else {
         size.to_string()
     })
+}
+
+/// The size of the binary; none if there is none.
+fn size_of(prowess: &Path) -> Option<u64> {
+    std::fs::metadata(prowess).map(|file| file.len()).ok()
 }
 
 fn in_fresh_process(program: &Path, task: Task, tree: &Path, prowess: &Path) -> Result<Sample> {

@@ -12,6 +12,8 @@ pub(crate) const LARGE: usize = 10_000;
 pub(crate) const OVERVIEW_SIZE: usize = 1_000;
 /// How many are loaded one after another.
 pub(crate) const LOAD_SIZE: usize = 1_000;
+/// How many skills come with the repository.
+pub(crate) const EXAMPLES: usize = 7;
 /// How many rules there are.
 pub(crate) const RULES: usize = 1_000;
 
@@ -36,9 +38,12 @@ const COMPACT: Bar = Bar::Most(20.0);
 /// `prowess list` may take so many times what the library takes, and so many milliseconds.
 const LIST_TIMES: f64 = 1.5;
 const LIST_EXTRA_MS: f64 = 20.0;
+/// With the few skills that a person has it may take so many milliseconds, and so much memory in mebibytes.
+const FEW_MS: Bar = Bar::Most(15.0);
+const FEW_PEAK: Bar = Bar::Most(15.0);
 
-/// The rows of the least of every task.
-pub(crate) fn of(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
+/// The rows of the least of every task, and of a binary of so many bytes.
+pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) -> Vec<Row> {
     let cpu = |task, size| least.get(&(task, size)).map(|sample| sample.ms);
     let timed =
         |what, task, size, bar| row(what, size, Unit::Ms, cpu(task, size), cpu(Task::Floor, size), bar);
@@ -83,8 +88,28 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
         against("collect files of 100 KB", Task::Collect, Task::CollectFloor, running::COLLECTED, COLLECT),
         counted("left behind by runs, 8 at a time", Task::LeftBehind, running::RUNS),
     ]);
+    rows.extend(of_the_program(least, binary));
     rows.extend(of_agents(least));
     rows
+}
+
+/// Those about the program in a person's hands: its start, and a short list.
+fn of_the_program(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) -> Vec<Row> {
+    let sample = |task, count| least.get(&(task, count));
+    let cpu = |what, task, count, bar| {
+        row(what, count, Unit::Ms, sample(task, count).map(|sample| sample.ms), None, bar)
+    };
+    let peak = |what, task, count, bar| {
+        row(what, count, Unit::MiB, sample(task, count).map(|sample| sample.peak_mib), None, bar)
+    };
+    let size = binary.map(|bytes| bytes as f64 / (1_024.0 * 1_024.0));
+    vec![
+        cpu("`prowess list`, the examples", Task::ListExamples, EXAMPLES, Some(FEW_MS)),
+        peak("peak memory, the same", Task::ListExamples, EXAMPLES, Some(FEW_PEAK)),
+        cpu("`prowess --version`", Task::Version, 1, None),
+        peak("peak memory, `prowess --version`", Task::Version, 1, None),
+        row("size of the binary", 1, Unit::MiB, size, None, None),
+    ]
 }
 
 /// Those about the loop of an agent.

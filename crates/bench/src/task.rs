@@ -32,6 +32,10 @@ pub(crate) enum Task {
     List,
     /// Runs `prowess check`.
     Check,
+    /// Runs `prowess list` with the skills that come with the repository.
+    ListExamples,
+    /// Runs `prowess --version`, which starts and ends.
+    Version,
     /// Reads what a load has to read, and does nothing with it.
     LoadFloor,
     /// Loads skills.
@@ -86,6 +90,8 @@ impl Task {
         match self {
             Self::List => &["list", "--root"],
             Self::Check => &["check", "--format", "jsonl"],
+            Self::ListExamples => &["list", "--only", "--root", EXAMPLES],
+            Self::Version => &["--version"],
             _ => &[],
         }
     }
@@ -104,7 +110,8 @@ impl Task {
     pub(crate) fn needs_no_skills(self) -> bool {
         use Task::{AtOnce, AtOnceDurable, Compact, Idle, IdleDurable, Start, StartDurable};
         use Task::{Steps, StepsBare, StepsDurable, StepsRaw};
-        matches!(self, StepsBare | Steps | StepsRaw | StepsDurable | AtOnce | AtOnceDurable)
+        matches!(self, Self::ListExamples | Self::Version)
+            || matches!(self, StepsBare | Steps | StepsRaw | StepsDurable | AtOnce | AtOnceDurable)
             || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
     }
 
@@ -140,6 +147,9 @@ impl Sample {
         Ok(Self { ms, clock_ms: 0.0, peak_mib, kib: 0.0, skills, description_chars: 0, counted: 0 })
     }
 }
+
+/// The skills that come with the repository.
+pub(crate) const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/skills");
 
 /// An overview takes less time than the clock's resolution is worth.
 const OVERVIEWS: u32 = 50;
@@ -193,7 +203,7 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Start => return agent::start(root, Kept::Memory),
         Task::StartDurable => return agent::start(root, Kept::Sqlite),
         Task::Compact => return agent::compact(root),
-        Task::List | Task::Check => unreachable!("these are programs"),
+        Task::List | Task::Check | Task::ListExamples | Task::Version => unreachable!("these are programs"),
     };
     let characters = |text: &str| text.trim().chars().count();
     Ok(Sample {
@@ -249,7 +259,7 @@ fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     let home = tempfile::tempdir()?;
     let output = Command::new(prowess)
         .args(task.arguments())
-        .arg(root)
+        .args((!task.needs_no_skills()).then_some(root))
         .current_dir(home.path())
         .env("HOME", home.path())
         .env_remove("SKILLS_ROOT")

@@ -5,15 +5,18 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, chat, check, completions, config, doctor, info, list, new, package, prompt, run, search,
+    artifacts, chat, check, completions, config, doctor, info, list, man, new, package, prompt, run, search,
     session, trust,
 };
+
+/// The version, with its commit where that is known.
+pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
 
 /// Finds, checks, shows and runs Agent Skills.
 #[derive(Debug, Parser)]
 #[command(
     name = "prowess",
-    version,
+    version = VERSION,
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true
@@ -69,6 +72,8 @@ pub(crate) enum Command {
     Package(package::Options),
     /// Print a script that completes commands in a shell
     Completions(completions::Options),
+    /// Print the manual page, or write those of all commands
+    Man(man::Options),
 }
 
 /// Where to look for skills.

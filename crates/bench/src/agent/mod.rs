@@ -27,13 +27,13 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::task::EXAMPLES;
+
 pub(crate) use compacting::{MESSAGES, compact};
 pub(crate) use starting::start;
 pub(crate) use steps::{STEPS, bare, full, raw};
 pub(crate) use threads::{THREADS, at_once, idle};
 
-/// The skills of the full agent: those that come with the repository.
-const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/skills");
 const PROMPT: &str = "You add numbers for others.";
 
 /// Where threads are kept.

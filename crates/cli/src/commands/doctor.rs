@@ -16,6 +16,7 @@ use crate::commands::Outcome;
 use crate::commands::run::level_name;
 use crate::config::Config;
 use crate::executor::Containers;
+use crate::options::VERSION;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
 
@@ -152,7 +153,7 @@ fn examine(options: &Options) -> Result<Report> {
     let socat = program("socat", "socat");
     let has_network = |sandbox: &Sandbox| matches!(sandbox.level, Level::Bwrap | Level::BwrapNoproc);
     Ok(Report {
-        version: env!("CARGO_PKG_VERSION"),
+        version: VERSION,
         can_run: problems.is_empty(),
         problems,
         bubblewrap: program("bwrap", "bubblewrap"),
@@ -235,6 +236,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     for problem in &report.problems {
         line("to mend", problem)?;
     }
+    line("prowess", report.version)?;
     line(
         "sandbox",
         &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),

@@ -5,12 +5,16 @@
 mod authoring;
 mod checking;
 mod config;
+mod document;
+mod documents;
 mod mistakes;
 #[expect(dead_code, reason = "the tests of conversations use the rest")]
 mod model;
 mod pty;
+mod readme;
 mod run;
 mod session;
+mod shipping;
 mod showing;
 mod trust;
 mod world;

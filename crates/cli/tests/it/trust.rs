@@ -93,7 +93,7 @@ fn a_project_is_shown_asked_about_and_remembered() {
     let world = furnished();
     assert_eq!(
         standing(&world),
-        "this project is not trusted: 2 project skills hidden from models, its prowess.toml not used; `prowess trust` shows what it brings\n"
+        "this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it brings\n"
     );
     let (said, code) = asked(&world, "n\n", || {});
     assert_eq!(code, Some(1), "{said}");
@@ -394,6 +394,29 @@ fn what_a_directory_below_brings_is_asked_about_there() {
     assert_eq!(standing(&world), "");
     trust_again_from_the_top_keeps_what_is_below(&world);
     assert!(below(&["list"]).ends_with("--- err\n"));
+}
+
+#[test]
+fn a_memory_on_the_way_down_counts_too() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("project/sub")).unwrap();
+    world.file("project/AGENTS.md", "Speak of the sea.\n");
+    let below = |args: &[&str]| {
+        let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
+        world.told(&output)
+    };
+    assert!(below(&["trust", "--yes"]).starts_with("exit 0"));
+    assert!(below(&["session", "-c", "skills"]).ends_with("--- err\n"));
+    world.file("project/sub/AGENTS.md", "Speak of evil.\n");
+    let told = below(&["session", "-c", "skills"]);
+    assert!(
+        told.ends_with("this project changed since it was trusted (AGENTS.md is new): its AGENTS.md not read; `prowess trust` shows what it brings\n"),
+        "{told}"
+    );
+    // Also where its skills are not looked for.
+    let shelf = world.path("home").to_string_lossy().into_owned();
+    let told = below(&["session", "--only", "--root", &shelf, "-c", "skills"]);
+    assert!(told.contains("AGENTS.md is new"), "{told}");
 }
 
 fn trust_again_from_the_top_keeps_what_is_below(world: &World) {

@@ -109,3 +109,16 @@ impl Drop for World {
 pub(crate) fn examples() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/skills").to_string_lossy().into_owned()
 }
+
+/// The commands that the help of `prowess WORDS…` shows.
+pub(crate) fn subcommands(world: &World, words: &[&str]) -> Vec<String> {
+    let help = world.stdout(&[words, &["--help"]].concat());
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    listed
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
