@@ -5,7 +5,6 @@
 mod chat;
 mod check;
 mod commands;
-#[allow(dead_code, unused_imports, reason = "some of it is for conversations alone")]
 mod config;
 mod executor;
 mod live;
