@@ -88,7 +88,7 @@ pub(crate) struct Places {
     /// Look only in the directories given by --root and SKILLS_ROOT
     #[arg(long)]
     pub(crate) only: bool,
-    /// Trust this project's skills: let models see them
+    /// Trust this project for this command: let models see its skills
     #[arg(long)]
     pub(crate) trust_project: bool,
     /// Follow links wherever they lead
