@@ -38,6 +38,7 @@ pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<()> {
     let scratch = Scratch::new()?;
     for (number, stage) in STAGES.iter().enumerate() {
         if number > 0 && terminal.is_screen() {
+            #[allow(clippy::disallowed_methods, reason = "a person reads, which is no event")]
             std::thread::sleep(PAUSE);
         }
         let heading = format!("{}/{}  {}", number + 1, STAGES.len(), stage.name);
