@@ -9,8 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the program is made of. A change in it is a modification.
-const SOURCES: [&str; 5] =
-    ["Cargo.toml", "Cargo.lock", "crates/*/Cargo.toml", "crates/*/build.rs", "crates/*/src/**"];
+const SOURCES: [&str; 6] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "crates/*/Cargo.toml",
+    "crates/*/build.rs",
+    "crates/*/src/**",
+    "examples/skills/**",
+];
 
 fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
