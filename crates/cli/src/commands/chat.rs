@@ -15,6 +15,7 @@ use crate::executor::Choice;
 use crate::options::Places;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
+use crate::trust::Standing;
 
 /// The longest prompt that is read from a pipe, in bytes.
 const MAX_PROMPT: u64 = 4 << 20;
@@ -143,7 +144,8 @@ impl Options {
 
     /// Asks whether to trust the project, where that is not known, and looks again if it is.
     fn trusted(&self, skills: crate::skills::Skills) -> Result<crate::skills::Skills> {
-        if skills.standing.is_trusted() || self.places.trust_project {
+        // Who said no once is not asked about the same again.
+        if skills.standing.is_trusted() || skills.standing == Standing::Refused {
             return Ok(skills);
         }
         let Some(project) = &skills.project else { return Ok(skills) };

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use prowess_agent::Prices;
 use prowess_agent::parts::HookSet;
+use prowess_agent::{ModelPrice, Price, Prices};
 use prowess_catalog::Surroundings;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
 use prowess_permission::{Layer, PermissionConfig, Policy};
@@ -121,7 +121,10 @@ impl Config {
 
     /// What models cost.
     pub(crate) fn prices(&self) -> Result<Prices> {
-        Prices::try_from(self.settings.price.clone()).map_err(|error| anyhow!("{error}"))
+        let mut prices = self.settings.price.clone();
+        let nothing = ModelPrice::new(Price::default(), Price::default());
+        prices.entry(ModelName::Offline.to_string()).or_insert(nothing);
+        Prices::try_from(prices).map_err(|error| anyhow!("{error}"))
     }
 
     /// The rules for an agent.

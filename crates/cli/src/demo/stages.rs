@@ -15,7 +15,7 @@ pub(super) const STAGES: [Stage; 8] = [
     },
     Stage {
         name: "Overview",
-        what: "This is all that a model is told about them before it loads one. The first layer:",
+        what: "Of each a model is told the name and the description, and how to load it; no more. The first layer:",
         commands: &[("prowess prompt --form compact", 0)],
     },
     Stage {
