@@ -87,13 +87,9 @@ fn a_broken_file_stops_what_would_use_it_with_one_line() {
         "tides",
         "Looks up tides. Use at sea.",
     );
-    for args in [
-        &["list"][..],
-        &["prompt"],
-        &["search", "x"],
-        &["session", "-c", "skills"],
-        &["config", "show"],
-    ] {
+    for args in
+        [&["list"][..], &["prompt"], &["search", "x"], &["session", "-c", "skills"], &["config", "show"]]
+    {
         let line = refused(&world, args);
         assert_eq!(
             line,

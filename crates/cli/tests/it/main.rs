@@ -5,6 +5,7 @@
 mod authoring;
 mod checking;
 mod config;
+mod demo;
 mod document;
 mod documents;
 mod mistakes;
