@@ -13,6 +13,7 @@ mod markdown;
 mod options;
 mod progress;
 mod project;
+mod rows;
 mod screen;
 mod session;
 mod signals;

@@ -8,11 +8,10 @@ use super::happening::Happening;
 use super::input::{Input, Typed};
 use crate::terminal::{Style, shown, shown_lines, start_of, styled};
 
-/// How many lines of a detail are shown.
-const MAX_DETAIL: usize = 12;
-/// How long such a line is, in characters.
+/// How many lines of a file's text are shown, and how long such a line is in characters. All else is shown whole.
+const MAX_TEXT: usize = 12;
 const MAX_LINE: usize = 160;
-/// Details that the title has already.
+/// Details that the title has already, if they are as plain as a title.
 const KNOWN: [&str; 3] = ["skill", "command", "host"];
 
 /// What a person said to a question.
@@ -30,10 +29,24 @@ pub(super) fn shown_question(waiting: &Waiting) -> Vec<String> {
     let Happening::Question { title, always, question, .. } = Happening::question(waiting) else {
         return Vec::new();
     };
-    let mut lines = vec![format!("{} {}", styled("?", Style::Name), shown(&title))];
-    for (name, value) in question["details"].as_object().into_iter().flatten() {
-        if !KNOWN.contains(&name.as_str()) {
+    let details = question["details"].as_object();
+    let mut head = shown(&title);
+    // A command of several lines is told below as it is, and not in one line that looks like another command.
+    let command = question["details"]["command"].as_str().filter(|command| shown(command) != *command);
+    if let Some(start) = command.and_then(|command| head.strip_suffix(&shown(command))) {
+        head = start.trim_end().to_owned();
+    }
+    let mut lines = vec![format!("{} {head}", styled("?", Style::Name))];
+    for (name, value) in details.into_iter().flatten() {
+        let is_plain = value.as_str().is_some_and(|text| shown(text) == text);
+        if !(is_plain && KNOWN.contains(&name.as_str())) {
             detail(&mut lines, name, value);
+        }
+    }
+    // A title may be cut; what it is about is not.
+    for subject in question["subjects"].as_array().filter(|_| details.is_none()).into_iter().flatten() {
+        if !subject.as_str().is_some_and(|subject| title.contains(subject)) {
+            detail(&mut lines, "about", subject);
         }
     }
     if question.get("arguments").is_some() {
@@ -61,23 +74,26 @@ fn detail(lines: &mut Vec<String>, name: &str, value: &Value) {
     let (mark, style) = match name {
         "old_string" => ("-", Style::Bad),
         "new_string" | "content" => ("+", Style::Good),
-        _ => ("", Style::Faint),
+        _ => ("", Style::Plain),
     };
-    let safe = shown_lines(&text);
+    let safe = shown_lines(&text).replace('\t', "    ");
     let total = safe.lines().count();
-    if mark.is_empty() && total <= 1 {
-        lines.push(format!("  {} {}", styled(shown(name), Style::Faint), start_of(&safe, MAX_LINE)));
+    if !mark.is_empty() {
+        for line in safe.lines().take(MAX_TEXT) {
+            lines.push(format!("  {}", styled(format!("{mark} {}", start_of(line, MAX_LINE)), style)));
+        }
+        if total > MAX_TEXT {
+            lines.push(styled(format!("  … {} more lines", total - MAX_TEXT), Style::Faint));
+        }
         return;
     }
-    if mark.is_empty() {
-        lines.push(format!("  {}", styled(shown(name), Style::Faint)));
+    let name = styled(shown(name), Style::Faint);
+    if total <= 1 {
+        lines.push(format!("  {name} {safe}"));
+        return;
     }
-    for line in safe.lines().take(MAX_DETAIL) {
-        lines.push(format!("  {}", styled(format!("{mark} {}", start_of(line, MAX_LINE)), style)));
-    }
-    if total > MAX_DETAIL {
-        lines.push(styled(format!("  … {} more lines", total - MAX_DETAIL), Style::Faint));
-    }
+    lines.push(format!("  {name}"));
+    lines.extend(safe.lines().map(|line| format!("    {line}")));
 }
 
 /// Asks until there is an answer.
@@ -97,7 +113,7 @@ pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
             "a" | "always" if !always.is_empty() => return Ok(Answer::Reply(Reply::Always)),
             "n" | "no" => {
                 let message = match rest.trim() {
-                    "" => match input.answer("why? (the model reads it; it may be empty) ")? {
+                    "" => match input.answer("why? (for the model; may be empty) ")? {
                         Typed::Line(reason) => reason.trim().to_owned(),
                         Typed::Interrupted => return Ok(Answer::Stop),
                         Typed::End => String::new(),
