@@ -1,9 +1,10 @@
 //! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
 
-/// The programs of the README are tests.
+/// The programs of the README are tests, and those of the page about embedding; parts of programs say `ignore` there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Documents;
 
 mod agent;
 mod backends;

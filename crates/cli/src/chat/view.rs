@@ -215,13 +215,12 @@ impl<W: Write + Send> View for OnScreen<W> {
 pub(crate) struct InPipe<O, E> {
     out: O,
     err: E,
-    is_styled: bool,
     is_within_line: bool,
 }
 
 impl<O: Write + Send, E: Write + Send> InPipe<O, E> {
-    pub(crate) fn new(out: O, err: E, is_styled: bool) -> Self {
-        Self { out, err, is_styled, is_within_line: false }
+    pub(crate) fn new(out: O, err: E) -> Self {
+        Self { out, err, is_within_line: false }
     }
 
     fn end_line(&mut self) -> io::Result<()> {
@@ -267,12 +266,9 @@ impl<O: Write + Send, E: Write + Send> View for InPipe<O, E> {
 
     fn lines(&mut self, lines: &[String]) -> io::Result<()> {
         self.end_line()?;
-        for line in lines {
-            if self.is_styled {
-                writeln!(self.out, "{line}")?;
-            } else {
-                writeln!(self.out, "{}", anstream::adapter::strip_str(line))?;
-            }
+        let plain = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string());
+        for line in plain {
+            writeln!(self.out, "{}", line.trim_end())?;
         }
         self.out.flush()
     }

@@ -66,8 +66,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     if prompt.is_none() {
         skills = options.trusted(skills)?;
     }
-    let trusted = skills.project.as_ref().filter(|_| skills.standing.is_trusted());
-    let config = Config::load(trusted, &options.flags())?;
+    let config = Config::load(skills.trusted_project(), &options.flags())?;
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let mut err = anstream::stderr();
@@ -183,7 +182,7 @@ impl Options {
         if terminal.is_screen() {
             return Box::new(OnScreen::new(std::io::stdout(), terminal.is_styled()));
         }
-        Box::new(InPipe::new(std::io::stdout(), terminal.errors(), terminal.is_styled()))
+        Box::new(InPipe::new(std::io::stdout(), terminal.errors()))
     }
 }
 
