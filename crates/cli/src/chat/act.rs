@@ -99,10 +99,10 @@ pub(super) fn begun(talk: &Talk) -> Result<()> {
     let messages = talk.thread.run().messages().len();
     let model = talk.host.model.name().to_owned();
     talk.show(&Happening::Thread { id: talk.thread.id().clone(), model, messages })?;
-    // Who gave a prompt knows where it goes.
-    if messages == 0 || talk.input.is_none() {
+    if messages == 0 {
         return Ok(());
     }
+    // Who gave a prompt knows where it goes, but `last` may have been in another directory.
     if talk.input.is_some() {
         note(talk, format!("thread {}, {}", talk.thread.id(), count(messages, "message")))?;
     }

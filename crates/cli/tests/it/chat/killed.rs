@@ -29,22 +29,23 @@ fn with_a_question_open() {
 
 #[test]
 fn in_the_middle_of_a_run() {
-    let model = FakeModel::start(vec![runs("sleep 86162"), Answer::text("I look again.")]);
+    let seconds = format!("9{}", std::process::id());
+    let model = FakeModel::start(vec![runs(&format!("sleep {seconds}")), Answer::text("I look again.")]);
     let world = world(&model);
     let mut pty = begun(&world, &[], 70, 30);
     pty.type_line("do it");
     pty.wait_for("allow it?");
     pty.type_line("y");
-    eventually("the command to run", || is_running("86162"));
+    eventually("the command to run", || is_running(&seconds));
     pty.kill();
-    eventually("the command to be gone", || !is_running("86162"));
+    eventually("the command to be gone", || !is_running(&seconds));
     let mut pty = Pty::start(&world, &["chat", "--resume", "last"], 110, 30);
     pty.wait_for("I look again.");
     at_prompt(&pty);
     assert_snapshot!(stable(&world, &pty.screen()));
     let said = last(&model.requests()[1]);
     assert!(said.contains("took effect") || said.contains("interrupted"), "{said}");
-    assert!(!is_running("86162"), "it is not run a second time");
+    assert!(!is_running(&seconds), "it is not run a second time");
     pty.type_line("/quit");
     assert_eq!(pty.wait(), Some(0));
 }

@@ -88,8 +88,8 @@ fn json_is_an_object_a_line() {
     assert_eq!(
         once,
         [
-            "thread", "said", "call", "loaded", "result", "said", "call", "question", "replied", "call",
-            "result", "text", "said", "ended", "context"
+            "thread", "said", "call", "loaded", "result", "said", "call", "question", "note", "replied",
+            "call", "result", "text", "said", "ended", "context"
         ]
     );
     let said: String = all

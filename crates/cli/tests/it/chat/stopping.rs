@@ -47,17 +47,18 @@ fn ctrl_c_in_an_answer_that_hangs() {
 
 #[test]
 fn ctrl_c_in_a_run_leaves_no_process() {
-    let model = FakeModel::start(vec![runs("sleep 86161"), Answer::text("It was stopped.")]);
+    let seconds = format!("8{}", std::process::id());
+    let model = FakeModel::start(vec![runs(&format!("sleep {seconds}")), Answer::text("It was stopped.")]);
     let world = world(&model);
     let pty = begun(&world, &[], 60, 20);
     pty.type_line("wait");
     pty.wait_for("allow it?");
     pty.type_line("y");
-    eventually("the command to run", || is_running("86161"));
+    eventually("the command to run", || is_running(&seconds));
     pty.press("\x03");
     pty.wait_for("! stopped");
     at_prompt(&pty);
-    eventually("the command to be gone", || !is_running("86161"));
+    eventually("the command to be gone", || !is_running(&seconds));
     pty.type_line("what happened?");
     pty.wait_for("It was stopped.");
     let request = model.requests().pop().unwrap();
