@@ -112,6 +112,8 @@ impl Talk {
 
     /// Lets the agent have its turn, with the answers that it needs.
     pub(super) async fn say(&mut self, text: String) -> Result<Rest> {
+        // A turn that could not be ended, for want of room for one, is over.
+        self.stop().await?;
         self.turn(Begin::Say(text)).await
     }
 

@@ -120,3 +120,33 @@ fn no_home_is_no_place_for_threads() {
     assert_eq!(output.status.code(), Some(2));
     assert_snapshot!(world.told(&output));
 }
+
+#[test]
+fn a_disk_that_fills_up_in_a_conversation() {
+    let model = FakeModel::start(vec![
+        Answer::text("Hello."),
+        Answer::text(&("x".repeat(3 << 20) + " end")),
+        Answer::text("In few words."),
+    ]);
+    let world = world(&model);
+    std::fs::create_dir_all(world.path(STATE)).unwrap();
+    let state = world.path(STATE);
+    // A file system of 2 MiB that only this process sees.
+    let mut command = wrapped(&world, &["--size", "2097152", "--tmpfs", state.to_str().unwrap()]);
+    command.args([env!("CARGO_BIN_EXE_prowess"), "chat"]).env("TERM", "xterm-256color");
+    let mut pty = Pty::run(command, 300, 20);
+    at_prompt(&pty);
+    pty.type_line("hello");
+    pty.wait_for("Hello.");
+    at_prompt(&pty);
+    pty.type_line("talk");
+    pty.wait_for("make room");
+    at_prompt(&pty);
+    pty.type_line("shorter");
+    pty.wait_for("In few words.");
+    at_prompt(&pty);
+    let screen = stable(&world, &pty.screen());
+    assert_snapshot!(screen.split("end\n").last().unwrap());
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+}
