@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::happening::Happening;
 use super::input::{Input, Typed};
-use crate::terminal::{Style, shown, shown_lines, start_of, styled};
+use crate::rows;
+use crate::terminal::{Style, shown, shown_lines, styled};
 
-/// How many lines of a file's text are shown, and how long such a line is in characters. All else is shown whole.
+/// How many lines of a file's text are shown at first, and how wide such a line is. All else is shown whole.
 const MAX_TEXT: usize = 12;
 const MAX_LINE: usize = 160;
-/// Details that the title has already, if they are as plain as a title.
+/// Details that the title may have already, if they are as plain as a title.
 const KNOWN: [&str; 3] = ["skill", "command", "host"];
 
 /// What a person said to a question.
@@ -22,10 +23,12 @@ pub(super) enum Answer {
     Stop,
     /// Ctrl-D: the question stays where it is.
     Leave,
+    /// Nothing yet: all of it is to be seen first.
+    Look,
 }
 
-/// What a question looks like.
-pub(super) fn shown_question(waiting: &Waiting) -> Vec<String> {
+/// What a question looks like: with the beginnings of texts, or whole.
+pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
     let Happening::Question { title, always, question, .. } = Happening::question(waiting) else {
         return Vec::new();
     };
@@ -37,20 +40,21 @@ pub(super) fn shown_question(waiting: &Waiting) -> Vec<String> {
         head = start.trim_end().to_owned();
     }
     let mut lines = vec![format!("{} {head}", styled("?", Style::Name))];
+    let mut is_cut = false;
     for (name, value) in details.into_iter().flatten() {
-        let is_plain = value.as_str().is_some_and(|text| shown(text) == text);
-        if !(is_plain && KNOWN.contains(&name.as_str())) {
-            detail(&mut lines, name, value);
+        let is_told = value.as_str().is_some_and(|text| shown(text) == text && title.contains(text));
+        if !(is_told && KNOWN.contains(&name.as_str())) {
+            is_cut |= detail(&mut lines, name, value, is_whole);
         }
     }
     // A title may be cut; what it is about is not.
     for subject in question["subjects"].as_array().filter(|_| details.is_none()).into_iter().flatten() {
         if !subject.as_str().is_some_and(|subject| title.contains(subject)) {
-            detail(&mut lines, "about", subject);
+            detail(&mut lines, "about", subject, true);
         }
     }
     if question.get("arguments").is_some() {
-        detail(&mut lines, "arguments", &question["arguments"]);
+        detail(&mut lines, "arguments", &question["arguments"], true);
     }
     let mut offers = vec!["y once".to_owned()];
     if !always.is_empty() {
@@ -58,16 +62,20 @@ pub(super) fn shown_question(waiting: &Waiting) -> Vec<String> {
         offers.push(format!("a always: {}", rules.join(", ")));
     }
     offers.push("n no".to_owned());
+    if is_cut {
+        offers.push("v view all".to_owned());
+    }
     lines.push(styled(format!("  {}", offers.join(" · ")), Style::Faint));
     lines
 }
 
-fn detail(lines: &mut Vec<String>, name: &str, value: &Value) {
+/// Adds what is asked about, and says whether something of it was left out.
+fn detail(lines: &mut Vec<String>, name: &str, value: &Value, is_whole: bool) -> bool {
     let text = match value {
-        Value::Null | Value::Bool(false) => return,
-        Value::String(text) if text.is_empty() => return,
-        Value::Array(values) if values.is_empty() => return,
-        Value::Object(fields) if fields.is_empty() => return,
+        Value::Null | Value::Bool(false) => return false,
+        Value::String(text) if text.is_empty() => return false,
+        Value::Array(values) if values.is_empty() => return false,
+        Value::Object(fields) if fields.is_empty() => return false,
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
@@ -79,21 +87,26 @@ fn detail(lines: &mut Vec<String>, name: &str, value: &Value) {
     let safe = shown_lines(&text).replace('\t', "    ");
     let total = safe.lines().count();
     if !mark.is_empty() {
-        for line in safe.lines().take(MAX_TEXT) {
-            lines.push(format!("  {}", styled(format!("{mark} {}", start_of(line, MAX_LINE)), style)));
+        let (most, width) = if is_whole { (total, usize::MAX) } else { (MAX_TEXT, MAX_LINE) };
+        let mut is_cut = total > most;
+        for line in safe.lines().take(most) {
+            let start = rows::cut(line, width);
+            is_cut |= start != line;
+            lines.push(format!("  {}", styled(format!("{mark} {start}"), style)));
         }
-        if total > MAX_TEXT {
-            lines.push(styled(format!("  … {} more lines", total - MAX_TEXT), Style::Faint));
+        if total > most {
+            lines.push(styled(format!("  … {} more lines", total - most), Style::Faint));
         }
-        return;
+        return is_cut;
     }
     let name = styled(shown(name), Style::Faint);
     if total <= 1 {
         lines.push(format!("  {name} {safe}"));
-        return;
+        return false;
     }
     lines.push(format!("  {name}"));
     lines.extend(safe.lines().map(|line| format!("    {line}")));
+    false
 }
 
 /// Asks until there is an answer.
@@ -109,6 +122,7 @@ pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match word.to_ascii_lowercase().as_str() {
+            "v" | "view" => return Ok(Answer::Look),
             "y" | "yes" | "once" => return Ok(Answer::Reply(Reply::Approve)),
             "a" | "always" if !always.is_empty() => return Ok(Answer::Reply(Reply::Always)),
             "n" | "no" => {

@@ -150,7 +150,7 @@ impl Talk {
                 Answers::Nobody => return Ok(Rest::Waiting),
                 Answers::Person => match self.ask(waiting)? {
                     Answer::Reply(reply) => reply,
-                    Answer::Leave => return Ok(Rest::Left),
+                    Answer::Leave | Answer::Look => return Ok(Rest::Left),
                     Answer::Stop => {
                         self.thread.cancel(&self.watch).await.map_err(told)?;
                         return self.ended(Outcome::Cancelled).await;
@@ -164,11 +164,15 @@ impl Talk {
     /// Asks the person at the keyboard.
     fn ask(&mut self, waiting: &Waiting) -> Result<Answer> {
         let Some(input) = &mut self.input else { return Ok(Answer::Leave) };
-        let mut seen = self.watch.seen();
-        seen.view.rest()?;
-        seen.view.lines(&ask::shown_question(waiting))?;
-        drop(seen);
-        tokio::task::block_in_place(|| ask::ask(input, waiting))
+        self.watch.seen().view.rest()?;
+        let mut is_whole = false;
+        loop {
+            self.watch.seen().view.lines(&ask::shown_question(waiting, is_whole))?;
+            match tokio::task::block_in_place(|| ask::ask(input, waiting))? {
+                Answer::Look => is_whole = true,
+                answer => return Ok(answer),
+            }
+        }
     }
 
     /// One stretch of a turn, which an interrupt ends; `None` when one did.

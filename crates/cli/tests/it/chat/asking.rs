@@ -41,7 +41,7 @@ fn a_command_of_many_lines_is_shown_whole() {
 fn files_are_shown_before_they_are_written() {
     let many: String = (1..=40).map(|line| format!("line {line}\n")).collect();
     let model = FakeModel::start(vec![
-        Answer::call("write_file", json!({"file_path": "/notes.txt", "content": "high\ntide\n"})),
+        Answer::call("write_file", json!({"file_path": "/notes.txt", "content": "high\n\ttide\n"})),
         Answer::call(
             "edit_file",
             json!({"file_path": "/notes.txt", "old_string": "high", "new_string": "low"}),
@@ -52,16 +52,16 @@ fn files_are_shown_before_they_are_written() {
     ]);
     let world = world(&model);
     world.file("project/.env", "KEY=hush\n");
-    let mut pty = begun(&world, &[], 60, 70);
+    let mut pty = begun(&world, &[], 60, 110);
     pty.type_line("write it down");
-    for (questions, answer) in [(1, "yes"), (2, "y"), (3, "y"), (4, "n it is a secret")] {
+    for (questions, answer) in [(1, "yes"), (2, "y"), (3, "v"), (4, "y"), (5, "n it is a secret")] {
         pty.wait_until("a question", |screen| screen.matches("allow it?").count() == questions);
         pty.type_line(answer);
     }
     pty.wait_for("Written.");
     at_prompt(&pty);
     assert_snapshot!(stable(&world, &pty.screen()));
-    assert_eq!(std::fs::read_to_string(world.path("project/notes.txt")).unwrap(), "low\ntide\n");
+    assert_eq!(std::fs::read_to_string(world.path("project/notes.txt")).unwrap(), "low\n\ttide\n");
     assert!(!all(model.requests().last().unwrap()).contains("hush"));
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
