@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use prowess_agent::parts::HookSet;
-use prowess_agent::{ModelPrice, Price, Prices};
+use prowess_agent::Prices;
 use prowess_catalog::Surroundings;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
 use prowess_permission::{Layer, PermissionConfig, Policy};
@@ -44,6 +44,15 @@ pub(crate) struct Config {
     values: BTreeMap<Vec<String>, (Value, Origin)>,
     user: Option<Document>,
     project: Option<Document>,
+}
+
+impl Settings {
+    /// What models cost; the one that needs no network costs nothing.
+    pub(crate) fn prices(&self) -> Result<Prices> {
+        let mut prices = self.price.clone();
+        prices.entry("offline".to_owned()).or_insert(ModelPrice::new(Price::default(), Price::default()));
+        Prices::try_from(prices).map_err(|error| anyhow!("{error}"))
+    }
 }
 
 impl Config {
@@ -121,10 +130,7 @@ impl Config {
 
     /// What models cost.
     pub(crate) fn prices(&self) -> Result<Prices> {
-        let mut prices = self.settings.price.clone();
-        let nothing = ModelPrice::new(Price::default(), Price::default());
-        prices.entry(ModelName::Offline.to_string()).or_insert(nothing);
-        Prices::try_from(prices).map_err(|error| anyhow!("{error}"))
+        self.settings.prices()
     }
 
     /// The rules for an agent.
