@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use prowess_agent::parts::HookSet;
-use prowess_agent::Prices;
+use prowess_agent::{ModelPrice, Price, Prices};
 use prowess_catalog::Surroundings;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
 use prowess_permission::{Layer, PermissionConfig, Policy};
