@@ -42,6 +42,26 @@ impl Approval {
 /// Implementations promise that what [`add`](ApprovalStore::add) has returned `Ok` for is found by
 /// every later [`load`](ApprovalStore::load), from any process; that adding at the same time loses
 /// nothing; and that what cannot be read is an error, never an empty list.
+///
+/// ```
+/// use prowess_permission::{Approval, ApprovalStore, Kind, MemoryApprovals, Pattern};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryApprovals::new();
+/// let make = Approval {
+///     project: "atlas".into(),
+///     kind: Kind::RUN,
+///     pattern: Pattern::parse("make *")?,
+///     binding: None,
+/// };
+/// store.add(&[make.clone(), make.clone()]).await?;
+/// assert_eq!(store.load("atlas").await?, [make.clone()]);
+/// store.remove(&make).await?;
+/// assert!(store.load("atlas").await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait ApprovalStore: Send + Sync {
     /// The approvals of `project`, oldest first.
