@@ -82,6 +82,19 @@ impl CheckReport {
     }
 
     /// The document with every safe fix applied, and how many there were; `None` when there is none.
+    ///
+    /// ```
+    /// use prowess_catalog::{Profile, check_directory};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let directory = scratch.path().join("greet");
+    /// # std::fs::create_dir(&directory)?;
+    /// std::fs::write(directory.join("SKILL.md"), "---\nname: Greet\ndescription: Says hello.\n---\nWave.\n")?;
+    /// let report = check_directory(&directory, "greet", Profile::Spec);
+    /// let (text, _) = report.fixed().unwrap();
+    /// assert_eq!(String::from_utf8_lossy(&text), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn fixed(&self) -> Option<(Vec<u8>, usize)> {
         let mut fixes: Vec<_> = self.diagnostics.iter().filter_map(|found| found.fix.as_ref()).collect();
         fixes.sort_by_key(|fix| (fix.start, fix.end));

@@ -134,6 +134,14 @@ impl fmt::Debug for Root {
 }
 
 /// A client's directory that may hold skills.
+///
+/// ```
+/// use prowess_catalog::{Layer, Layers};
+///
+/// let mut layers = Layers::default();
+/// layers.project.push(Layer::new(".team", "Team")); // `.team/skills` in a project, above all others there
+/// assert_eq!(layers.project.last().unwrap().label, "Team");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// The directory, relative to the project or the home directory.
