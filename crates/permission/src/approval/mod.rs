@@ -16,6 +16,21 @@ pub use memory::MemoryApprovals;
 use crate::{Kind, Pattern, Request};
 
 /// One remembered "always".
+///
+/// ```
+/// use prowess_permission::{Broker, Kind, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// let broker = Broker::in_memory();
+/// broker.remember(&Request::new(Kind::RUN, "make")).await?;
+/// let approval = broker.remembered().remove(0);
+/// assert_eq!((approval.kind.as_str(), approval.pattern.as_str()), ("run", "make"));
+/// broker.forget(&approval).await?;
+/// assert!(broker.remembered().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 // A field that this version does not know might narrow the approval, so it must not be read over.
 #[serde(deny_unknown_fields)]
