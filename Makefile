@@ -1,5 +1,5 @@
 # make test    everything that must hold, on a fresh machine
-# make demo    the product at work, with what is on the machine
+# make demo    the product at work: no key, no network, in under a minute
 # make bench   the table of benchmarks, with ratios
 
 CARGO ?= cargo
@@ -97,6 +97,6 @@ s3:
 
 demo: linker
 	$(CARGO) build --locked -p prowess
-	@sh examples/demo.sh $(PROWESS)
+	@$(PROWESS) demo
 
 include bench.mk

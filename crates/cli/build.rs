@@ -9,8 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the program is made of. A change in it is a modification.
-const SOURCES: [&str; 5] =
-    ["Cargo.toml", "Cargo.lock", "crates/*/Cargo.toml", "crates/*/build.rs", "crates/*/src/**"];
+const SOURCES: [&str; 6] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "crates/*/Cargo.toml",
+    "crates/*/build.rs",
+    "crates/*/src/**",
+    "examples/skills/**",
+];
 
 fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -25,6 +31,40 @@ fn main() {
     }
     let version = version(env!("CARGO_PKG_VERSION"), said.as_deref(), &top);
     println!("cargo::rustc-env=PROWESS_VERSION={version}");
+    carry(&top.join("examples/skills"));
+}
+
+/// Writes down the example skills, for the demo to carry along. Where there are none, it carries none.
+fn carry(skills: &Path) {
+    println!("cargo::rerun-if-changed={}", skills.display());
+    let mut files = Vec::new();
+    collect(skills, &mut files);
+    files.sort();
+    let lines = files.iter().map(|path| {
+        let below = path.strip_prefix(skills).unwrap_or(path);
+        format!(
+            "({:?}, include_bytes!({:?}).as_slice()),\n",
+            below.display().to_string(),
+            path.display().to_string()
+        )
+    });
+    let list = format!("&[{}]", lines.collect::<String>());
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    if let Err(error) = std::fs::write(out.join("examples.rs"), list) {
+        println!("cargo::error=the example skills cannot be written down: {error}");
+    }
+}
+
+/// All files below a directory, but for what running them left.
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && entry.file_name() != "__pycache__" {
+            collect(&path, files);
+        } else if path.is_file() {
+            files.push(path);
+        }
+    }
 }
 
 /// The version with the commit that was `said`, or else is checked out at `top`.

@@ -43,10 +43,11 @@
 //! Features, all off by default: `run` (commands of hooks and files of workspaces, in the sandbox), `otel` (spans to an
 //! OpenTelemetry collector), and `testing`, which has the suite that every store of threads passes, for your own.
 
-/// The programs of the README are tests.
+/// The programs of the README are tests, and those of the page about embedding; parts of programs say `ignore` there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Documents;
 
 mod agent;
 mod backends;

@@ -5,14 +5,15 @@
 mod chat;
 mod check;
 mod commands;
-#[allow(dead_code, unused_imports, reason = "some of it is for conversations alone")]
 mod config;
+mod demo;
 mod executor;
 mod live;
 mod markdown;
 mod options;
 mod progress;
 mod project;
+mod record;
 mod screen;
 mod session;
 mod signals;

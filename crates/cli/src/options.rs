@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, chat, check, completions, config, doctor, info, list, man, new, package, prompt, run, search,
-    session, trust,
+    artifacts, chat, check, completions, config, demo, doctor, info, list, man, new, package, prompt, run,
+    search, session, trust,
 };
 
 /// The version, with its commit where that is known.
@@ -43,6 +43,8 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Talk to an agent that has the skills
     Chat(Box<chat::Options>),
+    /// Play the whole product once, with no key and no network
+    Demo(demo::Options),
     /// List the skills that are found
     List(list::Options),
     /// Show everything about one skill
@@ -86,7 +88,7 @@ pub(crate) struct Places {
     /// Look only in the directories given by --root and SKILLS_ROOT
     #[arg(long)]
     pub(crate) only: bool,
-    /// Trust this project's skills: let models see them
+    /// Trust this project for this command: let models see its skills
     #[arg(long)]
     pub(crate) trust_project: bool,
     /// Follow links wherever they lead

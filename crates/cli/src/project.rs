@@ -7,7 +7,7 @@ use prowess_catalog::{Layers, Root, Surroundings};
 
 use crate::config::Source;
 
-/// What a project tells models about itself, at its top.
+/// What a project tells models about itself.
 pub(crate) const MEMORY: &str = "AGENTS.md";
 
 /// A project: the top of a repository, or the working directory where there is none.
@@ -17,6 +17,8 @@ pub(crate) struct Project {
     roots: Vec<Root>,
     /// Its prowess.toml, read once: what is trusted is what is used.
     configuration: Result<Option<Source>, String>,
+    /// What it may tell models, by its path below the top: one for each directory from the top to the working directory.
+    memories: Vec<PathBuf>,
 }
 
 impl Project {
@@ -26,7 +28,10 @@ impl Project {
         let mut roots = layers.resolve(surroundings);
         roots.retain(|root| root.kind.belongs_to_project());
         let configuration = Source::of_project(&top).map_err(|error| format!("{error:#}"));
-        Some(Self { top, roots, configuration })
+        let directories =
+            surroundings.working_directory.ancestors().map_while(|path| path.strip_prefix(&top).ok());
+        let memories = directories.map(|directory| directory.join(MEMORY)).collect();
+        Some(Self { roots, configuration, memories, top })
     }
 
     /// Its top.
@@ -41,9 +46,22 @@ impl Project {
 
     /// Whether there is anything that would have to be trusted.
     pub(crate) fn brings_something(&self) -> bool {
-        !self.roots.is_empty()
-            || !matches!(self.configuration, Ok(None))
-            || self.top.join(MEMORY).symlink_metadata().is_ok()
+        !self.roots.is_empty() || self.has_configuration() || self.has_memory()
+    }
+
+    /// Whether it has a configuration, readable or not.
+    pub(crate) fn has_configuration(&self) -> bool {
+        !matches!(self.configuration, Ok(None))
+    }
+
+    /// Whether it has something to tell models.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.memories.iter().any(|path| self.top.join(path).symlink_metadata().is_ok())
+    }
+
+    /// Where it may have something to tell models, below its top.
+    pub(crate) fn memories(&self) -> &[PathBuf] {
+        &self.memories
     }
 
     /// Its configuration, if it has one. It counts only while the project is trusted.

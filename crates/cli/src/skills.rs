@@ -81,9 +81,6 @@ impl Places {
 
     /// The project around, and whether what it brings may be used: it is trusted, or is for this command.
     fn project(&self, surroundings: &Surroundings) -> Result<(Option<Project>, Standing)> {
-        if self.only {
-            return Ok((None, Standing::NothingToTrust));
-        }
         let project = Project::around(surroundings, &Layers::default());
         let standing =
             if self.trust_project { Standing::Trusted } else { trust::standing(project.as_ref())? };
@@ -103,10 +100,9 @@ impl Places {
 }
 
 impl Skills {
-    /// Says in one line that the project is not trusted, if that leaves anything out.
+    /// Says in one line that the project is not trusted, if that leaves skills out.
     pub(crate) fn tell_standing(&self) -> Result<()> {
-        let untrusted = self.catalog.untrusted().len();
-        if let Some(notice) = self.standing.notice(self.project.as_ref(), untrusted) {
+        if let Some(notice) = self.standing.notice_of_skills(self.catalog.untrusted().len()) {
             writeln!(anstream::stderr(), "{notice}")?;
         }
         Ok(())

@@ -87,7 +87,8 @@ pub(super) fn begun(talk: &Talk) -> Result<()> {
     let messages = talk.thread.run().messages().len();
     let model = talk.host.model.name().to_owned();
     talk.show(&Happening::Thread { id: talk.thread.id().clone(), model, messages })?;
-    if messages == 0 {
+    // Who gave a prompt knows where it goes.
+    if messages == 0 || talk.input.is_none() {
         return Ok(());
     }
     note(talk, format!("thread {}, {}", talk.thread.id(), count(messages, "message")))?;

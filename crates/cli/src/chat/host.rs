@@ -21,6 +21,7 @@ use super::model::{self, Manner};
 use super::place::Place;
 use crate::config::Config;
 use crate::options::Places;
+use crate::project::MEMORY;
 use crate::terminal::shown;
 
 /// What the agent is called in rules, [agent.chat.permission], and in telemetry.
@@ -31,8 +32,6 @@ const LEASE: Duration = Duration::from_secs(6);
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Where the agent finds what was taken out of its sight; kept beside the thread, and not among the user's files.
 const KEPT: [&str; 2] = ["conversation_history", "large_tool_results"];
-/// What is remembered of a project, if it is there.
-pub(super) const MEMORY: &str = "AGENTS.md";
 
 /// What the agent is told about itself.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \

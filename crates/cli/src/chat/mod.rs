@@ -95,7 +95,7 @@ async fn once(mut talk: Talk, prompt: &str) -> Result<(Talk, End)> {
     if let Some(rest) = talk.go_on().await?
         && rest != Rest::Ended(Outcome::Answered)
     {
-        return Ok(unfinished(talk, &rest)?);
+        return unfinished(talk, &rest);
     }
     match Line::parse(prompt, &names(&talk)) {
         Line::Empty => Ok((talk, End::Well)),

@@ -123,7 +123,11 @@ impl Talk {
             let Some(waiting) = questions.first() else { return Ok(Rest::Waiting) };
             self.show(&Happening::question(waiting))?;
             let reply = match self.answers {
-                Answers::Yes => Reply::Approve,
+                Answers::Yes => {
+                    let title = waiting.question["title"].as_str().unwrap_or(&waiting.call.name);
+                    self.show(&Happening::Note { text: format!("allowed by --yes: {title}") })?;
+                    Reply::Approve
+                }
                 Answers::Nobody => return Ok(Rest::Waiting),
                 Answers::Person => match self.ask(waiting)? {
                     Answer::Reply(reply) => reply,

@@ -83,9 +83,7 @@ pub(super) async fn find(host: &Host, wanted: &str) -> Result<ThreadId> {
 /// A copy of a thread as it is now, with the files beside it.
 pub(super) async fn fork(host: &Host, thread: &Thread) -> Result<ThreadId> {
     let copy = name()?;
-    for (from, to) in [(host.kept(thread.id()), host.kept(&copy))] {
-        copy_files(&from, &to)?;
-    }
+    copy_files(&host.kept(thread.id()), &host.kept(&copy))?;
     host.store.fork(thread.id(), thread.events(), &copy).await.map_err(|error| anyhow!("{error}"))?;
     Ok(copy)
 }

@@ -248,7 +248,10 @@ impl<O: Write + Send, E: Write + Send> View for InPipe<O, E> {
 
     fn lines(&mut self, lines: &[String]) -> io::Result<()> {
         self.end_line()?;
-        lines.iter().try_for_each(|line| writeln!(self.out, "{line}"))?;
+        let plain = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string());
+        for line in plain {
+            writeln!(self.out, "{}", line.trim_end())?;
+        }
         self.out.flush()
     }
 }

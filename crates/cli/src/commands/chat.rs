@@ -65,8 +65,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     if prompt.is_none() {
         skills = options.trusted(skills)?;
     }
-    let trusted = skills.project.as_ref().filter(|_| skills.standing.is_trusted());
-    let config = Config::load(trusted, &options.flags())?;
+    let config = Config::load(skills.trusted_project(), &options.flags())?;
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let mut err = anstream::stderr();

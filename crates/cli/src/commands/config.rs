@@ -79,7 +79,7 @@ fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> 
         }
     }
     terminal.flush()?;
-    if let Some(notice) = standing.notice(project.as_ref(), 0) {
+    if let Some(notice) = standing.notice_of_configuration(project.as_ref()) {
         writeln!(anstream::stderr(), "{notice}")?;
     }
     for warning in config.warnings() {

@@ -5,6 +5,7 @@ pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod list;
@@ -36,6 +37,7 @@ pub(crate) enum Outcome {
 pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<Outcome> {
     match command {
         Command::Chat(options) => chat::run(&options, terminal, verbose),
+        Command::Demo(options) => demo::run(&options, terminal),
         Command::List(options) => list::run(&options, terminal),
         Command::Info(options) => info::run(&options, terminal),
         Command::Check(options) => check::run(&options, terminal),

@@ -323,7 +323,7 @@ fn variable(given: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
+pub(crate) fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
     PossibleValuesParser::new(["bwrap", "bwrap-noproc", "landlock", "none"]).map(|given| {
         match given.as_str() {
             "bwrap-noproc" => Level::BwrapNoproc,

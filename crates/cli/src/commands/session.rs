@@ -131,7 +131,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
     let runs = options.running.runs(options, &config)?;
-    skills.tell_standing()?;
+    let untrusted = skills.catalog.untrusted().len();
+    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), untrusted) {
+        writeln!(anstream::stderr(), "{notice}")?;
+    }
     // Commands go on while a person thinks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("the session cannot be started")?;

@@ -22,6 +22,17 @@ pub(crate) struct Flag {
     pub(crate) text: String,
 }
 
+/// Our variables in this process's environment.
+pub(crate) fn variables() -> Result<Vec<(String, String)>> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours = ours.filter(|(name, _)| name.starts_with(PREFIX));
+    ours.map(|(name, value)| match value.into_string() {
+        Ok(value) => Ok((name, value)),
+        Err(_) => Err(anyhow!("the environment variable {name} has a value that is no text")),
+    })
+    .collect()
+}
+
 /// The values that `variables` set.
 pub(crate) fn values(
     variables: impl IntoIterator<Item = (String, String)>,

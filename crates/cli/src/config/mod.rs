@@ -49,8 +49,7 @@ pub(crate) struct Config {
 impl Config {
     /// The configuration for a project that is trusted, or for none, under options of the command.
     pub(crate) fn load(project: Option<&Project>, flags: &[Flag]) -> Result<Self> {
-        let variables = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let variables = environment::variables()?;
         let user = Source::of_user()?;
         let project = project.map(Project::configuration).transpose()?.flatten();
         Self::layered(user.as_ref(), project, variables, flags)
@@ -63,17 +62,17 @@ impl Config {
         flags: &[Flag],
     ) -> Result<Self> {
         let whole = shape::whole();
-        let user = user.map(|source| Document::parse(source, &whole)).transpose()?;
-        let project = project.map(|source| Document::parse(source, &whole)).transpose()?;
-        let mut values: BTreeMap<Vec<String>, (Value, Origin)> = defaults(&whole);
+        let user = user.map(|source| Document::parse(source, whole)).transpose()?;
+        let project = project.map(|source| Document::parse(source, whole)).transpose()?;
+        let mut values: BTreeMap<Vec<String>, (Value, Origin)> = defaults(whole);
         let of_files =
             [&user, &project].into_iter().flatten().flat_map(|document| document.leaves.iter().cloned());
         let of_others =
-            environment::values(variables, &whole)?.into_iter().chain(environment::flags(flags, &whole)?);
+            environment::values(variables, whole)?.into_iter().chain(environment::flags(flags, whole)?);
         for Leaf { path, value, origin } in of_files.chain(of_others) {
             values.insert(path, (value, origin));
         }
-        complete(&mut values, &whole)?;
+        complete(&mut values, whole)?;
         let mut settings: Settings = serde_json::from_value(nested(&values))
             .map_err(|error| anyhow!("the configuration cannot be used: {}", shown(&error.to_string())))?;
         for (name, provider) in &mut settings.provider {
@@ -261,7 +260,7 @@ fn put(table: &mut Map<String, Value>, path: &[String], value: &Value) {
 
 /// Whether a file can be used.
 pub(crate) fn check(source: &Source) -> Result<()> {
-    Document::parse(source, &shape::whole()).map(drop)
+    Document::parse(source, shape::whole()).map(drop)
 }
 
 /// Every key that has no name of the user's choice in it.

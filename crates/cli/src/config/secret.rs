@@ -130,6 +130,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_missing_says_where_to_put_it() {
+        let provider = |key_env: Option<&str>| ProviderSettings {
+            name: "local".to_owned(),
+            api: super::super::Api::Openai,
+            base_url: "http://127.0.0.1".to_owned(),
+            key_env: key_env.map(ToOwned::to_owned),
+            key_command: None,
+        };
+        assert!(provider(None).key().unwrap().is_none());
+        assert!(provider(Some("")).key().unwrap().is_none());
+        assert!(provider(Some("PATH")).key().unwrap().is_some());
+        let error = provider(Some("NO_SUCH_KEY")).key().unwrap_err().to_string();
+        assert!(error.starts_with("there is no key for local: set NO_SUCH_KEY, or add to "), "{error}");
+        assert!(
+            error.contains("prowess.toml under [provider.local] key_command = [\"PROGRAM\", \"ARGUMENT\"]")
+        );
+    }
+
+    #[test]
     fn a_program_that_does_not_print_a_key_is_told_and_its_words_are_not() {
         let told = |line: &str| shell(line, TIME).unwrap_err();
         assert_eq!(told("echo secret; exit 3"), "`sh` ended with exit status: 3; check key_command");

@@ -26,7 +26,7 @@ pub(crate) struct Settings {
     /// What holds the commands of skills.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) sandbox: SandboxSettings,
-    /// What one turn of a conversation may take.
+    /// What a conversation may take.
     pub(crate) limits: LimitSettings,
     /// What models cost, in dollars for a million tokens, by the model's name; a `*` at its end stands for all models
     /// that begin so.
@@ -187,17 +187,17 @@ impl From<LevelWord> for Level {
     }
 }
 
-/// What one turn may take.
+/// What a conversation may take.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LimitSettings {
-    /// How many times the model may be called; 100 otherwise.
+    /// How many times the model may be called in a turn; 100 otherwise.
     #[schemars(range(min = 1))]
     pub(crate) steps: Option<u32>,
-    /// How many tokens may be read and said in all; any number otherwise.
+    /// How many tokens may be read and said in a turn; any number otherwise.
     #[schemars(range(min = 1))]
     pub(crate) tokens: Option<u64>,
-    /// How many dollars it may cost; any otherwise. It needs a `price` for the model.
+    /// How many dollars a thread may cost in all; any otherwise. It needs a `price` for the model.
     #[schemars(range(min = 0))]
     pub(crate) cost: Option<f64>,
 }

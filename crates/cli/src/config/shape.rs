@@ -1,5 +1,7 @@
 //! The shape of the configuration, from the schema of its types.
 
+use std::sync::LazyLock;
+
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
@@ -63,10 +65,13 @@ pub(crate) fn alternatives<'a>(words: impl IntoIterator<Item = &'a str>) -> Stri
 }
 
 /// The whole configuration, but for rules and hooks.
-pub(crate) fn whole() -> Entry {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let schema = settings.into_generator().into_root_schema_for::<Settings>();
-    schema.as_object().map_or_else(|| entry(&Map::new(), false), |schema| entry(schema, false))
+pub(crate) fn whole() -> &'static Entry {
+    static WHOLE: LazyLock<Entry> = LazyLock::new(|| {
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let schema = settings.into_generator().into_root_schema_for::<Settings>();
+        schema.as_object().map_or_else(|| entry(&Map::new(), false), |schema| entry(schema, false))
+    });
+    &WHOLE
 }
 
 fn entry(schema: &Map<String, Value>, user_only: bool) -> Entry {

@@ -6,6 +6,44 @@ use prowess_permission::{Decision, Kind};
 use super::source::Owner;
 use super::*;
 
+/// Everything that can be set.
+const GUIDE: &str = r#"
+    [model]
+    name = "local:some/model"
+    effort = "high"
+    window = 200_000
+    max_output = 8000
+    [provider.local]
+    api = "openai"
+    base_url = "http://127.0.0.1:11434/v1"
+    [provider.openai]
+    key_command = ["pass", "show", "openai"]
+    [skills]
+    roots = ["/skills"]
+    max_loaded = 3
+    max_tokens = 50000
+    allowed_tools = "restrict"
+    [sandbox]
+    executor = "container"
+    level = "bwrap-noproc"
+    image = "node"
+    hosts = ["pypi.org", "*.example.com:8443"]
+    [limits]
+    cost = 2.5
+    [price."gpt-5*"]
+    input = 1.25
+    output = 10
+    [permission]
+    run = "deny"
+    [agent.chat.permission]
+    run = "allow"
+    [telemetry]
+    endpoint = "http://127.0.0.1:4318"
+    [[hooks.PreToolUse]]
+    matcher = "ls"
+    hooks = [{ type = "command", command = "true" }]
+    "#;
+
 fn source(owner: Owner, text: &str) -> Source {
     let path = match owner {
         Owner::User => "/home/me/prowess.toml",
@@ -64,42 +102,7 @@ fn without_anything_the_defaults_count() {
 #[test]
 fn everything_in_the_guide_can_be_set() {
     let config = load(
-        r#"
-        [model]
-        name = "local:some/model"
-        effort = "high"
-        window = 200_000
-        max_output = 8000
-        [provider.local]
-        api = "openai"
-        base_url = "http://127.0.0.1:11434/v1"
-        [provider.openai]
-        key_command = ["pass", "show", "openai"]
-        [skills]
-        roots = ["/skills"]
-        max_loaded = 3
-        max_tokens = 50000
-        allowed_tools = "restrict"
-        [sandbox]
-        executor = "container"
-        level = "bwrap-noproc"
-        image = "node"
-        hosts = ["pypi.org", "*.example.com:8443"]
-        [limits]
-        cost = 2.5
-        [price."gpt-5*"]
-        input = 1.25
-        output = 10
-        [permission]
-        run = "deny"
-        [agent.chat.permission]
-        run = "allow"
-        [telemetry]
-        endpoint = "http://127.0.0.1:4318"
-        [[hooks.PreToolUse]]
-        matcher = "ls"
-        hooks = [{ type = "command", command = "true" }]
-        "#,
+        GUIDE,
         "[permission]\nread = \"allow\"\n[[hooks.PreToolUse]]\nhooks = [{ type = \"prompt\", prompt = \"x\" }]",
         &[("PROWESS_PROVIDER_LOCAL_KEY_ENV", "LOCAL"), ("PROWESS_SANDBOX_HOSTS", "a.example, b.example")],
         &[],
@@ -128,8 +131,8 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "model = 3",
         "[model]\nname = 3",
         "[model]\nname = \"gpt\"",
-        "[model]\nname = \"opnai/gpt\"",
-        "[model]\nname = \"zebra/gpt\"",
+        "[model]\nname = \"opnai:gpt\"",
+        "[model]\nname = \"zebra:gpt\"",
         "[model]\neffort = \"hgih\"",
         "[model]\nwindow = -1",
         "[model]\nwindow = 99999999999999999999",
@@ -236,4 +239,19 @@ fn hostile_files_end_in_one_line() {
 fn urls_are_shown_without_what_could_be_secret() {
     assert_eq!(without_secrets("https://a:b@c.example/v1?k=1"), "https://…@c.example/v1?…");
     assert_eq!(without_secrets("http://127.0.0.1:1/v1"), "http://127.0.0.1:1/v1");
+}
+
+#[test]
+fn a_file_that_is_cut_or_garbled_is_read_or_told_in_one_line() {
+    let told = |text: &str| {
+        let refusal = refusal(text);
+        assert!(!refusal.contains('\n') && refusal.len() < 600, "{refusal}");
+    };
+    for at in 0..GUIDE.len() {
+        told(&GUIDE[..at]);
+        told(&GUIDE[at..]);
+        for other in ["=", "[", "\"", "\n", "9", "é", "\u{0}"] {
+            told(&[&GUIDE[..at], other, &GUIDE[at + 1..]].concat());
+        }
+    }
 }

@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result, bail};
 
 pub(crate) use self::store::{TrustFile, Trusted};
 use self::walk::{Item, ItemKind};
-use crate::project::Project;
+use crate::config::FILE_NAME;
+use crate::project::{MEMORY, Project};
 use crate::terminal::{count, shown};
 
 /// The longest answer that is read, in bytes.
@@ -89,20 +90,38 @@ impl Standing {
         }
     }
 
-    /// One line about a project that is not trusted: what is left out of it, and what to do.
+    /// One line about a project that is not trusted: what of it a conversation is without, and what to do.
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
-        let reason = self.reason()?;
-        let has_file = project.is_some_and(|project| !matches!(project.configuration(), Ok(None)));
-        let left_out = match (skills, has_file) {
-            (0, false) => return None,
-            (0, true) => "its prowess.toml is not used".to_owned(),
-            (skills, false) => format!("{} hidden from models", count(skills, "project skill")),
-            (skills, true) => {
-                format!("{} hidden from models, its prowess.toml not used", count(skills, "project skill"))
-            }
-        };
-        Some(format!("this project {reason}: {left_out}; `prowess trust` shows what it brings"))
+        let memory = project.is_some_and(Project::has_memory).then(|| format!("its {MEMORY} not read"));
+        self.told([hidden(skills), unused(project), memory])
     }
+
+    /// The same for what only looks at skills.
+    pub(crate) fn notice_of_skills(&self, skills: usize) -> Option<String> {
+        self.told([hidden(skills)])
+    }
+
+    /// The same for what only reads the configuration.
+    pub(crate) fn notice_of_configuration(&self, project: Option<&Project>) -> Option<String> {
+        self.told([unused(project)])
+    }
+
+    fn told(&self, left_out: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+        let reason = self.reason()?;
+        let left_out: Vec<String> = left_out.into_iter().flatten().collect();
+        (!left_out.is_empty()).then(|| {
+            let left_out = left_out.join(", ");
+            format!("this project {reason}: {left_out}; `prowess trust` shows what it brings")
+        })
+    }
+}
+
+fn hidden(skills: usize) -> Option<String> {
+    (skills > 0).then(|| format!("{} hidden from models", count(skills, "project skill")))
+}
+
+fn unused(project: Option<&Project>) -> Option<String> {
+    project.is_some_and(Project::has_configuration).then(|| format!("its {FILE_NAME} not used"))
 }
 
 /// The first changes, and how many more there are.

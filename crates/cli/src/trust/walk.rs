@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::config::FILE_NAME;
-use crate::project::{MEMORY, Project};
+use crate::project::Project;
 use crate::terminal::shown;
 
 /// How many files and directories a project may bring.
@@ -63,7 +63,9 @@ pub(crate) fn items(project: &Project) -> BTreeMap<String, Item> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(top) = rustix::fs::openat(CWD, project.top(), flags, Mode::empty()) {
-        walk.memory(top.as_fd());
+        for memory in project.memories() {
+            walk.memory(top.as_fd(), memory);
+        }
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             // A directory that leads out of the project is not scanned either.
@@ -102,9 +104,9 @@ impl Walk {
         self.found.insert(path.to_owned(), item);
     }
 
-    fn memory(&mut self, top: BorrowedFd<'_>) {
+    fn memory(&mut self, top: BorrowedFd<'_>, path: &Path) {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let opened = rustix::fs::openat2(top, MEMORY, file_flags(), Mode::empty(), resolve);
+        let opened = rustix::fs::openat2(top, path, file_flags(), Mode::empty(), resolve);
         let (digest, bytes) = match opened {
             Err(Errno::NOENT) => return,
             Err(Errno::XDEV) => (Err("is a link that leads out of the project".to_owned()), 0),
@@ -114,7 +116,8 @@ impl Walk {
                 Err(problem) => (Err(problem), 0),
             },
         };
-        self.put(MEMORY, Item::of_file(ItemKind::Memory, digest, bytes));
+        let digest = path.to_str().map_or_else(|| Err("has a name that is no text".to_owned()), |_| digest);
+        self.put(&path.to_string_lossy(), Item::of_file(ItemKind::Memory, digest, bytes));
     }
 
     fn root(&mut self, root: BorrowedFd<'_>, relative: &Path) {

@@ -26,7 +26,7 @@ fn show_says_where_each_value_came_from() {
     world
         .file(
             USER,
-            "[model]\nname = \"local/llama\"\neffort = \"high\"\n[provider.local]\napi = \"openai\"\n\
+            "[model]\nname = \"local:llama\"\neffort = \"high\"\n[provider.local]\napi = \"openai\"\n\
              base_url = \"http://me:hush@127.0.0.1:11434/v1\"\nkey_command = [\"pass\", \"show\", \"hush\"]\n\
              [permission]\nrun = \"ask\"\nrn = \"ask\"\n[[hooks.Stop]]\nhooks = [{ type = \"prompt\", prompt = \"x\" }]\n",
         )
@@ -44,12 +44,12 @@ fn show_says_where_each_value_came_from() {
         untrusted.contains("limits.steps\t-\tdefault"),
         "a project that is not trusted sets nothing: {untrusted}"
     );
-    assert!(untrusted.contains("this project is not trusted: its prowess.toml is not used"), "{untrusted}");
+    assert!(untrusted.contains("this project is not trusted: its prowess.toml not used"), "{untrusted}");
     let json = world.json(&["config", "show", "--json"]);
     let name = json.as_array().unwrap().iter().find(|row| row["key"] == "model.name").unwrap();
     assert_eq!(
         (name["value"].as_str(), name["origin"].as_str(), name["line"].as_u64()),
-        (Some("local/llama"), Some("user"), Some(2))
+        (Some("local:llama"), Some("user"), Some(2))
     );
 }
 

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::document::{Block, Document, documents, top};
+use crate::world::World;
 
 #[test]
 fn every_page_is_reached_from_the_readme() {
@@ -63,6 +64,27 @@ fn every_block_is_what_it_says() {
 }
 
 #[test]
+fn every_configuration_that_is_shown_is_one() {
+    let mut wrong = Vec::new();
+    let mut shown = 0;
+    for document in documents() {
+        for block in document.blocks.iter().filter(|block| is_configuration(block)) {
+            let world = World::new();
+            world.file("home/.config/prowess/prowess.toml", &block.text);
+            let output = world.output(&["config", "show"]);
+            // A rule for an act that there is not is told, and is no error.
+            if !output.status.success() || !output.stderr.is_empty() {
+                let told = String::from_utf8_lossy(&output.stderr).into_owned();
+                wrong.push(format!("{}:{}: {told}", document.path.display(), block.line));
+            }
+            shown += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(shown > 0, "no document shows a configuration");
+}
+
+#[test]
 fn anchors_are_those_of_github() {
     let document = Document::parse(
         "# What's `new`, today?\n\n## A – B\n\n## Same\n\n### Same\n\nCafé\n---\n\n## snake_case & kebab-case\n",
@@ -106,6 +128,13 @@ fn check(block: &Block) -> Result<(), String> {
         "console" | "rust" | "text" | "yaml" | "markdown" | "" => Ok(()),
         other => Err(format!("nothing is known of blocks of `{other}`")),
     }
+}
+
+/// Whether a block is a prowess.toml: the others are a part of a Cargo.toml, or prices by the names of models.
+fn is_configuration(block: &Block) -> bool {
+    let Ok(table) = toml::de::DeTable::parse(&block.text) else { return false };
+    let keys: Vec<&str> = table.get_ref().keys().map(|key| key.get_ref().as_ref()).collect();
+    block.language == "toml" && !keys.contains(&"dependencies") && !keys.iter().all(|key| key.contains(':'))
 }
 
 /// Whether bash understands a script.

@@ -1,13 +1,10 @@
 //! `prowess trust`, and what changes when a project does.
 
-use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use insta::assert_snapshot;
 
+use crate::pty::Pty;
 use crate::world::World;
 
 const SCRIPT: &str = "project/.prowess/skills/tides/scripts/tides.sh";
@@ -49,43 +46,12 @@ fn trust(world: &World) {
 /// What `trust` says on a terminal where its question gets this answer, and its exit code. Something may happen while the
 /// question waits.
 fn asked(world: &World, answer: &str, meanwhile: impl FnOnce()) -> (String, Option<i32>) {
-    let (mut pty, pts) = pty_process::blocking::open().unwrap();
-    pty.resize(pty_process::Size::new(50, 120)).unwrap();
-    let mut child = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_prowess"))
-        .arg("trust")
-        .current_dir(world.path("project"))
-        .env_clear()
-        .env("HOME", world.path("home"))
-        .env("NO_COLOR", "1")
-        .spawn(pts)
-        .unwrap();
-    let mut keyboard = std::fs::File::from(pty.as_fd().try_clone_to_owned().unwrap());
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        // The end of a terminal is an error.
-        while let Ok(read @ 1..) = pty.read(&mut buffer) {
-            let _ = sender.send(String::from_utf8_lossy(&buffer[..read]).replace('\r', ""));
-        }
-    });
-    let (mut said, mut meanwhile) = (String::new(), Some(meanwhile));
-    loop {
-        match receiver.recv_timeout(Duration::from_secs(30)) {
-            Ok(more) => said.push_str(&more),
-            Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                child.kill().unwrap();
-                panic!("it says no more than {said}");
-            }
-        }
-        if said.contains("[y/N]")
-            && let Some(meanwhile) = meanwhile.take()
-        {
-            meanwhile();
-            keyboard.write_all(answer.as_bytes()).unwrap();
-        }
-    }
-    (said.replace(&*world.path("").to_string_lossy(), "[WORLD]/"), child.wait().unwrap().code())
+    let mut pty = Pty::start(world, &["trust"], 250, 50);
+    pty.wait_for("[y/N]");
+    meanwhile();
+    pty.press(answer);
+    let code = pty.wait();
+    (pty.screen().replace(&*world.path("").to_string_lossy(), "[WORLD]/"), code)
 }
 
 #[test]
@@ -93,11 +59,11 @@ fn a_project_is_shown_asked_about_and_remembered() {
     let world = furnished();
     assert_eq!(
         standing(&world),
-        "this project is not trusted: 2 project skills hidden from models, its prowess.toml not used; `prowess trust` shows what it brings\n"
+        "this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it brings\n"
     );
     let (said, code) = asked(&world, "n\n", || {});
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.ends_with("[WORLD]/project is not trusted.\n"), "{said}");
+    assert!(said.ends_with("[WORLD]/project is not trusted."), "{said}");
     assert!(standing(&world).contains("is not trusted"));
     let (said, code) = asked(&world, "y\n", || {});
     assert_eq!(code, Some(0), "{said}");
@@ -394,6 +360,29 @@ fn what_a_directory_below_brings_is_asked_about_there() {
     assert_eq!(standing(&world), "");
     trust_again_from_the_top_keeps_what_is_below(&world);
     assert!(below(&["list"]).ends_with("--- err\n"));
+}
+
+#[test]
+fn a_memory_on_the_way_down_counts_too() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("project/sub")).unwrap();
+    world.file("project/AGENTS.md", "Speak of the sea.\n");
+    let below = |args: &[&str]| {
+        let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
+        world.told(&output)
+    };
+    assert!(below(&["trust", "--yes"]).starts_with("exit 0"));
+    assert!(below(&["session", "-c", "skills"]).ends_with("--- err\n"));
+    world.file("project/sub/AGENTS.md", "Speak of evil.\n");
+    let told = below(&["session", "-c", "skills"]);
+    assert!(
+        told.ends_with("this project changed since it was trusted (AGENTS.md is new): its AGENTS.md not read; `prowess trust` shows what it brings\n"),
+        "{told}"
+    );
+    // Also where its skills are not looked for.
+    let shelf = world.path("home").to_string_lossy().into_owned();
+    let told = below(&["session", "--only", "--root", &shelf, "-c", "skills"]);
+    assert!(told.contains("AGENTS.md is new"), "{told}");
 }
 
 fn trust_again_from_the_top_keeps_what_is_below(world: &World) {

@@ -131,6 +131,9 @@ fn next_act(request: &ModelRequest) -> Act {
         if runner.parameters.pointer("/properties/output_files").is_some() {
             arguments["output_files"] = json!([OUTPUT]);
         }
+        if runner.parameters.pointer("/properties/save_as_artifacts").is_some() {
+            arguments["save_as_artifacts"] = json!(true);
+        }
         return Act::Call { tool: RUN.to_owned(), arguments };
     }
     Act::Say(format!(

@@ -3,8 +3,8 @@
 use prowess_agent::ModelRequest;
 
 /// How much is taken over of an earlier summary and of all messages, and of a message, in characters.
-const MAX_PART: usize = 4_000;
-const MAX_LINE: usize = 160;
+const MAX_PART: usize = 300;
+const MAX_LINE: usize = 80;
 
 /// What stands for a summary, if a request wants one: it has no tools, and messages to write about in a frame.
 pub(super) fn summary(request: &ModelRequest) -> Option<String> {

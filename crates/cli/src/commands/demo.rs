@@ -1,0 +1,62 @@
+//! `prowess demo`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use prowess_workspace::Level;
+
+use crate::commands::Outcome;
+use crate::commands::run::{level, level_name};
+use crate::demo;
+use crate::record::{Kind, Picture, record};
+use crate::terminal::{Terminal, shown};
+
+/// The size of a recording.
+const COLUMNS: u16 = 92;
+const ROWS: u16 = 34;
+
+const AFTER_HELP: &str = "\
+It needs neither a key nor a network, and leaves nothing behind.
+
+Exit codes: 0 all stages were played, 1 commands cannot be isolated here, 2 misuse or a stage failed";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Record what is shown as an SVG that moves
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Record the last screen alone
+    #[arg(long, requires = "record")]
+    still: bool,
+    /// The weakest isolation that is enough for commands
+    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    sandbox: Option<Level>,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    if let Some(obstacle) = demo::obstacle(options.sandbox)? {
+        terminal.flush()?;
+        writeln!(terminal.errors(), "prowess: {}", shown(&obstacle))?;
+        return Ok(Outcome::Findings);
+    }
+    let level = options.sandbox.map(level_name);
+    let Some(file) = &options.record else {
+        demo::play(level, terminal)?;
+        return Ok(Outcome::Done);
+    };
+    let program = std::env::current_exe().context("this program cannot be found again")?;
+    let mut command = Command::new(program);
+    command.arg("demo").args(level.map(|level| format!("--sandbox={level}")));
+    let kind = if options.still { Kind::Still } else { Kind::Moving };
+    let picture = Picture { columns: COLUMNS, rows: ROWS, title: "prowess demo", kind };
+    let status = record(command, picture, file)?;
+    if !status.success() {
+        bail!("the demo ended with {status}; {} shows how far it came", file.display());
+    }
+    writeln!(terminal, "recorded {}", shown(&file.display().to_string()))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,171 @@
+//! What was on the screen, and when.
+//!
+//! A terminal is a long roll of rows, of which the last ones are on the screen. A film keeps each row of the roll once
+//! for every text that it had, and how far the roll had moved; nothing is kept again for having moved.
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::row::Row;
+
+/// Changes within this time are one.
+const SHORTEST: Duration = Duration::from_millis(80);
+/// Nobody looks longer at a screen on which nothing happens.
+const LONGEST: Duration = Duration::from_millis(1_500);
+/// The rows of the roll that are kept; a film of more shows no more of it.
+const MAX_ROWS: usize = 10_000;
+
+pub(super) struct Film {
+    parser: vt100::Parser,
+    /// When something last came, and where that is in the film.
+    clock: (Duration, Duration),
+    /// Every text that a row ever had.
+    texts: Vec<Row>,
+    known: HashMap<Row, usize>,
+    /// For every row of the roll, since when it had which text.
+    roll: BTreeMap<usize, Vec<(Duration, usize)>>,
+    /// Since when the screen begins at which row of the roll.
+    moves: Vec<(Duration, usize)>,
+}
+
+/// A text in a row of the roll.
+pub(super) struct Shown<'f> {
+    pub(super) row: usize,
+    /// Equal texts have equal numbers.
+    pub(super) number: usize,
+    pub(super) text: &'f Row,
+    pub(super) from: Duration,
+    /// Nothing for what stays.
+    pub(super) until: Option<Duration>,
+}
+
+impl Film {
+    pub(super) fn new(columns: u16, rows: u16) -> anyhow::Result<Self> {
+        let size = |size| NonZeroU16::new(size).context("a screen has columns and rows");
+        Ok(Self {
+            parser: vt100::Parser::new(size(rows)?, size(columns)?, MAX_ROWS),
+            clock: (Duration::ZERO, Duration::ZERO),
+            texts: Vec::new(),
+            known: HashMap::new(),
+            roll: BTreeMap::new(),
+            moves: vec![(Duration::ZERO, 0)],
+        })
+    }
+
+    /// Takes what was written to the terminal.
+    pub(super) fn show(&mut self, now: Duration, bytes: &[u8]) {
+        self.parser.process(bytes);
+        let (last, at) = self.clock;
+        let passed = now.saturating_sub(last);
+        if passed >= SHORTEST {
+            self.clock = (now, at + passed.min(LONGEST));
+        }
+        let at = self.clock.1;
+        let top = self.parser.screen().scrollback_len();
+        if top >= MAX_ROWS {
+            return;
+        }
+        note(&mut self.moves, at, top);
+        let (rows, columns) = self.parser.screen().size();
+        for row in 0..rows.get() {
+            let text = Row::of(self.parser.screen(), row, columns.get());
+            let place = top + usize::from(row);
+            if text.is_empty() && !self.roll.contains_key(&place) {
+                continue;
+            }
+            let next = self.texts.len();
+            let number = *self.known.entry(text).or_insert_with_key(|text| {
+                self.texts.push(text.clone());
+                next
+            });
+            note(self.roll.entry(place).or_default(), at, number);
+        }
+    }
+
+    /// All texts, row by row.
+    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.roll.iter().flat_map(move |(row, versions)| {
+            versions.iter().enumerate().filter_map(move |(at, (from, number))| {
+                let until = versions.get(at + 1).map(|(until, _)| *until);
+                let text = &self.texts[*number];
+                (!text.is_empty()).then_some(Shown { row: *row, number: *number, text, from: *from, until })
+            })
+        })
+    }
+
+    pub(super) fn moves(&self) -> &[(Duration, usize)] {
+        &self.moves
+    }
+
+    /// The row of the roll at which the screen begins in the end.
+    pub(super) fn top(&self) -> usize {
+        self.moves.last().map_or(0, |(_, top)| *top)
+    }
+
+    /// When the last change happens.
+    pub(super) fn length(&self) -> Duration {
+        self.clock.1
+    }
+}
+
+/// Adds what is so from now on, if it is not so already.
+fn note<T: PartialEq>(changes: &mut Vec<(Duration, T)>, at: Duration, now: T) {
+    if changes.last().is_some_and(|(since, _)| *since == at) {
+        changes.pop();
+    }
+    if changes.last().is_none_or(|(_, last)| *last != now) {
+        changes.push((at, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn film(written: &[(u64, &str)]) -> Vec<String> {
+        let mut film = Film::new(20, 3).unwrap();
+        for (at, text) in written {
+            film.show(Duration::from_millis(*at), text.as_bytes());
+        }
+        let shown = film.shown().map(|shown| {
+            let until = shown.until.map_or(String::new(), |until| until.as_millis().to_string());
+            format!("{} {:?} {}..{until}", shown.row, shown.text.plain(), shown.from.as_millis())
+        });
+        let moves = film.moves().iter().map(|(at, top)| format!("{top} at {}", at.as_millis()));
+        shown.chain(moves).collect()
+    }
+
+    #[test]
+    fn a_row_is_kept_once_for_each_of_its_texts() {
+        let written = [(0, "one\r\n"), (100, "wait"), (300, "\rdone\r\n"), (500, "three\r\nfour\r\n")];
+        assert_eq!(
+            film(&written),
+            [
+                "0 \"one\" 0..",
+                "1 \"wait\" 100..300",
+                "1 \"done\" 300..",
+                "2 \"three\" 500..",
+                "3 \"four\" 500..",
+                "0 at 0",
+                "2 at 500",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_changes_at_once_is_one_change() {
+        let written = [(0, "a"), (100, "\r\u{1b}[J"), (110, "a"), (120, "\r\nb"), (130, "c")];
+        assert_eq!(film(&written), ["0 \"a\" 0..", "1 \"bc\" 100..", "0 at 0"]);
+    }
+
+    #[test]
+    fn long_waits_are_shortened() {
+        assert_eq!(
+            film(&[(0, "a"), (60_000, "b"), (60_100, "c")]),
+            ["0 \"a\" 0..1500", "0 \"ab\" 1500..1600", "0 \"abc\" 1600..", "0 at 0"]
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Records what a command shows in a terminal, as a picture that moves.
+
+mod film;
+mod paint;
+mod row;
+mod svg;
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use self::film::Film;
+
+/// How a recording looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Picture<'t> {
+    pub(crate) columns: u16,
+    pub(crate) rows: u16,
+    /// What stands above the screen.
+    pub(crate) title: &'t str,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All that happens, once; the last screen stays.
+    Moving,
+    /// The last screen.
+    Still,
+}
+
+/// Runs a command in a pseudo terminal until nobody writes to it, and makes an SVG of what it showed. The file is
+/// written however the command ends.
+pub(crate) fn record(mut command: Command, picture: Picture<'_>, to: &Path) -> anyhow::Result<ExitStatus> {
+    let (mut terminal, other) = pty_process::blocking::open().context("cannot open a pseudo terminal")?;
+    terminal.resize(pty_process::Size::new(picture.rows, picture.columns))?;
+    let mut film = Film::new(picture.columns, picture.rows)?;
+    command.env("TERM", "xterm-256color");
+    for name in ["NO_COLOR", "COLUMNS", "LINES"] {
+        command.env_remove(name);
+    }
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = pty_process::blocking::Command::from(command)
+        .spawn(other)
+        .with_context(|| format!("cannot start {name}"))?;
+    let start = Instant::now();
+    let mut bytes = [0; 16 * 1024];
+    // Once nobody has the other end, reading is an error.
+    while let Ok(read @ 1..) = terminal.read(&mut bytes) {
+        film.show(start.elapsed(), &bytes[..read]);
+    }
+    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+    std::fs::write(to, svg::drawn(&film, picture))
+        .with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(script: &str, kind: Kind) -> (ExitStatus, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("picture.svg");
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let status =
+            record(command, Picture { columns: 40, rows: 5, title: "a <test>", kind }, &file).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        svg::check(&text);
+        (status, text)
+    }
+
+    #[test]
+    fn a_command_is_recorded_on_a_terminal_of_its_own() {
+        let script =
+            "test -t 0 && test -t 1 && stty size; printf '\\033[1;31mred & <b>\\033[0m\\n'; seq 9; exit 3";
+        let (status, text) = recorded(script, Kind::Still);
+        assert_eq!(status.code(), Some(3));
+        assert!(text.contains(">9</") && !text.contains("red"), "{text}");
+        let (_, text) = recorded(script, Kind::Moving);
+        assert!(text.contains("a &lt;test&gt;"), "{text}");
+        let (_, text) = recorded("stty size; printf '\\033[1;31mred & <b>\\033[0m\\n'", Kind::Moving);
+        assert!(text.contains(">5 40</") && text.contains(">red &amp; &lt;b&gt;</"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_is_an_error() {
+        let picture = Picture { columns: 40, rows: 5, title: "", kind: Kind::Still };
+        let error = record(Command::new("/nowhere/at all"), picture, Path::new("/dev/null")).unwrap_err();
+        assert!(error.to_string().contains("cannot start /nowhere/at all"), "{error:#}");
+        let error = record(Command::new("true"), picture, Path::new("/nowhere/picture.svg")).unwrap_err();
+        assert!(error.to_string().contains("cannot write /nowhere/picture.svg"), "{error:#}");
+        let picture = Picture { columns: 0, ..picture };
+        assert!(record(Command::new("true"), picture, Path::new("/dev/null")).is_err());
+    }
+}

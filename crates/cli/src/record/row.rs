@@ -1,0 +1,105 @@
+//! One row of the screen, as runs of characters that look alike.
+
+use super::paint::{BACKGROUND, FOREGROUND, rgb};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Row {
+    pub(super) runs: Vec<Run>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Run {
+    pub(super) column: u16,
+    /// The columns that it takes.
+    pub(super) width: u16,
+    pub(super) text: String,
+    pub(super) look: Look,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Look {
+    /// Nothing for the colours of the window.
+    pub(super) ink: Option<u32>,
+    pub(super) paper: Option<u32>,
+    pub(super) is_bold: bool,
+    pub(super) is_dim: bool,
+    pub(super) is_italic: bool,
+    pub(super) is_underlined: bool,
+    /// Whether characters take two columns: fonts differ in how wide they are.
+    pub(super) is_wide: bool,
+}
+
+impl Look {
+    fn of(cell: &vt100::Cell) -> Self {
+        let (ink, paper) = (rgb(cell.fgcolor(), cell.bold()), rgb(cell.bgcolor(), false));
+        let (ink, paper) = if cell.inverse() {
+            (Some(paper.unwrap_or(BACKGROUND)), Some(ink.unwrap_or(FOREGROUND)))
+        } else {
+            (ink, paper)
+        };
+        Self {
+            ink,
+            paper,
+            is_bold: cell.bold(),
+            is_dim: cell.dim(),
+            is_italic: cell.italic(),
+            is_underlined: cell.underline(),
+            is_wide: cell.is_wide(),
+        }
+    }
+
+    /// Whether a blank can be seen.
+    fn shows_blanks(self) -> bool {
+        self.paper.is_some() || self.is_underlined
+    }
+}
+
+impl Row {
+    pub(super) fn of(screen: &vt100::Screen, row: u16, columns: u16) -> Self {
+        let mut runs: Vec<Run> = Vec::new();
+        for column in 0..columns {
+            let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else {
+                continue;
+            };
+            let (look, text) = (Look::of(cell), cell.contents());
+            let text = if text.is_empty() { " " } else { text };
+            let width = if cell.is_wide() { 2 } else { 1 };
+            match runs.last_mut() {
+                Some(run) if run.look == look && run.column + run.width == column => {
+                    run.text.push_str(text);
+                    run.width += width;
+                }
+                _ => runs.push(Run { column, width, text: text.to_owned(), look }),
+            }
+        }
+        runs.iter_mut().for_each(Run::trim);
+        runs.retain(|run| !run.text.is_empty());
+        Self { runs }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The text alone.
+    #[cfg(test)]
+    pub(super) fn plain(&self) -> String {
+        self.runs.iter().map(|run| run.text.as_str()).collect()
+    }
+}
+
+impl Run {
+    /// Takes blanks away that nobody sees.
+    fn trim(&mut self) {
+        if self.look.shows_blanks() {
+            return;
+        }
+        let before = self.text.len() - self.text.trim_start_matches(' ').len();
+        let after = self.text.len() - self.text.trim_end_matches(' ').len();
+        let text = self.text.trim_matches(' ').to_owned();
+        let blanks = if text.is_empty() { self.text.len() } else { before + after };
+        self.column += u16::try_from(before).unwrap_or(0);
+        self.width = self.width.saturating_sub(u16::try_from(blanks).unwrap_or(0));
+        self.text = text;
+    }
+}
