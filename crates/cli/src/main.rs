@@ -14,6 +14,7 @@ mod options;
 mod progress;
 mod project;
 mod record;
+mod rows;
 mod screen;
 mod session;
 mod signals;

@@ -214,7 +214,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// JSON without characters that a terminal acts on or that a reader of lines takes for a break. They
 /// occur in strings only, where an escape means the same.
-fn escaped(json: &str) -> String {
+pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if c == '\n' || !is_unprintable(c) {

@@ -155,3 +155,93 @@ fn skills(changes: &[StateChange]) -> Vec<Happening> {
     };
     changes.iter().filter_map(SkillsState::delta).filter_map(happened).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// One of each, in the order of the page. A type that is missing here does not compile.
+    fn each() -> Vec<Happening> {
+        let (call, text) = (|| CallId::from("c"), || "x".to_owned());
+        let all = vec![
+            Happening::Thread { id: ThreadId::new(), model: text(), messages: 1 },
+            Happening::Text { text: text() },
+            Happening::Reasoning { text: text() },
+            Happening::Said { input_tokens: 1, output_tokens: 1 },
+            Happening::Call { call: call(), tool: text(), arguments: Value::Null },
+            Happening::Progress { call: call(), text: text() },
+            Happening::Result {
+                call: call(),
+                tool: text(),
+                text: text(),
+                is_error: false,
+                milliseconds: None,
+            },
+            Happening::Loaded { skill: text(), tokens: 1 },
+            Happening::Unloaded { skill: text(), reason: Value::Null },
+            Happening::Question {
+                call: call(),
+                tool: text(),
+                title: text(),
+                always: Vec::new(),
+                question: Value::Null,
+            },
+            Happening::Replied { call: call(), reply: Reply::Approve },
+            Happening::Compacted { messages: 1 },
+            Happening::Ended { outcome: Outcome::Answered, answer: None },
+            Happening::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
+            Happening::Note { text: text() },
+        ];
+        for happening in &all {
+            match happening {
+                Happening::Thread { .. }
+                | Happening::Text { .. }
+                | Happening::Reasoning { .. }
+                | Happening::Said { .. }
+                | Happening::Call { .. }
+                | Happening::Progress { .. }
+                | Happening::Result { .. }
+                | Happening::Loaded { .. }
+                | Happening::Unloaded { .. }
+                | Happening::Question { .. }
+                | Happening::Replied { .. }
+                | Happening::Compacted { .. }
+                | Happening::Ended { .. }
+                | Happening::Context { .. }
+                | Happening::Note { .. } => {}
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_page_names_every_type_and_field() {
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chat.md")).unwrap();
+        let events = page.split("\n## Events\n").nth(1).unwrap().split("\n## ").next().unwrap();
+        let quoted =
+            |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        let rows = events.lines().filter(|line| line.starts_with("| `"));
+        let documented: BTreeMap<String, Vec<String>> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').collect();
+                let mut fields = quoted(cells[2]);
+                fields.sort();
+                (quoted(cells[1]).remove(0), fields)
+            })
+            .collect();
+        let known: BTreeMap<String, Vec<String>> = each()
+            .iter()
+            .map(|happening| {
+                let value = serde_json::to_value(happening).unwrap();
+                let fields = value.as_object().unwrap().keys().filter(|key| *key != "type");
+                let mut fields: Vec<String> = fields.cloned().collect();
+                fields.sort();
+                (value["type"].as_str().unwrap().to_owned(), fields)
+            })
+            .collect();
+        assert_eq!(documented, known);
+    }
+}

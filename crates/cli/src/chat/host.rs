@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::parts::{CostLimit, Hooks, SandboxedHooks, Skills};
 use prowess_agent::{
     Agent, AgentOptions, Backends, DeepAgent, Model, Price, RunLimits, Thread, ThreadId, ThreadStore,
@@ -108,14 +108,16 @@ impl Host {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for skills again, and says whether they are others.
-    pub(super) fn refresh(&mut self) -> Result<bool> {
+    /// Looks for skills again, and says what a person should know if they are others.
+    pub(super) fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
         let skills = self.places.discover_again(&known)?;
         let was_trusted = std::mem::replace(&mut self.is_trusted, skills.standing.is_trusted());
         let is_same = same(&known, &skills.catalog) && was_trusted == self.is_trusted;
+        let notice = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len());
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        Ok(!is_same)
+        let changed = || "the skills have changed; the model reads what there is now".to_owned();
+        Ok((!is_same).then(|| notice.filter(|_| was_trusted).unwrap_or_else(changed)))
     }
 
     /// The agent for a thread. What it puts away is kept beside that thread.
@@ -163,6 +165,12 @@ impl Host {
                         "waiting for {owner}, which has this thread; one that was killed lets go of it in seconds"
                     ));
                     tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Err(prowess_agent::AgentError::Thread(prowess_agent::ThreadError::Leased {
+                    owner, ..
+                })) => {
+                    let owner = owner.split(" (").next().unwrap_or_default();
+                    bail!("{owner} works on {id}: wait until it is done, or end it");
                 }
                 Err(error) => return Err(anyhow!("{error}")),
             }

@@ -82,7 +82,12 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
         Some(prompt) => once(talk, &prompt).await?,
         None => {
             let _ = talk.go_on().await?;
-            (forever(talk, &history).await?, End::Well)
+            let talk = forever(talk, &history).await?;
+            if !talk.thread.run().messages().is_empty() {
+                let text = format!("`prowess chat --resume {}` goes on with this", talk.thread.id());
+                talk.show(&Happening::Note { text })?;
+            }
+            (talk, End::Well)
         }
     };
     talk.close().await?;
@@ -146,29 +151,35 @@ async fn forever(mut talk: Talk, history: &Path) -> Result<Talk> {
             Line::Command(command) => match act(&mut talk, command).await {
                 Ok(Next::Stay) => {}
                 Ok(Next::Reopen) => talk = talk.reopened().await?,
+                Ok(Next::Again) => {
+                    talk = talk.reopened().await?;
+                    begun(&talk)?;
+                    let _ = talk.go_on().await?;
+                }
                 Ok(Next::Quit) => return Ok(talk),
-                Err(error) => talk.show(&Happening::Note { text: format!("{error:#}") })?,
+                Err(error) => talk.failed(&error)?,
             },
             Line::Talk(text) => {
-                talk = refreshed(talk).await?;
-                if talk.say(text).await? == Rest::Left {
-                    return Ok(talk);
+                match talk.host.refresh() {
+                    Ok(None) => {}
+                    Ok(Some(changed)) => {
+                        talk = talk.reopened().await?;
+                        talk.show(&Happening::Note { text: changed })?;
+                    }
+                    // What cannot be looked at is not to be used.
+                    Err(error) => {
+                        talk.show(&Happening::Note { text: format!("nothing was said: {error:#}") })?;
+                        continue;
+                    }
+                }
+                match talk.say(text).await {
+                    Ok(Rest::Left) => return Ok(talk),
+                    Ok(_) => {}
+                    Err(error) => talk.failed(&error)?,
                 }
             }
         }
     }
-}
-
-/// The same with the skills that are there now.
-async fn refreshed(mut talk: Talk) -> Result<Talk> {
-    if !talk.host.refresh()? {
-        return Ok(talk);
-    }
-    talk = talk.reopened().await?;
-    talk.show(&Happening::Note {
-        text: "the skills have changed; the model reads what there is now".to_owned(),
-    })?;
-    Ok(talk)
 }
 
 /// The skills that a person may start.

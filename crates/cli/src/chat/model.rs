@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use prowess_agent::{
     Assembled, Effort, Middleware, Model, ModelError, ModelErrorKind, ModelLimits, Moment, NextModel,
@@ -17,6 +17,14 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let provider = settings.provider.get(provider);
     let provider = provider.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
+    if let Some(most) = settings.limits.cost
+        && settings.prices()?.of(&settings.model.name.to_string()).is_none()
+    {
+        let name = shown(&settings.model.name.to_string());
+        bail!(
+            "there is a limit of ${most} and no price for {name}: say under [price.\"{name}\"] of your prowess.toml what input and output cost"
+        );
+    }
     let mut limits = ModelLimits::default();
     (limits.context, limits.output) = (settings.model.window, settings.model.max_output);
     at(provider, model, &settings.model.name.to_string(), limits)

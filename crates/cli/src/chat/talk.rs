@@ -15,8 +15,9 @@ use super::context::Filled;
 use super::happening::{Follow, Happening};
 use super::host::Host;
 use super::input::{Input, Typed};
-use super::model;
 use super::view::View;
+use super::{model, words};
+use crate::rows;
 
 /// How often the screen moves while a turn goes on.
 const TICK: Duration = Duration::from_millis(100);
@@ -79,11 +80,26 @@ impl Talk {
         self.check()
     }
 
+    /// Says what could not be done; the conversation goes on.
+    pub(super) fn failed(&self, error: &anyhow::Error) -> Result<()> {
+        self.watch.seen().view.rest()?;
+        self.show(&Happening::Note { text: format!("{error:#}") })
+    }
+
     /// Shows lines as they are.
     pub(super) fn lines(&self, lines: &[String]) -> Result<()> {
         let mut seen = self.watch.seen();
         seen.view.lines(lines)?;
         Ok(())
+    }
+
+    /// Shows the lines of a list, each in a row of the screen.
+    pub(super) fn list(&self, lines: &[String]) -> Result<()> {
+        let width = self.watch.seen().view.width();
+        match width {
+            Some(width) => self.lines(&lines.iter().map(|line| rows::cut(line, width)).collect::<Vec<_>>()),
+            None => self.lines(lines),
+        }
     }
 
     /// Whether what is shown can still be seen.
@@ -96,6 +112,8 @@ impl Talk {
 
     /// Lets the agent have its turn, with the answers that it needs.
     pub(super) async fn say(&mut self, text: String) -> Result<Rest> {
+        // A turn that could not be ended, for want of room for one, is over.
+        self.stop().await?;
         self.turn(Begin::Say(text)).await
     }
 
@@ -108,8 +126,9 @@ impl Talk {
     }
 
     async fn turn(&mut self, begin: Begin<'_>) -> Result<Rest> {
-        let calls = self.thread.run().asked().into_iter().map(|call| call.call);
-        self.watch.seen().follow.know(calls.chain(self.thread.run().waiting()));
+        let mut messages = self.thread.run().messages().iter().rev();
+        let last = messages.find(|message| message.tool_calls().next().is_some());
+        self.watch.seen().follow.know(last.into_iter().flat_map(|message| message.tool_calls().cloned()));
         let mut turn = self.drive(begin).await?;
         loop {
             let questions = match turn {
@@ -131,7 +150,7 @@ impl Talk {
                 Answers::Nobody => return Ok(Rest::Waiting),
                 Answers::Person => match self.ask(waiting)? {
                     Answer::Reply(reply) => reply,
-                    Answer::Leave => return Ok(Rest::Left),
+                    Answer::Leave | Answer::Look => return Ok(Rest::Left),
                     Answer::Stop => {
                         self.thread.cancel(&self.watch).await.map_err(told)?;
                         return self.ended(Outcome::Cancelled).await;
@@ -145,11 +164,15 @@ impl Talk {
     /// Asks the person at the keyboard.
     fn ask(&mut self, waiting: &Waiting) -> Result<Answer> {
         let Some(input) = &mut self.input else { return Ok(Answer::Leave) };
-        let mut seen = self.watch.seen();
-        seen.view.rest()?;
-        seen.view.lines(&ask::shown_question(waiting))?;
-        drop(seen);
-        tokio::task::block_in_place(|| ask::ask(input, waiting))
+        self.watch.seen().view.rest()?;
+        let mut is_whole = false;
+        loop {
+            self.watch.seen().view.lines(&ask::shown_question(waiting, is_whole))?;
+            match tokio::task::block_in_place(|| ask::ask(input, waiting))? {
+                Answer::Look => is_whole = true,
+                answer => return Ok(answer),
+            }
+        }
     }
 
     /// One stretch of a turn, which an interrupt ends; `None` when one did.
@@ -216,9 +239,11 @@ impl Talk {
     async fn ended(&mut self, outcome: Outcome) -> Result<Rest> {
         let answer = self.thread.answer();
         self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
-        if let Outcome::Failed { error } = &outcome
-            && let Some(text) = model::advice(error, &self.host.config.settings)
-        {
+        let advice = match &outcome {
+            Outcome::Failed { error } => model::advice(error, &self.host.config.settings),
+            outcome => words::advice(outcome),
+        };
+        if let Some(text) = advice {
             self.show(&Happening::Note { text })?;
         }
         let filled = self.filled().await?;
@@ -265,7 +290,8 @@ impl Talk {
     pub(super) async fn reopened(self) -> Result<Self> {
         let Self { host, thread, input, answers, watch, interrupts } = self;
         let id = thread.id().clone();
-        thread.close().await.map_err(told)?;
+        // One that another process has taken cannot be given back.
+        let _ = thread.close().await;
         let thread = watch.open(&host, id).await?;
         Ok(Self { host, thread, input, answers, watch, interrupts })
     }

@@ -1,6 +1,7 @@
 //! `prowess chat`
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
@@ -15,6 +16,7 @@ use crate::executor::Choice;
 use crate::options::Places;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
+use crate::trust::Standing;
 
 /// The longest prompt that is read from a pipe, in bytes.
 const MAX_PROMPT: u64 = 4 << 20;
@@ -43,10 +45,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LEVEL")]
     sandbox: Option<String>,
     /// How often the model may be called in a turn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_turns: Option<String>,
     /// How many dollars the thread may cost; it needs a price for the model in prowess.toml
-    #[arg(long, value_name = "DOLLARS")]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
     /// Print what happens as JSON, one object a line; it needs a PROMPT
     #[arg(long)]
@@ -69,26 +71,28 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let mut err = anstream::stderr();
-    for warning in config.warnings() {
-        writeln!(err, "warning: {warning}")?;
-    }
-    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()) {
-        writeln!(err, "{notice}")?;
-    }
+    let mut notices: Vec<String> = config.warnings().map(|warning| format!("warning: {warning}")).collect();
+    notices.extend(skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()));
+    let state = state()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
-        writeln!(err, "{}: workspaces are at {}", shown(moved), place.path.display())?;
+        notices.push(format!("{}: workspaces are at {}", shown(moved), place.path.display()));
     }
     let runner = Runner {
         workspaces: place.workspaces,
         artifacts: Some(Arc::new(options.kept.artifacts()?)),
         executor: Some(options.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
     };
-    let greeting = if prompt.is_none() { greeting(&config, &skills) } else { Vec::new() };
+    let mut first = Vec::new();
+    if prompt.is_none() {
+        first = [notices, greeting(&config, &skills)].concat();
+    } else {
+        notices.iter().try_for_each(|notice| writeln!(err, "{notice}"))?;
+    }
     let start = Start {
         places: options.places.clone(),
         runner,
-        state: state::directory().context("there is no home to keep threads in: set HOME")?,
+        state,
         view: options.view(terminal),
         answers: match (options.yes, &prompt) {
             (true, _) => Answers::Yes,
@@ -97,7 +101,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         },
         resume: options.resume.clone(),
         prompt,
-        greeting,
+        greeting: first,
         skills,
         config,
     };
@@ -119,7 +123,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
 impl Options {
     /// What is to be said, if not at the keyboard.
     fn prompt(&self) -> Result<Option<String>> {
+        const NOTHING: &str = "there is nothing to say: give a PROMPT, or write it to standard input";
         if let Some(prompt) = &self.prompt {
+            if prompt.trim().is_empty() {
+                bail!(NOTHING);
+            }
             return Ok(Some(prompt.clone()));
         }
         let input = std::io::stdin();
@@ -136,14 +144,15 @@ impl Options {
             bail!("standard input has more than {} MiB: that is no PROMPT", MAX_PROMPT >> 20);
         }
         if prompt.trim().is_empty() {
-            bail!("there is nothing to say: give a PROMPT, or write it to standard input");
+            bail!(NOTHING);
         }
         Ok(Some(prompt))
     }
 
     /// Asks whether to trust the project, where that is not known, and looks again if it is.
     fn trusted(&self, skills: crate::skills::Skills) -> Result<crate::skills::Skills> {
-        if skills.standing.is_trusted() || self.places.trust_project {
+        // Who said no once is not asked about the same again.
+        if skills.standing.is_trusted() || skills.standing == Standing::Refused {
             return Ok(skills);
         }
         let Some(project) = &skills.project else { return Ok(skills) };
@@ -177,6 +186,20 @@ impl Options {
         }
         Box::new(InPipe::new(std::io::stdout(), terminal.errors()))
     }
+}
+
+/// Where everything is kept, which has to be written to.
+fn state() -> Result<PathBuf> {
+    let path = state::directory().context("there is no home to keep threads in: set HOME")?;
+    let made = state::make_directory(&path);
+    let may = made.and_then(|()| Ok(rustix::fs::access(&path, rustix::fs::Access::WRITE_OK)?));
+    may.with_context(|| {
+        let path = shown(&path.display().to_string());
+        format!(
+            "threads cannot be kept in {path}; make it writable, or set XDG_STATE_HOME to another directory"
+        )
+    })?;
+    Ok(path)
 }
 
 /// What a person reads first.

@@ -49,6 +49,10 @@ pub(crate) fn value(path: &[String], kind: &Kind, value: &Value) -> Result<(), S
         ["provider", _, "key_command"] if texts(value).next().is_none_or(str::is_empty) => {
             Err(told(path, "name a program and its arguments, such as [\"pass\", \"show\", \"openai\"]"))
         }
+        // What lies in the working directory may be a stranger's.
+        ["provider", _, "key_command"] if texts(value).next().is_some_and(is_relative) => {
+            Err(told(path, "write the program as a bare name, or with its whole path"))
+        }
         ["provider", _, "key_env"] if text.contains(['=', '\0', ' ']) => {
             Err(must_be(path, "the name of an environment variable, not the key itself", value))
         }
@@ -57,6 +61,11 @@ pub(crate) fn value(path: &[String], kind: &Kind, value: &Value) -> Result<(), S
             .map_err(|_| must_be(path, "dollars with six decimals at most", value)),
         _ => Ok(()),
     }
+}
+
+/// Whether which program is meant depends on the working directory.
+fn is_relative(program: &str) -> bool {
+    program.contains('/') && !program.starts_with('/')
 }
 
 /// Whether a name of the user's choice can be one.

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use prowess_agent::Prices;
 use prowess_agent::parts::HookSet;
+use prowess_agent::Prices;
 use prowess_catalog::Surroundings;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
 use prowess_permission::{Layer, PermissionConfig, Policy};
@@ -44,6 +44,15 @@ pub(crate) struct Config {
     values: BTreeMap<Vec<String>, (Value, Origin)>,
     user: Option<Document>,
     project: Option<Document>,
+}
+
+impl Settings {
+    /// What models cost; the one that needs no network costs nothing.
+    pub(crate) fn prices(&self) -> Result<Prices> {
+        let mut prices = self.price.clone();
+        prices.entry("offline".to_owned()).or_insert(ModelPrice::new(Price::default(), Price::default()));
+        Prices::try_from(prices).map_err(|error| anyhow!("{error}"))
+    }
 }
 
 impl Config {
@@ -121,7 +130,7 @@ impl Config {
 
     /// What models cost.
     pub(crate) fn prices(&self) -> Result<Prices> {
-        Prices::try_from(self.settings.price.clone()).map_err(|error| anyhow!("{error}"))
+        self.settings.prices()
     }
 
     /// The rules for an agent.
