@@ -63,6 +63,7 @@ models: components
 	  timeout 300 $(CARGO) test --locked -p prowess-models --all-features --test it -- --ignored third_party
 
 doc:
+	python3 scripts/check-examples.py
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --locked
 
 # A million inputs need an optimised build, of one crate. PROWESS_FUZZ_INPUTS sets another number.

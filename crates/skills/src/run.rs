@@ -27,6 +27,38 @@ const MAX_SHOWN_WARNINGS: usize = 20;
 const MAX_HOST_ENTRIES: usize = 10_000;
 
 /// What a session runs commands with.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use prowess_skills::{Runs, SkillSession};
+/// use prowess_workspace::{RunRequest, Runner, Workspaces, testing::FakeExecutor};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// # let place = scratch.path().join("workspaces");
+/// let runner = Runner {
+///     workspaces: Workspaces::open(place)?,
+///     artifacts: None,
+///     executor: Some(Arc::new(FakeExecutor)), // `LocalExecutor` outside of tests
+/// };
+/// let rules = [Rule::new("run", "*", Decision::Allow)];
+/// let session = SkillSession::builder(catalog)
+///     .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+///     .runs(Runs::new(runner, "session-1"))
+///     .start()
+///     .await;
+/// let answer = session.run(RunRequest::new("greet", "echo hello")).await?;
+/// assert_eq!(answer.data.unwrap()["stdout"], "hello\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Runs {

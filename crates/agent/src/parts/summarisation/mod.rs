@@ -56,6 +56,18 @@ impl Default for SummarisationOptions {
 }
 
 /// Summarisation as a part of an agent.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::parts::{Keep, Summarisation, Trigger};
+/// use prowess_backend::MemoryBackend;
+/// use prowess_models::Offline;
+///
+/// let part = Summarisation::new(Arc::new(Offline), Arc::new(MemoryBackend::new())).with(|options| {
+///     options.trigger = Some(Trigger::Tokens(100_000));
+///     options.keep = Some(Keep::Messages(6));
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Summarisation {
     model: Arc<dyn Model>,
