@@ -188,6 +188,15 @@ pub(crate) fn shown_lines(text: &str) -> String {
     lines
 }
 
+/// Forgets what was typed and not read yet: nobody answers a question before it is asked.
+pub(crate) fn forget_typed() {
+    let input = io::stdin();
+    if input.is_terminal() {
+        // What is no terminal has nothing to forget.
+        let _ = rustix::termios::tcflush(&input, rustix::termios::QueueSelector::IFlush);
+    }
+}
+
 /// The columns that `text` takes, one character at a time: sequences count as much as their parts, so
 /// that a cut text is never wider than what was cut.
 pub(crate) fn columns(text: &str) -> usize {

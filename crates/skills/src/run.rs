@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_catalog::{Digest, SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
 use prowess_workspace::{
-    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError,
+    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError, RunInput,
     RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
 };
 use serde::Serialize;
@@ -154,7 +154,7 @@ impl SkillSession {
         shell(named).map(Some).ok_or_else(refused)
     }
 
-    /// Passes all gates of a run, but those of the host's files, which are asked about when they are brought.
+    /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
     /// `talk` is how a command that goes on is talked with.
     pub(crate) async fn pass_gates(
         &self,
@@ -199,6 +199,14 @@ impl SkillSession {
         let asked = Asked { request, talk, sources: &sources, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
+        let host = AskedHost { permissions: self.permissions(), request };
+        for path in request.inputs.iter().filter_map(RunInput::host) {
+            let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
+            host.ask(&path).await.map_err(|error| match error {
+                Unread::Refused(refusal) => refused(refusal),
+                Unread::Denied(why) => failed(ExecuteError::Refused(why).into()),
+            })?;
+        }
         Ok(Passed { runs, sources, network, shell, expected })
     }
 
@@ -397,18 +405,37 @@ pub(crate) struct AskedHost<'a> {
     pub(crate) request: &'a RunRequest,
 }
 
+/// Why a file of the host does not come in.
+enum Unread {
+    /// The gate did not let it.
+    Refused(Refusal),
+    /// There is something in it that cannot come, whoever is asked.
+    Denied(String),
+}
+
 #[async_trait]
 impl HostGate for AskedHost<'_> {
     async fn allow_host(&self, path: &Path) -> bool {
+        self.ask(path).await.is_ok()
+    }
+}
+
+impl AskedHost<'_> {
+    async fn ask(&self, path: &Path) -> Result<(), Unread> {
         let asked = |path: &Path| Request::new(Kind::READ, path.to_string_lossy());
-        // What is denied does not come in with the directory that it lies in.
-        let is_denied =
-            |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision == Decision::Deny;
+        let decision = |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision;
+        let denied =
+            |why: &str| Unread::Denied(format!("{} of the host {why}", one_line(&path.to_string_lossy())));
         let at = path.to_owned();
         let below = tokio::task::spawn_blocking(move || entries_below(&at)).await;
-        let Ok(Some(entries)) = below else { return false };
-        if entries.iter().any(|entry| is_denied(entry)) {
-            return false;
+        let Ok(Some(entries)) = below else {
+            return Err(denied("is too much to look at, or cannot be read"));
+        };
+        // What is denied does not come in with the directory that it lies in, and what is to be asked about not unasked.
+        let strictest =
+            entries.iter().map(|entry| (decision(entry), entry)).max_by_key(|(decision, _)| *decision);
+        if strictest.is_some_and(|(decision, _)| decision == Decision::Deny) {
+            return Err(denied("has something in it that must not be read"));
         }
         let what = if entries.is_empty() { "the file" } else { "all files in" };
         let title = format!(
@@ -417,8 +444,12 @@ impl HostGate for AskedHost<'_> {
             one_line(&path.to_string_lossy())
         );
         let details = json!({"skill": self.request.skill, "command": self.request.command});
-        let request = asked(path).titled(title).with_details(details).always([]);
-        self.permissions.request(request).await.is_ok()
+        let mut request = asked(path);
+        if let Some((Decision::Ask, entry)) = strictest {
+            request = request.and(entry.to_string_lossy());
+        }
+        let request = request.titled(title).with_details(details).always([]);
+        self.permissions.request(request).await.map(drop).map_err(Unread::Refused)
     }
 }
 

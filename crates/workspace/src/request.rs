@@ -1,6 +1,7 @@
 //! What is asked of a run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -142,6 +143,14 @@ impl RunInput {
     /// A copy of `from` at its default place.
     pub fn copy(from: impl Into<String>) -> Self {
         Self { from: from.into(), ..Self::default() }
+    }
+
+    /// The file of the host that it takes, if it takes one.
+    pub fn host(&self) -> Option<PathBuf> {
+        match InputSource::parse(&self.from).ok()? {
+            InputSource::Host(path) => Some(path),
+            _ => None,
+        }
     }
 
     /// How it takes files of skills, if it does: decided on what `from` means, not on how it is written. What is

@@ -445,6 +445,16 @@ impl Thread {
         self.end(Outcome::Cancelled, watcher).await.map(drop)
     }
 
+    /// Waits for something, such as a person who thinks, while the thread stays this process's. Nobody else gets it
+    /// meanwhile, unless this process stops.
+    ///
+    /// # Errors
+    ///
+    /// The thread was lost to another.
+    pub async fn keep_while<T>(&self, waiting: impl Future<Output = T>) -> Result<T, AgentError> {
+        self.hold.during(&*self.agent.store, waiting).await
+    }
+
     /// Tells the parts that this process is done with the thread, and gives it to others at once.
     ///
     /// # Errors

@@ -82,7 +82,8 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             note(talk, format!("the conversation is in {}", path.display()))?;
         }
         Command::New => {
-            talk.switch(threads::name()?).await?;
+            let name = threads::name(&talk.host).await?;
+            talk.switch(name).await?;
             begun(talk)?;
         }
         Command::Quit => return Ok(Next::Quit),
@@ -194,8 +195,13 @@ async fn context(talk: &mut Talk) -> Result<(Vec<String>, String)> {
 
 async fn compact(talk: &mut Talk) -> Result<()> {
     let before = talk.filled().await?.total;
-    if !talk.compact().await? {
-        return note(talk, "there is nothing to summarise, or it could not be done; -v says more".to_owned());
+    match talk.compact().await? {
+        Some(true) => {}
+        Some(false) => {
+            let text = "there is nothing to summarise, or it could not be done; -v says more";
+            return note(talk, text.to_owned());
+        }
+        None => return note(talk, "stopped: nothing was summarised".to_owned()),
     }
     let after = talk.filled().await?.total;
     note(talk, format!("{} tokens before, {} now", words::tokens(before), words::tokens(after)))

@@ -123,8 +123,10 @@ pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match word.to_ascii_lowercase().as_str() {
             "v" | "view" => return Ok(Answer::Look),
-            "y" | "yes" | "once" => return Ok(Answer::Reply(Reply::Approve)),
-            "a" | "always" if !always.is_empty() => return Ok(Answer::Reply(Reply::Always)),
+            "y" | "yes" | "once" if rest.is_empty() => return Ok(Answer::Reply(Reply::Approve)),
+            "a" | "always" if rest.is_empty() && !always.is_empty() => {
+                return Ok(Answer::Reply(Reply::Always));
+            }
             "n" | "no" => {
                 let message = match rest.trim() {
                     "" => match input.answer("why? (for the model; may be empty) ")? {

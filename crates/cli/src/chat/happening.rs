@@ -25,7 +25,7 @@ pub(crate) enum Happening {
     /// The model thinks something: a piece of it.
     Reasoning { text: String },
     /// The model has said all that it wanted to.
-    Said { input_tokens: u64, output_tokens: u64 },
+    Said { model: String, input_tokens: u64, output_tokens: u64 },
     /// A tool is called.
     Call { call: CallId, tool: String, arguments: Value },
     /// A tool says how far it is.
@@ -77,9 +77,10 @@ impl Follow {
 
     fn stored(&mut self, event: &Event) -> Vec<Happening> {
         match event {
-            Event::ModelAnswered { message, usage, .. } => {
+            Event::ModelAnswered { model, message, usage, .. } => {
                 self.know(message.tool_calls().cloned());
-                vec![Happening::Said { input_tokens: usage.input, output_tokens: usage.output }]
+                let (input_tokens, output_tokens) = (usage.input, usage.output);
+                vec![Happening::Said { model: model.clone(), input_tokens, output_tokens }]
             }
             Event::ToolStarted { call } => {
                 let Some((known, begun)) = self.calls.get_mut(call) else { return Vec::new() };
@@ -169,7 +170,7 @@ mod tests {
             Happening::Thread { id: ThreadId::new(), model: text(), messages: 1 },
             Happening::Text { text: text() },
             Happening::Reasoning { text: text() },
-            Happening::Said { input_tokens: 1, output_tokens: 1 },
+            Happening::Said { model: "m".to_owned(), input_tokens: 1, output_tokens: 1 },
             Happening::Call { call: call(), tool: text(), arguments: Value::Null },
             Happening::Progress { call: call(), text: text() },
             Happening::Result {

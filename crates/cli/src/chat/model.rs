@@ -9,7 +9,7 @@ use prowess_agent::{
 };
 use prowess_models::{Anthropic, Offline, OpenAi};
 
-use crate::config::{Api, ModelName, ProviderSettings, Settings};
+use crate::config::{Api, ModelName, ModelSettings, ProviderSettings, Settings};
 use crate::terminal::shown;
 
 /// The model that the configuration names. A key that is missing is told before anything is asked.
@@ -30,17 +30,15 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     at(provider, model, &settings.model.name.to_string(), limits)
 }
 
-/// The model that a skill wants, if it can be had: one of the same provider, unless it names another.
+/// The model that a skill wants, if it can be had: one of the provider that the person chose, and of no other, because
+/// what is said goes there.
 pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
-    let taken = match (&settings.model.name, name.split_once(':')) {
-        (ModelName::Of { provider, .. }, None) => {
-            ModelName::Of { provider: provider.clone(), model: name.to_owned() }
-        }
-        (_, Some(_)) => name.parse().ok()?,
-        (ModelName::Offline, None) => return None,
-    };
+    let ModelName::Of { provider, .. } = &settings.model.name else { return None };
+    let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
     let mut settings = settings.clone();
-    settings.model.name = taken;
+    // What is set for the one may not hold for the other.
+    settings.model = ModelSettings::default();
+    settings.model.name = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
     let found = chosen(&settings);
     found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
 }

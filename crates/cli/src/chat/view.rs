@@ -48,6 +48,8 @@ pub(crate) struct OnScreen<W: Write + Send> {
     calls: Vec<(CallId, String, std::time::Instant)>,
     ticks: usize,
     is_thinking: bool,
+    /// Who is expected to answer.
+    model: Option<String>,
     /// Whether a skill was loaded by what ends next.
     has_just_loaded: bool,
     /// Lines that are final, and not drawn yet.
@@ -68,6 +70,7 @@ impl<W: Write + Send> OnScreen<W> {
             calls: Vec::new(),
             ticks: 0,
             is_thinking: false,
+            model: None,
             has_just_loaded: false,
             done: Vec::new(),
             is_styled,
@@ -131,7 +134,13 @@ impl<W: Write + Send> View for OnScreen<W> {
                 self.done.extend(markdown.push(text));
             }
             Happening::Reasoning { .. } | Happening::Progress { .. } | Happening::Replied { .. } => {}
-            Happening::Said { .. } => self.end_text(),
+            Happening::Said { model, .. } => {
+                self.end_text();
+                // A skill may choose who answers, and a person should know.
+                if self.model.as_ref().is_some_and(|known| known != model) {
+                    self.line("·", Style::Faint, &format!("{} answered", shown(model)), "");
+                }
+            }
             Happening::Call { call, tool, arguments } => {
                 self.end_text();
                 self.calls.push((call.clone(), words::call(tool, arguments), std::time::Instant::now()));
@@ -174,7 +183,8 @@ impl<W: Write + Send> View for OnScreen<W> {
                 self.done.extend(folded(&styled(context(happening), Style::Faint), self.size.0));
             }
             Happening::Note { text } => self.line("·", Style::Faint, &shown(text), ""),
-            Happening::Thread { .. } | Happening::Question { .. } => {}
+            Happening::Thread { model, .. } => self.model = Some(model.clone()),
+            Happening::Question { .. } => {}
         }
         self.has_just_loaded = matches!(happening, Happening::Loaded { .. });
         self.draw()

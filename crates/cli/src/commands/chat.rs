@@ -90,6 +90,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         notices.iter().try_for_each(|notice| writeln!(err, "{notice}"))?;
     }
     let start = Start {
+        flags: options.flags(),
         places: options.places.clone(),
         runner,
         state,
@@ -205,13 +206,13 @@ fn state() -> Result<PathBuf> {
 /// What a person reads first.
 fn greeting(config: &Config, skills: &crate::skills::Skills) -> Vec<String> {
     let skills = count(skills.catalog.entries().len(), "skill");
-    let model = &config.settings.model.name;
+    let model = shown(&config.settings.model.name.to_string());
     let mut lines = vec![format!(
         "{} {}",
         styled("prowess", Style::Name),
         styled(format!("{model} · {skills} · /help, Ctrl-D leaves"), Style::Faint)
     )];
-    if *model == crate::config::ModelName::Offline {
+    if config.settings.model.name == crate::config::ModelName::Offline {
         let text = [
             "offline is not a language model: it picks a skill by its words and runs its first example.",
             "`prowess chat --model openai:NAME` asks a real one.",

@@ -26,7 +26,7 @@ pub(crate) use self::environment::Flag;
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
-    Api, ExecutorWord, ModelName, ProviderSettings, SandboxSettings, Settings, SkillSettings,
+    Api, ExecutorWord, ModelName, ModelSettings, ProviderSettings, SandboxSettings, Settings, SkillSettings,
 };
 pub(crate) use self::source::{FILE_NAME, Source, user_path};
 use crate::project::Project;
@@ -284,7 +284,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
     let (authority, path) = rest.split_at(end);
     let host =
         authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("…@{host}"));
-    let path = path.split_once('?').map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
+    let path = path.split_once(['?', '#']).map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
     format!("{scheme}://{host}{path}")
 }
 

@@ -24,7 +24,7 @@ const MAX_DESCRIPTION: usize = 200;
 
 /// What is asked.
 pub(crate) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
-                                   and AGENTS.md count. It is asked again when any of it changes. [y/N] ";
+                                   and AGENTS.md count. It is asked again when any of it changes. [y/N]";
 
 impl Survey<'_> {
     /// Everything that the project brings: its skills with their files, its configuration and its memory.

@@ -63,9 +63,7 @@ pub(crate) fn items(project: &Project) -> BTreeMap<String, Item> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(top) = rustix::fs::openat(CWD, project.top(), flags, Mode::empty()) {
-        for memory in project.memories() {
-            walk.memory(top.as_fd(), memory);
-        }
+        walk.memory(top.as_fd(), project.memory());
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             // A directory that leads out of the project is not scanned either.

@@ -96,6 +96,11 @@ impl Summarisation {
     pub fn request() -> StateChange {
         Delta::Wanted.change()
     }
+
+    /// The end of that wish, if it was not fulfilled yet.
+    pub fn withdrawal() -> StateChange {
+        Delta::Dropped.change()
+    }
 }
 
 #[async_trait]
