@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
-use crate::run::{AskedHost, Talk, shown};
+use crate::run::{Talk, shown};
 use crate::session::{Answer, SkillSession};
 
 /// How long an answer is waited for when nobody says how long.
@@ -117,7 +117,7 @@ impl SkillSession {
         self.0.live.check_room().map_err(SkillError::Live)?;
         let passed = self.pass_gates(&run, Some(talk)).await?;
         let find = passed.skills();
-        let host = AskedHost { permissions: self.permissions(), request: &run };
+        let host = passed.host(self.permissions(), &run);
         let context = passed.context(&find, &host);
         let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
         let started = self.0.live.start(runner, workspace, run.clone(), &context, terminal).await;

@@ -1,6 +1,6 @@
 //! Layer 3: a skill's commands, in the session's workspace and behind the gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl SkillSession {
     ) -> Result<RunReport, SkillError> {
         let passed = self.pass_gates(&request, None).await?;
         let find = passed.skills();
-        let host = AskedHost { permissions: self.permissions(), request: &request };
+        let host = passed.host(self.permissions(), &request);
         let mut context = passed.context(&find, &host);
         context.output = output;
         let ran = passed.runs.runner.run(&passed.runs.workspace, request.clone(), context).await;
@@ -199,15 +199,16 @@ impl SkillSession {
         let asked = Asked { request, talk, sources: &sources, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        let host = AskedHost { permissions: self.permissions(), request };
+        let mut passed = Passed { runs, sources, network, shell, expected, read: BTreeSet::new() };
         for path in request.inputs.iter().filter_map(RunInput::host) {
-            let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
-            host.ask(&path).await.map_err(|error| match error {
-                Unread::Refused(refusal) => refused(refusal),
+            let asked = passed.host(self.permissions(), request).ask(&path).await;
+            asked.map_err(|error| match error {
+                Unread::Refused(refusal) => SkillError::RunRefused { name: name.clone(), refusal },
                 Unread::Denied(why) => failed(ExecuteError::Refused(why).into()),
             })?;
+            passed.read.insert(path);
         }
-        Ok(Passed { runs, sources, network, shell, expected })
+        Ok(passed)
     }
 
     /// The gate of a load, for a skill that is not loaded.
@@ -337,9 +338,16 @@ pub(crate) struct Passed<'a> {
     shell: Option<String>,
     /// The digests of the skills that were approved, where somebody had to be asked.
     expected: Digests,
+    /// The files of the host that may be read.
+    read: BTreeSet<PathBuf>,
 }
 
 impl Passed<'_> {
+    /// Who is asked about files of the host when they are brought: not once more about those that may be read.
+    pub(crate) fn host<'b>(&'b self, permissions: &'b Permissions, request: &'b RunRequest) -> AskedHost<'b> {
+        AskedHost { permissions, request, passed: &self.read }
+    }
+
     pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
         |skill| self.sources.get(skill).cloned()
     }
@@ -401,8 +409,9 @@ fn shortened(text: &str, most: usize) -> String {
 
 /// Files of the host come in when the gate lets them be read.
 pub(crate) struct AskedHost<'a> {
-    pub(crate) permissions: &'a Permissions,
-    pub(crate) request: &'a RunRequest,
+    permissions: &'a Permissions,
+    request: &'a RunRequest,
+    passed: &'a BTreeSet<PathBuf>,
 }
 
 /// Why a file of the host does not come in.
@@ -436,6 +445,9 @@ impl AskedHost<'_> {
             entries.iter().map(|entry| (decision(entry), entry)).max_by_key(|(decision, _)| *decision);
         if strictest.is_some_and(|(decision, _)| decision == Decision::Deny) {
             return Err(denied("has something in it that must not be read"));
+        }
+        if self.passed.contains(path) {
+            return Ok(());
         }
         let what = if entries.is_empty() { "the file" } else { "all files in" };
         let title = format!(

@@ -95,11 +95,16 @@ fn note(talk: &Talk, text: String) -> Result<()> {
     talk.show(&Happening::Note { text })
 }
 
+/// The thread that is open, and who answers in it.
+pub(super) fn opened(talk: &Talk) -> Happening {
+    let (id, model) = (talk.thread.id().clone(), talk.host.model.name().to_owned());
+    Happening::Thread { id, model, messages: talk.thread.run().messages().len() }
+}
+
 /// Says which thread it is, and what was said last in it.
 pub(super) fn begun(talk: &Talk) -> Result<()> {
     let messages = talk.thread.run().messages().len();
-    let model = talk.host.model.name().to_owned();
-    talk.show(&Happening::Thread { id: talk.thread.id().clone(), model, messages })?;
+    talk.show(&opened(talk))?;
     if messages == 0 {
         return Ok(());
     }

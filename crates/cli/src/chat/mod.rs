@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 use prowess_agent::Outcome;
 use prowess_workspace::Runner;
 
-use self::act::{Next, act, begun};
+use self::act::{Next, act, begun, opened};
 use self::command::{Command, Line};
 use self::happening::Happening;
 use self::host::{Found, Host};
@@ -188,7 +188,11 @@ async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
         Line::Talk(text) => talk.say(text).await,
         Line::Command(command) => match act(talk, command).await? {
             Next::Stay | Next::Quit => Ok(stayed),
-            Next::Reopen => talk.reopen().await.map(|()| stayed),
+            Next::Reopen => {
+                talk.reopen().await?;
+                talk.show(&opened(talk))?;
+                Ok(stayed)
+            }
             Next::Again => {
                 talk.reopen().await?;
                 begun(talk)?;

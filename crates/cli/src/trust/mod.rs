@@ -147,10 +147,10 @@ fn listed(changes: &[Change]) -> String {
 /// Asks on the error stream whether to trust a project, of which the summary was shown, and remembers the answer.
 pub(crate) fn ask(survey: &Survey<'_>, answers: &mut impl BufRead) -> Result<bool> {
     let mut err = anstream::stderr();
+    crate::terminal::forget_typed();
     let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
     write!(err, "\n{} ", crate::rows::folded(summary::QUESTION, width).join("\n"))?;
     err.flush()?;
-    crate::terminal::forget_typed();
     let mut line = String::new();
     answers.take(MAX_ANSWER).read_line(&mut line)?;
     let is_yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");

@@ -361,7 +361,7 @@ fn what_a_directory_below_brings_is_asked_about_there() {
 }
 
 #[test]
-fn a_memory_on_the_way_down_counts_too() {
+fn what_is_told_to_models_is_that_of_the_working_directory() {
     let world = World::new();
     std::fs::create_dir_all(world.path("project/sub")).unwrap();
     world.file("project/AGENTS.md", "Speak of the sea.\n");
@@ -369,18 +369,22 @@ fn a_memory_on_the_way_down_counts_too() {
         let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
         world.told(&output)
     };
-    assert!(below(&["trust", "--yes"]).starts_with("exit 0"));
-    assert!(below(&["session", "-c", "skills"]).ends_with("--- err\n"));
+    assert!(below(&["trust", "--yes"]).contains("brings nothing to trust"), "nobody reads it from here");
     world.file("project/sub/AGENTS.md", "Speak of evil.\n");
     let told = below(&["session", "-c", "skills"]);
     assert!(
-        told.ends_with("this project changed since it was trusted (AGENTS.md is new): its AGENTS.md not read; `prowess trust` shows what it brings\n"),
+        told.ends_with(
+            "this project is not trusted: its AGENTS.md not read; `prowess trust` shows what it brings\n"
+        ),
         "{told}"
     );
+    assert!(below(&["trust", "--yes"]).starts_with("exit 0"));
+    assert!(below(&["session", "-c", "skills"]).ends_with("--- err\n"));
+    world.file("project/sub/AGENTS.md", "Speak of worse.\n");
     // Also where its skills are not looked for.
     let shelf = world.path("home").to_string_lossy().into_owned();
     let told = below(&["session", "--only", "--root", &shelf, "-c", "skills"]);
-    assert!(told.contains("AGENTS.md is new"), "{told}");
+    assert!(told.contains("AGENTS.md changed"), "{told}");
 }
 
 fn trust_again_from_the_top_keeps_what_is_below(world: &World) {

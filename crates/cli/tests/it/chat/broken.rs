@@ -15,7 +15,7 @@ fn a_configuration_with_a_typo() {
     let world = World::new();
     world.file(CONFIG, "[model]\nnmae = \"offline\"\n");
     let mut all = told(&world, &["chat", "hello"]);
-    world.file(CONFIG, "").file("project/prowess.toml", "[limits]\nstep = 20\n");
+    world.file(CONFIG, "").file("project/prowess.toml", "[skills]\nmax_loded = 20\n");
     all.push_str(&told(&world, &["chat", "--trust-project", "hello"]));
     assert_snapshot!(all);
 }

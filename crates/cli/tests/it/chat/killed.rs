@@ -106,32 +106,26 @@ fn a_thread_has_one_program_at_a_time() {
     assert_eq!(model.requests().len(), 1);
 }
 
+/// Also while nobody types anything, for longer than a lease lasts.
 #[test]
-fn a_thread_that_rests_can_be_taken_over() {
-    let model = FakeModel::start(vec![
-        Answer::text("Hello."),
-        Answer::text("From elsewhere."),
-        Answer::text("All of it."),
-    ]);
+fn a_thread_that_rests_is_kept() {
+    let model =
+        FakeModel::start(vec![Answer::text("Hello."), Answer::text("Still here."), Answer::text("Free.")]);
     let world = world(&model);
-    let pty = begun(&world, &[], 70, 30);
+    let mut pty = begun(&world, &[], 70, 30);
     pty.type_line("hello");
     pty.wait_for("Hello.");
     at_prompt(&pty);
     let id = thread(&world);
     let output = world.output(&["chat", "--resume", &id, "another thing"]);
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "From elsewhere.\n");
+    let told = world.told(&output);
+    assert!(output.status.code() == Some(2) && told.contains(" works on "), "{told}");
     pty.type_line("are you there?");
-    pty.wait_for("reads it again");
+    pty.wait_for("Still here.");
     at_prompt(&pty);
-    pty.type_line(&format!("/resume {id}"));
-    pty.wait_for("model: From elsewhere.");
-    at_prompt(&pty);
-    pty.type_line("and now?");
-    pty.wait_for("All of it.");
-    at_prompt(&pty);
-    let said = all(&model.requests()[2]);
-    assert!(said.contains("another thing") && said.contains("From elsewhere."), "{said}");
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    assert_eq!(world.stdout(&["chat", "--resume", &id, "another thing"]), "Free.\n");
 }
 
 #[test]
@@ -168,7 +162,10 @@ fn one_thread_after_another() {
     assert!(all(&requests[2]).contains("The first."));
 
     std::fs::create_dir(world.path("project/inner")).unwrap();
-    let mut command = world.command(&["chat", "--resume", "last", "four"]);
-    let output = command.current_dir(world.path("project/inner")).output().unwrap();
-    assert_snapshot!(stable(&world, &world.told(&output)));
+    let inner = |wanted: &str| {
+        let mut command = world.command(&["chat", "--resume", wanted, "four"]);
+        stable(&world, &world.told(&command.current_dir(world.path("project/inner")).output().unwrap()))
+    };
+    assert!(inner("last").contains("there is no thread of this directory"), "the last one is of another");
+    assert_snapshot!(inner(&first));
 }

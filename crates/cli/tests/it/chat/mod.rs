@@ -7,6 +7,7 @@ mod killed;
 mod limits;
 mod narrow;
 mod pipes;
+mod reaching;
 mod session;
 mod stopping;
 mod trusting;

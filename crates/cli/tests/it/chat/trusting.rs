@@ -30,6 +30,11 @@ fn a_project_is_asked_about_once_and_hidden_when_refused() {
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
 
+    // Neither is a no asked about again, until something changes.
+    let mut pty = begun(&world, &[], 80, 40);
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    world.skill(SKILL, "kites", "Builds better kites. Use in wind.");
     let mut pty = Pty::start(&world, &["chat"], 80, 40);
     pty.wait_for("[y/N]");
     pty.type_line("y");
