@@ -10,6 +10,7 @@ mod demo;
 mod executor;
 mod live;
 mod markdown;
+mod nearest;
 mod options;
 mod progress;
 mod project;

@@ -1,6 +1,7 @@
 //! What an agent in a terminal has: skills, files, rules, a sandbox, and threads that stay.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -98,6 +99,7 @@ impl Host {
         let Found { config, flags, places, skills, runner, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
+        check_own(&state.join("threads.db"))?;
         let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
@@ -264,6 +266,21 @@ impl Host {
     /// Where files beside a thread are kept.
     pub(super) fn kept(&self, thread: &ThreadId) -> PathBuf {
         self.state.join("threads").join(thread.as_str())
+    }
+}
+
+/// Threads hold questions and their answers: a file of theirs is the user's alone, or not there yet.
+fn check_own(path: &Path) -> Result<()> {
+    let name = shown(&path.display().to_string());
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => bail!("{name} is not a file: remove it"),
+        Ok(found) if found.mode() & 0o022 != 0 || found.uid() != rustix::process::geteuid().as_raw() => {
+            bail!("{name} can be written by others: `chmod 600` it, if what is in it is yours")
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{name} cannot be read"))
+        }
+        _ => Ok(()),
     }
 }
 

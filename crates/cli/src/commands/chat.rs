@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_agent::telemetry::Exporter;
-use prowess_workspace::Runner;
+use prowess_workspace::{Level, Runner};
 
 use crate::chat::{Answers, AsJson, End, InPipe, OnScreen, Start, View, talk};
 use crate::commands::Outcome;
+use crate::commands::run::level;
 use crate::config::{Config, Flag};
 use crate::executor::Choice;
 use crate::options::Places;
@@ -41,9 +42,9 @@ pub(crate) struct Options {
     /// Say yes, once, to everything that is asked; what rules deny stays denied
     #[arg(long)]
     yes: bool,
-    /// The weakest isolation that is enough for commands: bwrap, bwrap-noproc, landlock, none
-    #[arg(long, value_name = "LEVEL")]
-    sandbox: Option<String>,
+    /// The weakest isolation that is enough for commands; the strongest that works here is taken
+    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    sandbox: Option<Level>,
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_turns: Option<String>,
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let runner = Runner {
         workspaces: place.workspaces,
         artifacts: Some(Arc::new(options.kept.artifacts()?)),
-        executor: Some(options.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
+        executor: Some(options.choice.over(&config.settings.sandbox).build(options.sandbox, Vec::new())?),
     };
     let mut first = Vec::new();
     if prompt.is_none() {
@@ -168,7 +169,6 @@ impl Options {
     fn flags(&self) -> Vec<Flag> {
         let given = [
             ("model.name", "--model", &self.model),
-            ("sandbox.level", "--sandbox", &self.sandbox),
             ("limits.steps", "--max-turns", &self.max_turns),
             ("limits.cost", "--max-cost", &self.max_cost),
         ];

@@ -150,3 +150,23 @@ fn a_disk_that_fills_up_in_a_conversation() {
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
 }
+
+#[test]
+fn threads_that_others_may_write_are_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let model = FakeModel::start(vec![Answer::text("Hello.")]);
+    let world = world(&model);
+    world.stdout(&["chat", "hello"]);
+    let file = world.path("home/.local/state/prowess/threads.db");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let told = told(&world, &["chat", "again"]);
+    assert!(
+        told.starts_with("exit 2") && told.contains("can be written by others: `chmod 600` it"),
+        "{told}"
+    );
+    std::fs::remove_file(&file).unwrap();
+    // Opening it would wait for somebody to write to it.
+    std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    let told = super::told(&world, &["chat", "again"]);
+    assert!(told.starts_with("exit 2") && told.contains("is not a file: remove it"), "{told}");
+}
