@@ -85,6 +85,7 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             let name = threads::name(&talk.host).await?;
             talk.switch(name).await?;
             begun(talk)?;
+            note(talk, format!("this is {} now", talk.thread.id()))?;
         }
         Command::Quit => return Ok(Next::Quit),
     }

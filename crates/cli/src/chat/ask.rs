@@ -112,7 +112,10 @@ fn detail(lines: &mut Vec<String>, name: &str, value: &Value, is_whole: bool) ->
 /// Asks until there is an answer.
 pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
     let Happening::Question { always, .. } = Happening::question(waiting) else { return Ok(Answer::Leave) };
-    let question = if always.is_empty() { "allow it? [y/n] " } else { "allow it? [y/a/n] " };
+    let (mut question, again) = match always.is_empty() {
+        true => ("allow it? [y/n] ", "type y or n; allow it? [y/n] "),
+        false => ("allow it? [y/a/n] ", "type y, a or n; allow it? [y/a/n] "),
+    };
     loop {
         let line = match input.answer(question)? {
             Typed::Line(line) => line,
@@ -121,7 +124,7 @@ pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
         };
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        match word.to_ascii_lowercase().as_str() {
+        match word.trim_end_matches([',', '.', ':']).to_ascii_lowercase().as_str() {
             "v" | "view" => return Ok(Answer::Look),
             "y" | "yes" | "once" if rest.is_empty() => return Ok(Answer::Reply(Reply::Approve)),
             "a" | "always" if rest.is_empty() && !always.is_empty() => {
@@ -138,7 +141,7 @@ pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
                 };
                 return Ok(Answer::Reply(Reply::Reject { message }));
             }
-            _ => {}
+            _ => question = again,
         }
     }
 }

@@ -263,6 +263,19 @@ impl Host {
         Ok(Backends::from(Arc::new(files)))
     }
 
+    /// The line that goes on with a thread: with the places where its skills were looked for.
+    pub(super) fn resume_line(&self, thread: &ThreadId) -> String {
+        let mut line = "prowess chat".to_owned();
+        if self.places.only {
+            line.push_str(" --only");
+        }
+        for root in &self.places.root {
+            let root = std::path::absolute(root).unwrap_or_else(|_| root.clone());
+            line.push_str(&format!(" --root {}", shown(&root.display().to_string())));
+        }
+        format!("{line} --resume {thread}")
+    }
+
     /// Where files beside a thread are kept.
     pub(super) fn kept(&self, thread: &ThreadId) -> PathBuf {
         self.state.join("threads").join(thread.as_str())

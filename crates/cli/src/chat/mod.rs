@@ -98,8 +98,9 @@ async fn converse(talk: &mut Talk, prompt: Option<&str>, greeting: &[String], hi
     let _ = talk.go_on().await?;
     forever(talk, history).await?;
     if !talk.thread.run().messages().is_empty() {
-        let text = format!("`prowess chat --resume {}` goes on with this", talk.thread.id());
-        talk.show(&Happening::Note { text })?;
+        let line = talk.host.resume_line(talk.thread.id());
+        let waits = if talk.thread.waiting().is_empty() { "" } else { "a question waits: " };
+        talk.show(&Happening::Note { text: format!("{waits}`{line}` goes on with this") })?;
     }
     Ok(End::Well)
 }
@@ -107,12 +108,15 @@ async fn converse(talk: &mut Talk, prompt: Option<&str>, greeting: &[String], hi
 /// One line, and what comes of it.
 async fn once(talk: &mut Talk, prompt: &str) -> Result<End> {
     // What was cut off comes first.
-    if let Some(rest @ (Rest::Waiting | Rest::Left)) = talk.go_on().await? {
-        talk.show(&Happening::Note { text: "your prompt was not said: the thread waits".to_owned() })?;
-        return unfinished(talk, &rest);
+    let went_on = talk.go_on().await?;
+    if let Some(rest @ (Rest::Waiting | Rest::Left)) = &went_on {
+        if !prompt.trim().is_empty() {
+            talk.show(&Happening::Note { text: "your prompt was not said: the thread waits".to_owned() })?;
+        }
+        return unfinished(talk, rest);
     }
-    match Line::parse(prompt, &names(talk)) {
-        Line::Empty => Ok(End::Well),
+    match parsed(talk, prompt) {
+        Line::Empty => went_on.map_or(Ok(End::Well), |rest| unfinished(talk, &rest)),
         Line::Wrong(why) => Err(anyhow::Error::msg(why)),
         Line::Command(
             Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
@@ -138,12 +142,10 @@ fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
         Rest::Ended(_) => End::Unanswered,
         Rest::Waiting | Rest::Left => {
             talk.rest()?;
-            let (id, waiting) = (talk.thread.id(), talk.thread.waiting());
+            let (line, waiting) = (talk.host.resume_line(talk.thread.id()), talk.thread.waiting());
             let title = waiting.first().and_then(|waiting| waiting.question["title"].as_str());
             let title = title.unwrap_or("a call");
-            let text = format!(
-                "a question waits: {title}; `prowess chat --resume {id}` asks it, --yes says yes to all"
-            );
+            let text = format!("a question waits: {title}; `{line}` asks it, and with --yes says yes to all");
             talk.show(&Happening::Note { text })?;
             talk.rest()?;
             End::Waiting
@@ -159,7 +161,7 @@ async fn forever(talk: &mut Talk, history: &Path) -> Result<()> {
             input.complete(&names);
         }
         let line = match talk.read(history).await? {
-            Typed::Line(line) => Line::parse(&line, &names),
+            Typed::Line(line) => parsed(talk, &line),
             Typed::Interrupted => continue,
             Typed::End => return Ok(()),
         };
@@ -217,6 +219,21 @@ async fn refreshed(talk: &mut Talk) -> Result<bool> {
             talk.show(&Happening::Note { text: format!("nothing was said or done: {error:#}") })?;
             Ok(false)
         }
+    }
+}
+
+/// What a line is, with a word about skills that are there and not trusted.
+fn parsed(talk: &Talk, text: &str) -> Line {
+    let line = Line::parse(text, &names(talk));
+    let name = text.trim().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
+    let catalog = talk.host.catalog();
+    let is_untrusted = |name: &str| catalog.untrusted().iter().any(|entry| entry.skill.name.as_str() == name);
+    match (line, name) {
+        (Line::Wrong(_), Some(name)) if is_untrusted(name) => Line::Wrong(format!(
+            "`{}` belongs to this project, which is not trusted: `prowess trust` shows what it brings",
+            crate::terminal::shown(name)
+        )),
+        (line, _) => line,
     }
 }
 

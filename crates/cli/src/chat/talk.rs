@@ -155,6 +155,12 @@ impl Talk {
                 }
                 Answers::Nobody => return Ok(Rest::Waiting),
                 Answers::Person => match self.ask(waiting).await? {
+                    Answer::Reply(Reply::Always) => {
+                        let file = self.host.state.join("approvals.json").display().to_string();
+                        let text = format!("it is not asked again here; {file} has what was allowed");
+                        self.show(&Happening::Note { text })?;
+                        Reply::Always
+                    }
                     Answer::Reply(reply) => reply,
                     Answer::Leave | Answer::Look => return Ok(Rest::Left),
                     Answer::Stop => {

@@ -149,9 +149,9 @@ impl<W: Write + Send> View for OnScreen<W> {
                 let at = self.calls.iter().position(|(known, ..)| known == call);
                 let label = at.map_or_else(|| shown(tool), |at| self.calls.remove(at).1);
                 let mut note = words::result(tool, text, *is_error).unwrap_or_default();
-                if let Some(time) = milliseconds {
+                if let Some(time) = milliseconds.filter(|_| words::refusal(text).is_none()) {
                     let comma = if note.is_empty() { "" } else { ", " };
-                    note.push_str(&format!("{comma}{:.1} s", *time as f64 / 1_000.0));
+                    note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));
                 }
                 if self.has_just_loaded && !is_error && tool == "skill_load" {
                     self.has_just_loaded = false;
@@ -173,7 +173,10 @@ impl<W: Write + Send> View for OnScreen<W> {
             }
             Happening::Ended { outcome, .. } => {
                 self.end_text();
-                self.calls.clear();
+                for (_, label, begun) in std::mem::take(&mut self.calls) {
+                    let note = format!("stopped after {:.1} s", begun.elapsed().as_secs_f64());
+                    self.line("✗", Style::Bad, &label, &note);
+                }
                 if let Some(told) = words::outcome(outcome) {
                     self.line("!", Style::Bad, &told, "");
                 }

@@ -32,6 +32,9 @@ pub(super) fn call(tool: &str, arguments: &Value) -> String {
 /// What came of a call, if there is more to say than that it is done.
 pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
     if is_error {
+        if let Some(why) = refusal(text) {
+            return Some(why);
+        }
         let text = text.strip_prefix("Error: ").unwrap_or(text);
         return Some(start_of(text.trim(), MAX_LINE));
     }
@@ -59,6 +62,15 @@ pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
         told.push_str(&format!(", saved {}@{version}", saved["name"].as_str().unwrap_or_default()));
     }
     Some(start_of(&told, MAX_LINE))
+}
+
+/// What a person said no to, in that person's words; nothing for any other answer.
+pub(super) fn refusal(text: &str) -> Option<String> {
+    let why = text.strip_prefix("The user rejected this")?;
+    Some(match why.strip_prefix(": ") {
+        Some(why) => format!("refused: {}", start_of(why.trim(), MAX_LINE)),
+        None => "refused".to_owned(),
+    })
 }
 
 /// How a turn ended, and what to do about it; nothing when it ended with an answer.

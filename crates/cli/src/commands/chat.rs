@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Which model answers: PROVIDER:NAME, or offline, which needs neither key nor network
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Go on with this thread: its name, the end of it, or `last`
+    /// Go on with this thread: its name, the beginning or the end of it, or `last`, the last of this directory
     #[arg(long, value_name = "THREAD")]
     resume: Option<String>,
     /// Say yes, once, to everything that is asked; what rules deny stays denied
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// How many dollars the thread may cost; it needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
-    /// Print what happens as JSON, one object a line; it needs a PROMPT
+    /// Print what happens as JSON, one object a line; with a PROMPT, or from a pipe
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -145,7 +145,8 @@ impl Options {
         if prompt.len() as u64 > MAX_PROMPT {
             bail!("standard input has more than {} MiB: that is no PROMPT", MAX_PROMPT >> 20);
         }
-        if prompt.trim().is_empty() {
+        // Who resumes a thread may only want it to go on.
+        if prompt.trim().is_empty() && self.resume.is_none() {
             bail!(NOTHING);
         }
         Ok(Some(prompt))

@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The shell
+    /// The shell; for bash, `prowess completions bash > ~/.local/share/bash-completion/completions/prowess`
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -11,7 +11,7 @@ const EVIDENCE: [&str; 14] = [
     "2/8  Overview",
     "- python-math: ",
     "3/8  Load, sandboxed run, output files, artifact",
-    "It wrote the file `out/fib.txt`",
+    "There is the file `out/fib.txt`",
     "out/fib.txt\t0\t23 B",
     "4/8  Approval",
     "5/8  Resume",

@@ -42,9 +42,9 @@ pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
         match file["content"].as_str() {
             Some(content) => {
                 let shown = shortened(content);
-                said.push_str(&format!("\n\nIt wrote the file `{name}`:\n\n{}", fenced(&shown)));
+                said.push_str(&format!("\n\nThere is the file `{name}`:\n\n{}", fenced(&shown)));
             }
-            None => said.push_str(&format!("\n\nIt wrote the file `{name}`.")),
+            None => said.push_str(&format!("\n\nThere is the file `{name}`.")),
         }
     }
     said

@@ -108,7 +108,7 @@ async fn it_loads_runs_and_reports() {
     | total | 42 |
     ```
 
-    It wrote the file `out/report.md`:
+    There is the file `out/report.md`:
 
     ```
     # Report
