@@ -7,6 +7,7 @@ mod checking;
 mod config;
 mod document;
 mod documents;
+mod mcp;
 mod mistakes;
 #[expect(dead_code, reason = "the tests of conversations use the rest")]
 mod model;
