@@ -56,6 +56,8 @@ pub(crate) struct Publication<'a> {
     /// By name, as the session has them.
     skills: Vec<Published>,
     paths: HashMap<String, usize>,
+    /// The directories of skills that are kept from this client.
+    hidden: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -82,12 +84,19 @@ impl<'a> Publication<'a> {
             |entry: &SkillEntry| entry.skill.location.directory().trim_end_matches('/').to_owned();
         let by_directory: HashMap<String, &SkillEntry> =
             entries.iter().map(|entry| (directory(entry), &***entry)).collect();
+        let catalog = view.catalog();
+        let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
+        let all = catalog.entries().iter().chain(shadowed).chain(catalog.untrusted());
+        let is_seen = |entry: &SkillEntry| {
+            view.get(entry.skill.name.as_str()).is_some_and(|seen| std::ptr::eq(&**seen, entry))
+        };
+        let hidden = all.filter(|entry| !is_seen(entry)).map(|entry| directory(entry)).collect();
         let skills: Vec<Published> = entries
             .iter()
             .map(|entry| Published { path: path_of(entry, &by_directory), entry: Arc::clone(entry) })
             .collect();
         let paths = skills.iter().enumerate().map(|(at, skill)| (skill.path.clone(), at)).collect();
-        Self { session, skills, paths }
+        Self { session, skills, paths, hidden }
     }
 
     /// The skills that are not served, and why. All of them are looked at.
@@ -241,9 +250,12 @@ impl<'a> Publication<'a> {
     fn contents(&self, skill: &Published) -> Result<Contents, String> {
         let mut contents = skill.entry.contents(LIMITS).map_err(|error| error.to_string())?;
         let root = skill.entry.skill.location.directory().trim_end_matches('/');
-        let is_ours = |path: &str| self.session.owner_of(&format!("{root}/{path}")) != Owner::Denied;
-        contents.files.retain(|file| is_ours(&file.path));
-        contents.directories.retain(|path| is_ours(path));
+        let is_below = |hidden: &String| hidden.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+        if self.hidden.iter().any(is_below) {
+            let is_ours = |path: &str| self.session.owner_of(&format!("{root}/{path}")) != Owner::Denied;
+            contents.files.retain(|file| is_ours(&file.path));
+            contents.directories.retain(|path| is_ours(path));
+        }
         if !contents.files.iter().any(|file| file.path == MANIFEST) {
             return Err("SKILL.md is not a regular file".to_owned());
         }

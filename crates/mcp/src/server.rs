@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_catalog::Catalog;
@@ -18,7 +18,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::consent::Waiting;
 use crate::live::{LiveSkills, Version};
@@ -51,6 +51,8 @@ struct Inner {
     outputs: Outputs,
     /// How often there were new outputs.
     put_out: watch::Sender<u64>,
+    /// Whether the client has said all that it will say.
+    ended: watch::Sender<bool>,
     #[cfg(feature = "run")]
     artifacts: Option<Arc<dyn ArtifactStore>>,
 }
@@ -67,6 +69,7 @@ impl SkillServer {
             waiting: Waiting::default(),
             outputs: Outputs::default(),
             put_out: watch::Sender::new(0),
+            ended: watch::Sender::new(false),
             #[cfg(feature = "run")]
             artifacts: None,
         }))
@@ -92,15 +95,12 @@ impl SkillServer {
 
     /// The session, with the skills there are now.
     pub(crate) async fn session(&self) -> &SkillSession {
+        // Whoever comes meanwhile waits: nobody works with skills that were taken away.
+        let mut seen = self.0.seen.lock().await;
         let catalog = self.0.live.catalog();
-        let is_other = {
-            let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_other = !seen.is_same(&catalog);
-            *seen = catalog.clone();
-            is_other
-        };
-        if is_other {
+        if !seen.is_same(&catalog) {
             self.0.session.refresh(&catalog).await;
+            *seen = catalog;
         }
         &self.0.session
     }
@@ -115,6 +115,11 @@ impl SkillServer {
 
     pub(crate) fn outputs_changed(&self) {
         self.0.put_out.send_modify(|times| *times += 1);
+    }
+
+    /// Notes that the client will say nothing more: what only listens ends.
+    pub(crate) fn end(&self) {
+        self.0.ended.send_replace(true);
     }
 
     /// The bytes of an artifact.
@@ -137,6 +142,7 @@ impl SkillServer {
         Changes {
             versions: self.0.live.versions(),
             put_out: self.0.put_out.subscribe(),
+            ended: self.0.ended.subscribe(),
             told: Version::default(),
         }
     }
@@ -146,6 +152,7 @@ impl SkillServer {
 struct Changes {
     versions: watch::Receiver<Version>,
     put_out: watch::Receiver<u64>,
+    ended: watch::Receiver<bool>,
     told: Version,
 }
 
@@ -159,6 +166,8 @@ impl Changes {
     /// Whether skills are others, when something is; `None` when nothing will change any more.
     async fn next(&mut self) -> Option<bool> {
         tokio::select! {
+            biased;
+            _ = self.ended.wait_for(|ended| *ended) => None,
             changed = self.versions.changed() => {
                 changed.ok()?;
                 let version = *self.versions.borrow_and_update();

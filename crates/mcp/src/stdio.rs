@@ -1,8 +1,13 @@
 //! A server on standard input and output.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use rmcp::ServiceExt as _;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use rmcp::transport::stdio;
+use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::server::SkillServer;
 
@@ -24,7 +29,9 @@ pub enum ServeError {
 ///
 /// The client did not begin as the protocol wants it.
 pub async fn serve_stdio(server: SkillServer) -> Result<(), ServeError> {
-    let running = match server.serve(stdio()).await {
+    let (input, output) = stdio();
+    let input = UntilEnd { input, server: server.clone() };
+    let running = match server.serve((input, output)).await {
         Ok(running) => running,
         // Somebody looked whether there is a server, and went.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -33,5 +40,26 @@ pub async fn serve_stdio(server: SkillServer) -> Result<(), ServeError> {
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Stopped(error)),
         Ok(_) => Ok(()),
+    }
+}
+
+/// Input whose end the server is told of.
+struct UntilEnd<R> {
+    input: R,
+    server: SkillServer,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for UntilEnd<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
+        if read.is_err() || (buffer.filled().len() == before && buffer.remaining() > 0) {
+            self.server.end();
+        }
+        Poll::Ready(read)
     }
 }

@@ -43,7 +43,7 @@ impl SkillServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let session = self.session().await;
         let name = request.name.as_ref();
-        if !session.tools().iter().any(|tool| tool.name == name) {
+        if !session.options().dialect.tool_names().contains(&name) {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         }
         let arguments = Value::from(request.arguments.unwrap_or_default());

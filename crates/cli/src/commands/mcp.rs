@@ -97,11 +97,14 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
         server = server.with_artifacts(artifacts);
     }
     let _watching = watch(&live, skills, &options.places)?;
-    tokio::spawn(tell_unserved(server.clone()));
-    tokio::select! {
+    let telling = tokio::spawn(tell_unserved(server.clone()));
+    let ended = tokio::select! {
         ended = serve_stdio(server) => ended.map(|()| Outcome::Done).map_err(|error| anyhow!("{error}")),
-        code = signals.code() => Ok(Outcome::Code(code)),
-    }
+        code = signals.code() => return Ok(Outcome::Code(code)),
+    };
+    // A client that said little was served all the same.
+    let _ = tokio::time::timeout(LAST, telling).await;
+    ended
 }
 
 /// Who remembers what was allowed for good: as for `prowess chat`, in this project.

@@ -22,7 +22,8 @@ struct Server {
 }
 
 impl Server {
-    fn start(world: &World, args: &[&str]) -> Self {
+    /// A server that nobody has talked to.
+    fn spawn(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&[&["mcp"], args].concat());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -36,7 +37,11 @@ impl Server {
             }
         });
         let input = child.stdin.take();
-        let mut server = Self { child, input, lines, next: 0 };
+        Self { child, input, lines, next: 0 }
+    }
+
+    fn start(world: &World, args: &[&str]) -> Self {
+        let mut server = Self::spawn(world, args);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let told = server.request("initialize", &hello);
         assert_eq!(told["result"]["serverInfo"]["name"], "prowess", "{told}");
@@ -133,6 +138,57 @@ fn nothing_is_written_but_messages_and_all_of_them() {
     assert_eq!(ids, [1, 2]);
     // A look whether there is a server is no mistake, and what is no message is no reason to end otherwise.
     assert_eq!(world.output(&["mcp", "--only", "--root", &examples()]).status.code(), Some(0));
+}
+
+#[test]
+fn what_is_no_message_does_not_end_it() {
+    let world = World::new();
+    let mut server = Server::start(&world, &["--only", "--root", &examples()]);
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let id = json!("../".repeat(1000));
+    let lines: [Vec<u8>; 7] = [
+        b"no json".to_vec(),
+        b"\xff\xfe".to_vec(),
+        b"{}".to_vec(),
+        b"[1]".to_vec(),
+        deep.clone().into_bytes(),
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/list\",\"params\":{{\"x\":{deep}}}}}")
+            .into_bytes(),
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}).to_string().into_bytes(),
+    ];
+    let input = server.input.as_mut().unwrap();
+    for line in lines {
+        input.write_all(&line).unwrap();
+        input.write_all(b"\n").unwrap();
+    }
+    // More than a line may have.
+    input.write_all(&vec![b' '; 17 << 20]).unwrap();
+    input.write_all(b"\n").unwrap();
+    let loaded = server.call("load_skill", &json!({"skill_name": "python-math"}));
+    assert_ne!(loaded["isError"], true);
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_client_that_listens_does_not_delay_the_end() {
+    let world = World::new();
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+        "params": {"notifications": {"toolsListChanged": true}, "_meta": meta.clone()}});
+    let mut server = Server::spawn(&world, &["--only", "--root", &examples()]);
+    server.write(&listen);
+    let begun: Value = serde_json::from_str(&server.lines.recv_timeout(PATIENCE).unwrap()).unwrap();
+    assert_eq!(begun["method"], "notifications/subscriptions/acknowledged");
+    // It listens once the server has noticed that it wrote the acknowledgement, which it does at some time of its own.
+    server.next = 1;
+    for _ in 0..20 {
+        server.request("tools/list", &json!({ "_meta": meta }));
+    }
+    // The end of the input ends what listens, and that has a result.
+    drop(server.input.take());
+    let last: Value = serde_json::from_str(&server.lines.recv_timeout(PATIENCE).unwrap()).unwrap();
+    assert_eq!((&last["id"], last["result"].is_object()), (&json!(1), true), "{last}");
+    assert_eq!(server.end().0, Some(0));
 }
 
 #[test]
