@@ -69,6 +69,7 @@ mcp: components
 	sh crates/mcp/tests/sdk.sh $(or $(CARGO_TARGET_DIR),target)/python-sdk $(abspath $(PROWESS))
 
 doc:
+	python3 scripts/check-examples.py
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --locked
 
 # A million inputs need an optimised build, of one crate. PROWESS_FUZZ_INPUTS sets another number.

@@ -107,6 +107,18 @@ impl<'de> Deserialize<'de> for Price {
 }
 
 /// What a model's tokens cost.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use prowess_agent::{ModelPrice, Prices, Spent, Usage};
+///
+/// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars for a million tokens
+/// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)]))?;
+/// let usage = Usage { input: 1_000_000, output: 100_000, ..Usage::default() };
+/// let cost = prices.cost(&Spent::on("openai:gpt-5.1", usage));
+/// assert_eq!(cost.micros(), 2_250_000);
+/// # Ok::<(), prowess_agent::PriceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {

@@ -11,6 +11,21 @@ use crate::id::{CallId, MessageId};
 const BY_AGENT: &str = "by_agent";
 
 /// One message of a conversation. The system prompt is none: it is made anew for each call of a model.
+///
+/// ```
+/// use prowess_agent::{AssistantPart, Message, ToolCall, ToolResult};
+///
+/// let call = ToolCall { id: "c1".into(), name: "ls".into(), arguments: r#"{"path": "/"}"#.into() };
+/// let text = "notes.md".to_owned();
+/// let conversation = [
+///     Message::user("What is there?"),
+///     Message::assistant(vec![AssistantPart::ToolCall(call)]),
+///     Message::tool(ToolResult { call: "c1".into(), name: "ls".into(), text, is_error: false }),
+/// ];
+/// assert_eq!(conversation[1].tool_calls().next().unwrap().parsed().unwrap()["path"], "/");
+/// assert_eq!(conversation[2].text(), "notes.md");
+/// assert!(conversation[0].is_by_person());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Its name, which it keeps.
@@ -94,6 +109,16 @@ pub struct Reasoning {
 }
 
 /// A call of a tool.
+///
+/// ```
+/// use prowess_agent::ToolCall;
+///
+/// let call = ToolCall { id: "c1".into(), name: "ls".into(), arguments: r#"{"path": "/"}"#.into() };
+/// assert_eq!(call.parsed()?["path"], "/");
+/// let torn = ToolCall { arguments: r#"{"path": "#.into(), ..call };
+/// assert!(torn.parsed().is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Its name, which its result bears.

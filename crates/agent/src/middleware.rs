@@ -19,6 +19,41 @@ use crate::tool::{Tool, ToolOutput};
 /// A part of an agent, before there is a thread: it says what state it has, and opens itself for a thread.
 ///
 /// Every [`Middleware`] in an `Arc` is one, for parts that keep nothing of a thread but their state.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use prowess_agent::{Layer, Middleware, Moment, PromptSection, States, ThreadId};
+///
+/// /// Tells each thread its own name.
+/// #[derive(Debug)]
+/// struct Named;
+///
+/// #[derive(Debug)]
+/// struct Opened(String);
+///
+/// #[async_trait]
+/// impl Layer for Named {
+///     fn name(&self) -> &str {
+///         "named"
+///     }
+///
+///     async fn open(&self, thread: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+///         Ok(Arc::new(Opened(format!("This is thread {thread}."))))
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl Middleware for Opened {
+///     fn name(&self) -> &str {
+///         "named"
+///     }
+///
+///     async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+///         Ok(vec![PromptSection { owner: "named".into(), text: self.0.clone(), is_stable: true }])
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Layer: Send + Sync + Debug {
     /// Its name. Its state and its prompt sections are under it.
@@ -57,6 +92,43 @@ impl<M: Middleware + Clone + 'static> Layer for M {
 /// Parts are asked in their order, and from the last to the first when a turn is to end; what wraps something is around
 /// all parts after it. When a hook fails the turn stays
 /// where it is: [`crate::Thread::go_on`] asks it again. After a crash, too, a hook may be asked again for the same moment.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use prowess_agent::{Agent, Middleware, Moment, NextTool, NoWatcher, ThreadId, ToolAnswer, ToolOutput};
+/// use prowess_agent::parts::Todos;
+/// use prowess_models::{Expect, Scripted, Turn};
+/// use serde_json::json;
+///
+/// /// Lets no tool be called.
+/// #[derive(Clone, Debug)]
+/// struct HandsOff;
+///
+/// #[async_trait]
+/// impl Middleware for HandsOff {
+///     fn name(&self) -> &str {
+///         "hands_off"
+///     }
+///
+///     async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+///         ToolAnswer::error(format!("Hands off {}.", next.call.name)).into() // or `next.call().await`
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Scripted::new([
+///     Turn::new().call("write_todos", json!({"todos": []})),
+///     Turn::new().expect(Expect::new().last("Hands off write_todos.")).say("I see."),
+/// ]);
+/// let agent = Agent::builder(Arc::new(model)).with(HandsOff).with(Todos).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Plan.", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("I see."));
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Middleware: Any + Send + Sync + Debug {
     /// Its name.
@@ -198,6 +270,29 @@ impl<'a> Moment<'a> {
 }
 
 /// What a part wants done.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_agent::{Act, Jump, Middleware, Moment, Outcome};
+///
+/// /// Ends a turn after ten messages.
+/// #[derive(Clone, Debug)]
+/// struct ShortTalk;
+///
+/// #[async_trait]
+/// impl Middleware for ShortTalk {
+///     fn name(&self) -> &str {
+///         "short_talk"
+///     }
+///
+///     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+///         if moment.run.messages().len() < 10 {
+///             return Ok(Vec::new());
+///         }
+///         Ok(vec![Act::Jump(Jump::End(Outcome::Stopped { reason: "we have talked enough".into() }))])
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Act {

@@ -12,6 +12,25 @@ use crate::run::StateChange;
 /// What a part of an agent keeps in a thread. It is the fold of its deltas, which the thread's log has.
 ///
 /// What a stored delta means must stay: a later version reads all that earlier ones wrote.
+///
+/// ```
+/// use prowess_agent::{State, StateChange};
+///
+/// #[derive(Debug, Default)]
+/// struct Visits(u64);
+///
+/// impl State for Visits {
+///     type Delta = u64;
+///
+///     fn apply(&mut self, more: u64) {
+///         self.0 += more;
+///     }
+/// }
+///
+/// // What a tool or a part gives back, and the log keeps; `States::get` reads the sum of all.
+/// let change = StateChange::new::<Visits>("visits", &2);
+/// assert_eq!(change.delta, 2);
+/// ```
 pub trait State: Default + Debug + Send + Sync + 'static {
     /// A change.
     type Delta: Serialize + DeserializeOwned;
@@ -49,6 +68,13 @@ impl<S: State> AnyState for S {
 }
 
 /// The states of a thread, by their owners.
+///
+/// ```
+/// use prowess_agent::{States, parts::Todos};
+///
+/// let states = States::default(); // a thread's are `thread.states()`
+/// assert!(Todos::of(&states).is_empty());
+/// ```
 #[derive(Debug, Default)]
 pub struct States(BTreeMap<String, Box<dyn AnyState>>);
 

@@ -29,6 +29,24 @@ const SEARCH_BATCH_FILES: usize = 16;
 ///
 /// The methods with a body are right for every backend, and worth replacing where one can do better.
 /// The feature `testing` has the suite that an implementation must pass.
+///
+/// ```
+/// use prowess_backend::{Backend, BackendError, MemoryBackend, ReadRange, VirtualPath};
+///
+/// async fn log(files: &dyn Backend, line: &str) -> Result<String, BackendError> {
+///     let path = VirtualPath::parse("/notes/log.txt")?;
+///     files.append(&path, format!("{line}\n").into()).await?;
+///     files.read(&path, ReadRange::first(4096)).await?.into_text()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BackendError> {
+/// let files = MemoryBackend::new();
+/// log(&files, "begun").await?;
+/// assert_eq!(log(&files, "done").await?, "begun\ndone\n");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Backend: Send + Sync + Debug {
     /// What the directory holds, sorted by name. The root can always be listed.

@@ -34,6 +34,33 @@ pub struct ExecuteReport {
 
 /// The capability to run commands; a backend hands it out by
 /// [`Backend::executor`](crate::Backend::executor).
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_backend::{Execute, ExecuteReport, ExecuteRequest, Result, VirtualPath};
+///
+/// #[derive(Debug)]
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl Execute for Echo {
+///     async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport> {
+///         Ok(ExecuteReport { exit_code: Some(0), output: request.command, truncated: false })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let request = ExecuteRequest {
+///     command: "make check".into(),
+///     cwd: VirtualPath::root(),
+///     env: [("CI".into(), "1".into())].into(),
+///     timeout: std::time::Duration::from_secs(60),
+/// };
+/// assert_eq!(Echo.execute(request).await?.output, "make check");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Execute: Send + Sync + Debug {
     /// Runs the command to its end, or to its timeout.

@@ -15,6 +15,19 @@ use crate::{
 };
 
 /// Files that live as long as this value. Directories are those that the files' paths imply.
+///
+/// ```
+/// use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_backend::BackendError> {
+/// let files = MemoryBackend::new();
+/// files.write(&VirtualPath::parse("/drafts/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
+/// let listing = files.ls(&VirtualPath::root()).await?;
+/// assert_eq!(listing.entries[0].path.as_str(), "/drafts");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     files: RwLock<Files>,

@@ -8,6 +8,20 @@ use crate::{BackendError, Result, Stamp, VirtualPath};
 pub const MAX_DOWNLOAD_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Which part of a file to read; there is no way to ask for an unbounded one.
+///
+/// ```
+/// use prowess_backend::{Backend, MemoryBackend, ReadRange, VirtualPath};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_backend::BackendError> {
+/// let (files, path) = (MemoryBackend::new(), VirtualPath::parse("/log")?);
+/// files.append(&path, "one two three".into()).await?;
+/// let part = files.read(&path, ReadRange::first(3).at(4)).await?;
+/// assert_eq!(part.bytes, "two");
+/// assert!(part.more && !part.is_whole());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRange {
     offset: u64,

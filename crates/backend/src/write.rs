@@ -6,6 +6,20 @@ use crate::{BackendError, Entry, Result, VirtualPath};
 pub const MAX_EDIT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What a write does about a file that is already there.
+///
+/// ```
+/// use prowess_backend::{Backend, BackendError, MemoryBackend, VirtualPath, WriteMode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BackendError> {
+/// let (files, path) = (MemoryBackend::new(), VirtualPath::parse("/lock")?);
+/// files.write(&path, "mine".into(), WriteMode::CreateNew).await?;
+/// let second = files.write(&path, "mine".into(), WriteMode::CreateNew).await;
+/// assert!(matches!(second, Err(BackendError::AlreadyExists { .. })));
+/// files.write(&path, "yours".into(), WriteMode::Replace).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
     /// Create it, or replace it whole: a reader sees the old contents or the new, never a mixture.
@@ -24,6 +38,18 @@ pub enum EditScope {
 }
 
 /// An exact replacement in a text file.
+///
+/// ```
+/// use prowess_backend::{BackendError, Edit, VirtualPath};
+///
+/// let path = VirtualPath::parse("/notes.md")?;
+/// let (text, count) = Edit::all("tide", "ebb").apply(&path, b"tide and tide")?;
+/// assert_eq!((text.as_str(), count), ("ebb and ebb", 2));
+///
+/// let unclear = Edit::unique("tide", "ebb").apply(&path, b"tide and tide");
+/// assert!(unclear.is_err(), "more than one");
+/// # Ok::<(), BackendError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     /// The text to replace, byte for byte; not empty.

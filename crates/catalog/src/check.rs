@@ -15,6 +15,13 @@ use crate::skill::{Location, MANIFEST, Skill};
 use crate::walk::{self, scan_local};
 
 /// Whose rules a check applies.
+///
+/// ```
+/// use prowess_catalog::{Code, Profile};
+///
+/// assert!(!Profile::Spec.rejects(Code::NameReserved));
+/// assert!(Profile::Claude.rejects(Code::NameReserved), "a name with its makers' name in it");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
@@ -75,6 +82,19 @@ impl CheckReport {
     }
 
     /// The document with every safe fix applied, and how many there were; `None` when there is none.
+    ///
+    /// ```
+    /// use prowess_catalog::{Profile, check_directory};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let directory = scratch.path().join("greet");
+    /// # std::fs::create_dir(&directory)?;
+    /// std::fs::write(directory.join("SKILL.md"), "---\nname: Greet\ndescription: Says hello.\n---\nWave.\n")?;
+    /// let report = check_directory(&directory, "greet", Profile::Spec);
+    /// let (text, _) = report.fixed().unwrap();
+    /// assert_eq!(String::from_utf8_lossy(&text), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn fixed(&self) -> Option<(Vec<u8>, usize)> {
         let mut fixes: Vec<_> = self.diagnostics.iter().filter_map(|found| found.fix.as_ref()).collect();
         fixes.sort_by_key(|fix| (fix.start, fix.end));
@@ -98,6 +118,23 @@ impl CheckReport {
 ///
 /// A directory in which no SKILL.md can be found is reported as one that lacks it. Returned is what
 /// was met while looking through a tree: limits that were reached, directories that cannot be read.
+///
+/// ```
+/// use prowess_catalog::{Profile, ScanOptions, check};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let tree = scratch.path();
+/// for (directory, name) in [("greet", "greet"), ("wave", "Wave!")] {
+///     std::fs::create_dir(tree.join(directory))?;
+///     let manifest = format!("---\nname: {name}\ndescription: Says hello. Use at the door.\n---\nWave.\n");
+///     std::fs::write(tree.join(directory).join("SKILL.md"), manifest)?;
+/// }
+/// let mut valid = Vec::new();
+/// let met = check(tree, Profile::Spec, &ScanOptions::default(), &mut |report| valid.push(report.is_valid()))?;
+/// assert_eq!(valid, [true, false]);
+/// assert!(met.is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn check(
     path: &Path,
     profile: Profile,
@@ -153,6 +190,19 @@ fn skill_directories(scan: &RootScan, prefix: &str) -> Vec<String> {
 }
 
 /// Checks one directory as a skill; `id` is how the report names it.
+///
+/// ```
+/// use prowess_catalog::{Profile, check_directory};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let directory = scratch.path().join("greet");
+/// # std::fs::create_dir(&directory)?;
+/// std::fs::write(directory.join("SKILL.md"), "---\nname: hello\ndescription: Says hello.\n---\nWave.\n")?;
+/// let report = check_directory(&directory, "greet", Profile::Spec);
+/// assert!(!report.is_valid());
+/// assert_eq!(report.diagnostics[0].code.as_str(), "name-dir-mismatch");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> CheckReport {
     check_opened(local::open_directory(directory), directory, id, profile)
 }

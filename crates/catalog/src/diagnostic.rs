@@ -265,6 +265,13 @@ impl serde::Serialize for Code {
 }
 
 /// A place in a file: bytes from the file's start, and the line and column a person counts.
+///
+/// ```
+/// use prowess_catalog::Span;
+///
+/// let span = Span::locate("---\nname: größe\n".as_bytes(), 10..17);
+/// assert_eq!((span.line, span.column), (2, 7));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -307,6 +314,18 @@ pub struct Fix {
 }
 
 /// One finding.
+///
+/// ```
+/// use prowess_catalog::{Code, Diagnostic};
+///
+/// let found = Diagnostic::new(Code::DescriptionMissing, "greet/SKILL.md", "there is no description")
+///     .hint("say what the skill does and when to use it");
+/// assert_eq!(
+///     found.to_string(),
+///     "greet/SKILL.md: error [description-missing] there is no description \
+///      (say what the skill does and when to use it)"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -4,6 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The SHA-256 of some bytes.
+///
+/// ```
+/// use prowess_catalog::Digest;
+///
+/// let digest = Digest::of(b"Wave.");
+/// assert!(digest.to_string().starts_with("sha256:"));
+/// assert_eq!(digest.to_string().parse(), Ok(digest));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 

@@ -20,6 +20,22 @@ pub enum RefreshPolicy {
 /// Holds the current catalog of some roots, and hands out snapshots.
 ///
 /// Readers hold a [`Catalog`] for as long as they like; a refresh puts another one in its place.
+///
+/// ```
+/// use prowess_catalog::{CatalogHost, RefreshPolicy, Root, ScanOptions};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// let host = CatalogHost::new(vec![Root::explicit(root)], ScanOptions::default(), RefreshPolicy::OnRequest);
+/// let before = host.snapshot();
+///
+/// std::fs::create_dir(root.join("greet"))?;
+/// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// assert_eq!(host.refresh().added.len(), 1);
+/// assert!(host.snapshot().get("greet").is_some());
+/// assert!(before.get("greet").is_none(), "a snapshot stays what it was");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct CatalogHost {
     settings: RwLock<Settings>,

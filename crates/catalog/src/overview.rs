@@ -31,6 +31,22 @@ pub enum ManualSkills {
 }
 
 /// How to render an overview.
+///
+/// ```
+/// use prowess_catalog::{Activation, Catalog, OverviewOptions, Root, ScanOptions};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// # std::fs::create_dir(root.join("greet"))?;
+/// # std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+/// let mut options = OverviewOptions::default();
+/// options.activation = Activation::Tool("open_skill");
+/// assert!(catalog.view_all().overview(&options).text.contains("`open_skill(\"greet\")`"));
+/// options.loaded = ["greet"].into();
+/// assert!(catalog.view_all().overview(&options).text.starts_with("- **greet** [Loaded]: Says hello."));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OverviewOptions<'a> {

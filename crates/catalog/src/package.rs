@@ -94,6 +94,24 @@ impl From<zip::result::ZipError> for PackageError {
 ///
 /// The same files give the same bytes: entries are sorted and carry no times. Links, FIFOs and
 /// devices are left out, as are caches, dependencies and the skill's own `evals/`.
+///
+/// ```
+/// use std::io::Cursor;
+/// use prowess_catalog::{Profile, package};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let directory = scratch.path().join("greet");
+/// # std::fs::create_dir(&directory)?;
+/// std::fs::write(
+///     directory.join("SKILL.md"),
+///     "---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n",
+/// )?;
+/// let mut archive = Cursor::new(Vec::new());
+/// let packed = package(&directory, Profile::Spec, &mut archive)?;
+/// assert_eq!(packed.name, "greet");
+/// assert_eq!(packed.files.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn package(
     directory: &Path,
     profile: Profile,

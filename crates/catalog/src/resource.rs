@@ -110,6 +110,21 @@ impl fmt::Display for ResourceCounts {
 impl SkillEntry {
     /// Lists the skill's files on the local disk: those beside SKILL.md, and those in the standard
     /// directories to `depth` levels (1: their own files only).
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let root = scratch.path();
+    /// std::fs::create_dir_all(root.join("greet/scripts"))?;
+    /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+    /// std::fs::write(root.join("greet/scripts/wave.py"), "print('o/')\n")?;
+    /// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+    /// let resources = catalog.get("greet").unwrap().resources(1);
+    /// assert_eq!(resources.files[0].path, "scripts/wave.py");
+    /// assert_eq!(resources.counts().to_string(), "1 script");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn resources(&self, depth: usize) -> Resources {
         self.listed(self.open_own_directory(), depth, &Listing::whole())
     }

@@ -61,6 +61,15 @@ pub enum Place {
 }
 
 /// A place to look for skills.
+///
+/// ```
+/// use prowess_catalog::{Root, RootKind, Trust};
+///
+/// let mine = Root::new("/home/ada/.prowess/skills", RootKind::User, "User");
+/// let cloned = Root::new("/src/repo/.prowess/skills", RootKind::Project, "Project").untrusted();
+/// assert_eq!((mine.trust, cloned.trust), (Trust::Trusted, Trust::Untrusted));
+/// assert!(cloned.kind > mine.kind, "a project's skill shadows the user's once it is trusted");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Root {
@@ -125,6 +134,14 @@ impl fmt::Debug for Root {
 }
 
 /// A client's directory that may hold skills.
+///
+/// ```
+/// use prowess_catalog::{Layer, Layers};
+///
+/// let mut layers = Layers::default();
+/// layers.project.push(Layer::new(".team", "Team")); // `.team/skills` in a project, above all others there
+/// assert_eq!(layers.project.last().unwrap().label, "Team");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// The directory, relative to the project or the home directory.
@@ -141,6 +158,20 @@ impl Layer {
 }
 
 /// Which directories are roots. Every list goes from least to most precedence.
+///
+/// ```
+/// use prowess_catalog::{Layers, Surroundings, Trust};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let project = scratch.path();
+/// std::fs::create_dir_all(project.join(".git"))?;
+/// std::fs::create_dir_all(project.join(".claude/skills"))?;
+/// let surroundings = Surroundings { working_directory: project.into(), ..Surroundings::default() };
+/// let roots = Layers::default().resolve(&surroundings);
+/// assert_eq!(roots[0].label, "Claude");
+/// assert_eq!(roots[0].trust, Trust::Untrusted, "a project's, until somebody trusts it");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layers {
     /// Directories of skills shipped with the host.
@@ -184,6 +215,16 @@ impl Default for Layers {
 }
 
 /// Where a host runs: what [`Layers::resolve`] needs to know of its surroundings.
+///
+/// ```
+/// use prowess_catalog::Surroundings;
+///
+/// let mut surroundings = Surroundings::of_process()?;
+/// surroundings.explicit.push("team-skills".into());
+/// let root = surroundings.explicit_roots().last().unwrap();
+/// assert_eq!(root.path, surroundings.working_directory.join("team-skills"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The directory it was started in.

@@ -23,6 +23,23 @@ pub enum Links {
 }
 
 /// How to look for skills. A cap that bites is a diagnostic.
+///
+/// ```
+/// use prowess_catalog::{Catalog, Code, Root, ScanOptions};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// for name in ["a", "b"] {
+///     std::fs::create_dir(root.join(name))?;
+///     std::fs::write(root.join(name).join("SKILL.md"), format!("---\nname: {name}\ndescription: d\n---\n"))?;
+/// }
+/// let mut options = ScanOptions::default();
+/// options.max_skills = 1;
+/// let catalog = Catalog::discover(&[Root::explicit(root)], &options);
+/// assert_eq!(catalog.entries().len(), 1);
+/// assert!(catalog.diagnostics().any(|found| found.code == Code::SkillCap));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScanOptions {

@@ -29,6 +29,23 @@ const PREFIX_WEIGHT: f64 = 0.5;
 
 impl CatalogView {
     /// The skills that have at least one word of `query`, best first.
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let root = scratch.path();
+    /// for (name, description) in [("greet", "Says hello."), ("invoices", "Adds up invoices and taxes.")] {
+    ///     std::fs::create_dir(root.join(name))?;
+    ///     let manifest = format!("---\nname: {name}\ndescription: {description}\n---\n");
+    ///     std::fs::write(root.join(name).join("SKILL.md"), manifest)?;
+    /// }
+    /// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+    /// let hits = catalog.view_all().search("the taxes of June");
+    /// assert_eq!(hits[0].entry.skill.name.as_str(), "invoices");
+    /// assert_eq!(hits.len(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn search(&self, query: &str) -> Vec<Hit> {
         let mut wanted = words(query);
         // Words that say nothing count only when there are no others.

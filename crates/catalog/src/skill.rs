@@ -21,6 +21,14 @@ pub const MANIFEST: &str = "SKILL.md";
 pub const MAX_MANIFEST: u64 = 10 * 1024 * 1024;
 
 /// Where a SKILL.md is, as its host names it: a path with `/` between its parts.
+///
+/// ```
+/// use prowess_catalog::Location;
+///
+/// let location = Location::new("/skills/greet/SKILL.md");
+/// assert_eq!(location.directory(), "/skills/greet");
+/// assert_eq!(location.directory_name(), Some("greet"));
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location(Arc<str>);
 

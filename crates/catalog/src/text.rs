@@ -19,6 +19,21 @@ const AT_ONCE_BYTES: u64 = 64 * 1024;
 const AT_ONCE_ENTRIES: usize = 256;
 
 /// A skill's whole document.
+///
+/// ```
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// std::fs::create_dir(root.join("greet"))?;
+/// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+/// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hi.\n---\nBow.\n")?;
+/// let text = catalog.get("greet").unwrap().read_text()?;
+/// assert_eq!(text.body(), "Bow.");
+/// assert!(text.changed, "since the catalog looked");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillText {

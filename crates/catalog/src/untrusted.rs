@@ -5,6 +5,13 @@ use std::borrow::Cow;
 /// Whether `c` is invisible, changes direction or controls a terminal.
 ///
 /// Names may not have such characters, and rendered text never does.
+///
+/// ```
+/// use prowess_catalog::is_unprintable;
+///
+/// assert!(is_unprintable('\u{202E}'), "turns the direction of what follows");
+/// assert!(is_unprintable('\u{1B}') && !is_unprintable('é'));
+/// ```
 pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }

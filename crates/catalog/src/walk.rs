@@ -25,6 +25,21 @@ const HEAD: usize = 8 * 1024;
 const PARALLEL_LEVEL: usize = 256;
 
 /// Scans `root`. Manifests that `previous` knows in the same version are not read again.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_catalog::{Catalog, Root, ScanOptions, scan_local};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// std::fs::create_dir(root.join("greet"))?;
+/// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// let (root, options) = (Arc::new(Root::explicit(root)), ScanOptions::default());
+/// let first = scan_local(&root, &options, None);
+/// let second = scan_local(&root, &options, Some(&first));
+/// assert!(Catalog::empty().assembled([second]).get("greet").is_some());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&RootScan>) -> RootScan {
     let mut scan = RootScan::new(root, options);
     let shown = root.path.to_string_lossy().trim_end_matches('/').to_owned();

@@ -17,6 +17,26 @@ use crate::host::CatalogHost;
 use crate::local;
 
 /// Keeps a [`CatalogHost`] up to date for as long as it lives.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use std::time::Duration;
+/// use prowess_catalog::{CatalogHost, RefreshPolicy, Root, ScanOptions, Watcher};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// let roots = vec![Root::explicit(root)];
+/// let host = Arc::new(CatalogHost::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
+/// let (tell, told) = mpsc::channel();
+/// let watcher = Watcher::start(Arc::clone(&host), Duration::from_millis(20), move |diff| {
+///     let _ = tell.send(diff.added.len());
+/// })?;
+/// std::fs::create_dir(root.join("greet"))?;
+/// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// assert_eq!(told.recv_timeout(Duration::from_secs(30))?, 1);
+/// assert!(host.snapshot().get("greet").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Watcher {
     messages: Sender<Message>,

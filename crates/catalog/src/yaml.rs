@@ -21,6 +21,14 @@ const MAX_TEXT: usize = 512 * 1024;
 /// A value of the frontmatter, as it was written.
 ///
 /// Scalars are kept as text: `1.10` stays `1.10`, `007` stays `007`, and `yes` is a word.
+///
+/// ```
+/// use prowess_catalog::{Location, Skill};
+///
+/// let source = b"---\nname: greet\ndescription: Says hello.\nmetadata:\n  version: 1.10\n---\n";
+/// let skill = Skill::parse(source, &Location::new("/skills/greet/SKILL.md")).skill.unwrap();
+/// assert_eq!(skill.metadata[0].1.as_text(), Some("1.10"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A scalar's text.

@@ -17,8 +17,8 @@ pub(crate) struct Project {
     roots: Vec<Root>,
     /// Its prowess.toml, read once: what is trusted is what is used.
     configuration: Result<Option<Source>, String>,
-    /// What it may tell models, by its path below the top: one for each directory from the top to the working directory.
-    memories: Vec<PathBuf>,
+    /// What it may tell models, by its path below the top: that of the working directory.
+    memory: PathBuf,
 }
 
 impl Project {
@@ -28,10 +28,8 @@ impl Project {
         let mut roots = layers.resolve(surroundings);
         roots.retain(|root| root.kind.belongs_to_project());
         let configuration = Source::of_project(&top).map_err(|error| format!("{error:#}"));
-        let directories =
-            surroundings.working_directory.ancestors().map_while(|path| path.strip_prefix(&top).ok());
-        let memories = directories.map(|directory| directory.join(MEMORY)).collect();
-        Some(Self { roots, configuration, memories, top })
+        let directory = surroundings.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
+        Some(Self { roots, configuration, memory: directory.join(MEMORY), top })
     }
 
     /// Its top.
@@ -56,12 +54,12 @@ impl Project {
 
     /// Whether it has something to tell models.
     pub(crate) fn has_memory(&self) -> bool {
-        self.memories.iter().any(|path| self.top.join(path).symlink_metadata().is_ok())
+        self.top.join(&self.memory).symlink_metadata().is_ok()
     }
 
     /// Where it may have something to tell models, below its top.
-    pub(crate) fn memories(&self) -> &[PathBuf] {
-        &self.memories
+    pub(crate) fn memory(&self) -> &Path {
+        &self.memory
     }
 
     /// Its configuration, if it has one. It counts only while the project is trusted.

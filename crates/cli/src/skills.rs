@@ -9,6 +9,7 @@ use prowess_catalog::{
 };
 
 use crate::config::Config;
+use crate::nearest::nearest;
 use crate::options::Places;
 use crate::progress::Progress;
 use crate::project::Project;
@@ -142,29 +143,17 @@ impl Skills {
         if let Some(found) = self.catalog.diagnostics().find(of_name) {
             return anyhow!("`{shown_name}` cannot be loaded: {}", shown(&found.to_string()));
         }
-        let known = self
-            .catalog
-            .entries()
-            .iter()
-            .chain(self.catalog.untrusted())
-            .map(|entry| entry.skill.name.as_str());
-        let wanted = name.to_lowercase();
-        let likeness = |known: &str| {
-            let known = known.to_lowercase();
-            if !wanted.is_empty() && known.contains(&wanted) {
-                1.0
-            } else {
-                strsim::jaro_winkler(&known, &wanted)
-            }
-        };
-        match known.map(|known| (likeness(known), known)).max_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((likeness, known)) if likeness > 0.8 => {
+        let all = || self.catalog.entries().iter().chain(self.catalog.untrusted());
+        if all().next().is_none() {
+            return anyhow!(
+                "there is no skill `{shown_name}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
+            );
+        }
+        match nearest(name, all().map(|entry| entry.skill.name.as_str())) {
+            Some(known) => {
                 anyhow!("there is no skill `{shown_name}`; did you mean `{known}`? `prowess list` shows all")
             }
-            Some(_) => anyhow!("there is no skill `{shown_name}`; `prowess list` shows all"),
-            None => anyhow!(
-                "there is no skill `{shown_name}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
-            ),
+            None => anyhow!("there is no skill `{shown_name}`; `prowess list` shows all"),
         }
     }
 }

@@ -188,6 +188,15 @@ pub(crate) fn shown_lines(text: &str) -> String {
     lines
 }
 
+/// Forgets what was typed and not read yet: nobody answers a question before it is asked.
+pub(crate) fn forget_typed() {
+    let input = io::stdin();
+    if input.is_terminal() {
+        // What is no terminal has nothing to forget.
+        let _ = rustix::termios::tcflush(&input, rustix::termios::QueueSelector::IFlush);
+    }
+}
+
 /// The columns that `text` takes, one character at a time: sequences count as much as their parts, so
 /// that a cut text is never wider than what was cut.
 pub(crate) fn columns(text: &str) -> usize {
@@ -214,7 +223,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// JSON without characters that a terminal acts on or that a reader of lines takes for a break. They
 /// occur in strings only, where an escape means the same.
-fn escaped(json: &str) -> String {
+pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if c == '\n' || !is_unprintable(c) {

@@ -9,6 +9,17 @@ use crate::suggest::did_you_mean;
 
 /// What is to happen with an act. Ordered from lenient to strict, so that the strictest of several is
 /// their `max()`.
+///
+/// ```
+/// use prowess_permission::Decision;
+///
+/// let strictest = ["allow", "ask"].into_iter().map(|word| word.parse().unwrap()).max();
+/// assert_eq!(strictest, Some(Decision::Ask));
+/// assert_eq!(
+///     "alow".parse::<Decision>().unwrap_err().to_string(),
+///     "`alow` is not an action; did you mean `allow`?"
+/// );
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {

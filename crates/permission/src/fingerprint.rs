@@ -13,6 +13,14 @@ use crate::Request;
 ///
 /// Every part is written with its length before it, so that no two requests run together into the
 /// same bytes, and the keys of JSON objects are sorted, so that their order does not count.
+///
+/// ```
+/// use prowess_permission::{Fingerprint, Kind, Request};
+///
+/// let make = Request::new(Kind::RUN, "make").fingerprint();
+/// assert_ne!(make, Request::new(Kind::RUN, "make check").fingerprint());
+/// assert_eq!(make.to_string().parse::<Fingerprint>(), Ok(make));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fingerprint([u8; 32]);

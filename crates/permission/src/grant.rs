@@ -8,6 +8,20 @@ use crate::{Fingerprint, Request};
 ///
 /// There is no way to make one but to be granted it. Ask [`Grant::covers`] with the act that is about
 /// to happen: if its arguments have changed since, it must be asked about again.
+///
+/// ```
+/// use prowess_permission::{Decision, Kind, Layer, Permissions, Policy, Request, Rule};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_permission::Refusal> {
+/// let rules = [Rule::new("run", "make *", Decision::Allow)];
+/// let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+/// let grant = permissions.request(Request::new(Kind::RUN, "make check")).await?;
+/// assert!(grant.covers(&Request::new(Kind::RUN, "make check")));
+/// assert!(!grant.covers(&Request::new(Kind::RUN, "make install")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Grant {
     fingerprint: Fingerprint,

@@ -8,6 +8,14 @@ use crate::text::{toml_key, toml_string};
 use crate::{Decision, Pattern};
 
 /// What is to happen with the acts that two patterns describe.
+///
+/// ```
+/// use prowess_permission::{Decision, Kind, Rule};
+///
+/// let rule = Rule::new("run", "git status *", Decision::Allow);
+/// assert!(rule.applies(&Kind::RUN, "git status -s"));
+/// assert!(!rule.applies(&Kind::RUN, "git push"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
     /// Which kinds of act.
@@ -64,6 +72,16 @@ impl Rule {
 }
 
 /// Who gave a rule. Later layers stand after earlier ones, and the last match wins.
+///
+/// ```
+/// use prowess_permission::{Decision, Kind, Layer, Policy, Rule};
+///
+/// let policy = Policy::new()
+///     .with(Layer::Session, [Rule::new("run", "make *", Decision::Allow)])
+///     .with(Layer::User, [Rule::new("run", "*", Decision::Ask)]);
+/// // Whoever was there first: the session's rules stand after the user's.
+/// assert_eq!(policy.decide(&Kind::RUN, "make check").decision, Decision::Allow);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {

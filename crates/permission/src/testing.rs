@@ -13,6 +13,17 @@ const EACH: usize = 12;
 /// Each call of `open` gives a new handle to the same store, which is empty at first. Run it on a
 /// runtime with several threads, so that adding at the same time is just that.
 ///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_permission::{ApprovalStore, MemoryApprovals, testing::approval_store_suite};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// let store = Arc::new(MemoryApprovals::new());
+/// approval_store_suite(|| Arc::clone(&store) as Arc<dyn ApprovalStore>).await;
+/// # }
+/// ```
+///
 /// # Panics
 ///
 /// When a promise is broken.

@@ -17,6 +17,27 @@ use crate::session::{Answer, LoadedText, SkillSession};
 pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 
 /// Which documents.
+///
+/// ```
+/// use prowess_skills::{Choice, SelectMode, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// # std::fs::write(scratch.path().join("greet/bows.md"), "Bow lower to kings.")?;
+/// let session = SkillSession::builder(catalog).start().await;
+/// session.load("greet", None).await?;
+/// let choice = Choice::Named(vec!["bows.md".into()]);
+/// session.select_documents("greet", SelectMode::Add, choice).await?;
+/// assert_eq!(session.state().documents("greet")[0].path, "bows.md");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// All that the skill has.

@@ -8,13 +8,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
-use crate::run::{AskedHost, Talk, shown};
+use crate::run::{Talk, shown};
 use crate::session::{Answer, SkillSession};
 
 /// How long an answer is waited for when nobody says how long.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// Starts a command that can be written to.
+///
+/// ```
+/// use prowess_skills::ExecRequest;
+/// use prowess_workspace::RunRequest;
+///
+/// let request = ExecRequest {
+///     run: RunRequest::new("greet", "python3 scripts/ask.py"),
+///     tty: Some(true),
+///     yield_ms: None,
+/// };
+/// assert_eq!(serde_json::to_value(&request)?["command"], "python3 scripts/ask.py");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ExecRequest {
@@ -30,6 +43,17 @@ pub struct ExecRequest {
 }
 
 /// Writes to a command that goes on.
+///
+/// ```
+/// use prowess_skills::WriteRequest;
+///
+/// let yes = WriteRequest {
+///     session_id: "greet-0a1b2c3d".into(),
+///     chars: "yes".into(), // and the Enter key, unless `submit` is false
+///     ..WriteRequest::default()
+/// };
+/// # assert_eq!(serde_json::to_value(&yes).unwrap()["chars"], "yes");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -51,6 +75,14 @@ pub struct WriteRequest {
 }
 
 /// Looks at a command that goes on.
+///
+/// ```
+/// use prowess_skills::PollRequest;
+///
+/// // All of its output, from the first byte on, without waiting for more.
+/// let look = PollRequest { session_id: "greet-0a1b2c3d".into(), offset: Some(0), yield_ms: Some(0) };
+/// # assert_eq!(serde_json::to_value(&look).unwrap()["offset"], 0);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -85,7 +117,7 @@ impl SkillSession {
         self.0.live.check_room().map_err(SkillError::Live)?;
         let passed = self.pass_gates(&run, Some(talk)).await?;
         let find = passed.skills();
-        let host = AskedHost { permissions: self.permissions(), request: &run };
+        let host = passed.host(self.permissions(), &run);
         let context = passed.context(&find, &host);
         let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
         let started = self.0.live.start(runner, workspace, run.clone(), &context, terminal).await;

@@ -16,6 +16,25 @@ use prowess_workspace::StageSource;
 ///
 /// A session asks for nothing that is not in its catalog, and has passed the permission gate before
 /// a text reaches a model.
+///
+/// ```
+/// use prowess_skills::{LocalFiles, SkillFiles};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let entry = catalog.get("greet").unwrap();
+/// let (text, resources) = LocalFiles.text_and_resources(entry, 1).await?;
+/// assert_eq!(text.body(), "Wave.");
+/// assert!(resources.files.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait SkillFiles: Send + Sync + Debug {
     /// The skill's document.
@@ -51,6 +70,25 @@ pub trait SkillFiles: Send + Sync + Debug {
 }
 
 /// Skills on the local disk.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_skills::{LocalFiles, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// // What a session uses unless it is told otherwise.
+/// let session = SkillSession::builder(catalog).files(Arc::new(LocalFiles)).start().await;
+/// assert!(session.load("greet", None).await?.text.contains("Wave."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalFiles;
 
@@ -106,6 +144,28 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 ///
 /// With the feature `run` their commands can be run like others. A backend knows no modes, so the files below
 /// `scripts/` may be started by their names, and all others through their interpreter.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
+/// use prowess_catalog::{Catalog, Root, ScanOptions, scan_backend};
+/// use prowess_skills::{BackendFiles, SkillSession};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let backend = Arc::new(MemoryBackend::new());
+/// let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// let path = VirtualPath::parse("/skills/greet/SKILL.md")?;
+/// backend.write(&path, manifest.into(), WriteMode::CreateNew).await?;
+///
+/// let root = Arc::new(Root::explicit("/skills").in_backend());
+/// let scan = scan_backend(&*backend, &root, &ScanOptions::default(), None).await;
+/// let catalog = Catalog::empty().assembled([scan]);
+/// let session = SkillSession::builder(catalog).files(Arc::new(BackendFiles::new(backend))).start().await;
+/// assert!(session.load("greet", None).await?.text.contains("Wave."));
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "backend")]
 #[derive(Clone, Debug)]
 pub struct BackendFiles {

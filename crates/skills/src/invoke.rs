@@ -9,6 +9,26 @@ use crate::load::Caller;
 use crate::session::{Answer, SkillSession};
 
 /// A skill that a person may start with a slash.
+///
+/// ```
+/// use prowess_skills::SkillSession;
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let menu: Vec<String> = session.commands().into_iter().map(|command| command.name).collect();
+/// assert_eq!(menu, ["greet"]);
+/// session.invoke("/greet the queen").await?;
+/// assert!(session.commands()[0].is_loaded);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Command {

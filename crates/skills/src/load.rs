@@ -30,6 +30,25 @@ pub(crate) enum Caller {
 ///
 /// Reading many at once and finishing them in the order of the calls makes it certain which of them gets
 /// the last free slot.
+///
+/// ```
+/// use prowess_skills::SkillSession;
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let prepared = session.prepare_load("greet", None, None).await?;
+/// assert!(session.state().loaded().is_empty());
+/// assert!(prepared.finish()?.text.contains("Wave."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a prepared skill is not loaded until `finish`"]
 pub struct PreparedLoad {

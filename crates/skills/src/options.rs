@@ -13,6 +13,25 @@ use crate::tools::{AllowedTools, ToolNames};
 pub const DEFAULT_MAX_LOADED_SKILLS: usize = 10;
 
 /// How much may be loaded at once.
+///
+/// ```
+/// use prowess_skills::{Budgets, SessionOptions, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let mut options = SessionOptions::default();
+/// options.budgets = Budgets::new(0, None);
+/// let session = SkillSession::builder(catalog).options(options).start().await;
+/// assert!(session.load("greet", None).await.is_err(), "there is no room for it");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budgets {
@@ -90,6 +109,13 @@ pub enum UnloadedText {
 }
 
 /// Counts the tokens of a text.
+///
+/// ```
+/// use prowess_skills::TokenCounter;
+///
+/// let words = TokenCounter::new(|text| text.split_whitespace().count());
+/// assert_eq!(words.count("Wave with one hand."), 4);
+/// ```
 #[derive(Clone)]
 pub struct TokenCounter(Arc<dyn Fn(&str) -> usize + Send + Sync>);
 
@@ -120,6 +146,15 @@ impl fmt::Debug for TokenCounter {
 
 /// How a session behaves. The default is the `deepagents` dialect with lazy resources, ten skills at
 /// most and `allowed-tools` as a recommendation.
+///
+/// ```
+/// use prowess_skills::{Budgets, Dialect, Lifetime, SessionOptions};
+///
+/// let mut options = SessionOptions::new(Dialect::Trpc);
+/// assert_eq!(options.lifetime, Lifetime::Turn, "each dialect has its own defaults");
+/// options.lifetime = Lifetime::Session;
+/// options.budgets = Budgets::new(3, Some(20_000));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {

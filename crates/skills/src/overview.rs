@@ -15,6 +15,26 @@ use crate::session::SkillSession;
 use crate::state::SkillState;
 
 /// Everything about skills that one model call needs, of one moment.
+///
+/// ```
+/// use prowess_skills::SkillSession;
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let view = session.model_view().await;
+/// assert!(view.prompt.text.contains("- **greet**: Says hello."));
+/// assert_eq!(view.tools[0].name, "load_skill");
+/// assert_eq!(view.loaded.text, "", "here the tool's answer has it");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelView {

@@ -1,14 +1,14 @@
 //! Layer 3: a skill's commands, in the session's workspace and behind the gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_catalog::{Digest, SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
 use prowess_workspace::{
-    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError,
+    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError, RunInput,
     RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
 };
 use serde::Serialize;
@@ -27,6 +27,38 @@ const MAX_SHOWN_WARNINGS: usize = 20;
 const MAX_HOST_ENTRIES: usize = 10_000;
 
 /// What a session runs commands with.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use prowess_skills::{Runs, SkillSession};
+/// use prowess_workspace::{RunRequest, Runner, Workspaces, testing::FakeExecutor};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// # let place = scratch.path().join("workspaces");
+/// let runner = Runner {
+///     workspaces: Workspaces::open(place)?,
+///     artifacts: None,
+///     executor: Some(Arc::new(FakeExecutor)), // `LocalExecutor` outside of tests
+/// };
+/// let rules = [Rule::new("run", "*", Decision::Allow)];
+/// let session = SkillSession::builder(catalog)
+///     .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+///     .runs(Runs::new(runner, "session-1"))
+///     .start()
+///     .await;
+/// let answer = session.run(RunRequest::new("greet", "echo hello")).await?;
+/// assert_eq!(answer.data.unwrap()["stdout"], "hello\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Runs {
@@ -96,7 +128,7 @@ impl SkillSession {
     ) -> Result<RunReport, SkillError> {
         let passed = self.pass_gates(&request, None).await?;
         let find = passed.skills();
-        let host = AskedHost { permissions: self.permissions(), request: &request };
+        let host = passed.host(self.permissions(), &request);
         let mut context = passed.context(&find, &host);
         context.output = output;
         let ran = passed.runs.runner.run(&passed.runs.workspace, request.clone(), context).await;
@@ -122,7 +154,7 @@ impl SkillSession {
         shell(named).map(Some).ok_or_else(refused)
     }
 
-    /// Passes all gates of a run, but those of the host's files, which are asked about when they are brought.
+    /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
     /// `talk` is how a command that goes on is talked with.
     pub(crate) async fn pass_gates(
         &self,
@@ -167,7 +199,16 @@ impl SkillSession {
         let asked = Asked { request, talk, sources: &sources, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        Ok(Passed { runs, sources, network, shell, expected })
+        let mut passed = Passed { runs, sources, network, shell, expected, read: BTreeSet::new() };
+        for path in request.inputs.iter().filter_map(RunInput::host) {
+            let asked = passed.host(self.permissions(), request).ask(&path).await;
+            asked.map_err(|error| match error {
+                Unread::Refused(refusal) => SkillError::RunRefused { name: name.clone(), refusal },
+                Unread::Denied(why) => failed(ExecuteError::Refused(why).into()),
+            })?;
+            passed.read.insert(path);
+        }
+        Ok(passed)
     }
 
     /// The gate of a load, for a skill that is not loaded.
@@ -297,9 +338,16 @@ pub(crate) struct Passed<'a> {
     shell: Option<String>,
     /// The digests of the skills that were approved, where somebody had to be asked.
     expected: Digests,
+    /// The files of the host that may be read.
+    read: BTreeSet<PathBuf>,
 }
 
 impl Passed<'_> {
+    /// Who is asked about files of the host when they are brought: not once more about those that may be read.
+    pub(crate) fn host<'b>(&'b self, permissions: &'b Permissions, request: &'b RunRequest) -> AskedHost<'b> {
+        AskedHost { permissions, request, passed: &self.read }
+    }
+
     pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
         |skill| self.sources.get(skill).cloned()
     }
@@ -361,22 +409,45 @@ fn shortened(text: &str, most: usize) -> String {
 
 /// Files of the host come in when the gate lets them be read.
 pub(crate) struct AskedHost<'a> {
-    pub(crate) permissions: &'a Permissions,
-    pub(crate) request: &'a RunRequest,
+    permissions: &'a Permissions,
+    request: &'a RunRequest,
+    passed: &'a BTreeSet<PathBuf>,
+}
+
+/// Why a file of the host does not come in.
+enum Unread {
+    /// The gate did not let it.
+    Refused(Refusal),
+    /// There is something in it that cannot come, whoever is asked.
+    Denied(String),
 }
 
 #[async_trait]
 impl HostGate for AskedHost<'_> {
     async fn allow_host(&self, path: &Path) -> bool {
+        self.ask(path).await.is_ok()
+    }
+}
+
+impl AskedHost<'_> {
+    async fn ask(&self, path: &Path) -> Result<(), Unread> {
         let asked = |path: &Path| Request::new(Kind::READ, path.to_string_lossy());
-        // What is denied does not come in with the directory that it lies in.
-        let is_denied =
-            |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision == Decision::Deny;
+        let decision = |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision;
+        let denied =
+            |why: &str| Unread::Denied(format!("{} of the host {why}", one_line(&path.to_string_lossy())));
         let at = path.to_owned();
         let below = tokio::task::spawn_blocking(move || entries_below(&at)).await;
-        let Ok(Some(entries)) = below else { return false };
-        if entries.iter().any(|entry| is_denied(entry)) {
-            return false;
+        let Ok(Some(entries)) = below else {
+            return Err(denied("is too much to look at, or cannot be read"));
+        };
+        // What is denied does not come in with the directory that it lies in, and what is to be asked about not unasked.
+        let strictest =
+            entries.iter().map(|entry| (decision(entry), entry)).max_by_key(|(decision, _)| *decision);
+        if strictest.is_some_and(|(decision, _)| decision == Decision::Deny) {
+            return Err(denied("has something in it that must not be read"));
+        }
+        if self.passed.contains(path) {
+            return Ok(());
         }
         let what = if entries.is_empty() { "the file" } else { "all files in" };
         let title = format!(
@@ -385,8 +456,12 @@ impl HostGate for AskedHost<'_> {
             one_line(&path.to_string_lossy())
         );
         let details = json!({"skill": self.request.skill, "command": self.request.command});
-        let request = asked(path).titled(title).with_details(details).always([]);
-        self.permissions.request(request).await.is_ok()
+        let mut request = asked(path);
+        if let Some((Decision::Ask, entry)) = strictest {
+            request = request.and(entry.to_string_lossy());
+        }
+        let request = request.titled(title).with_details(details).always([]);
+        self.permissions.request(request).await.map(drop).map_err(Unread::Refused)
     }
 }
 

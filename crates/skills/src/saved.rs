@@ -17,6 +17,28 @@ pub const STATE_VERSION: u32 = 1;
 ///
 /// As JSON it has the names `skills_metadata`, `skills_loaded` and `skill_resources`. Reading checks the
 /// version and mends what cannot be: a skill that is loaded twice, resources of one that is not loaded.
+///
+/// ```
+/// use prowess_skills::{SavedState, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog.clone()).start().await;
+/// session.load("greet", None).await?;
+/// let checkpoint = serde_json::to_string(&session.save())?;
+///
+/// let saved: SavedState = serde_json::from_str(&checkpoint)?;
+/// let later = SkillSession::builder(catalog).restore(saved).start().await;
+/// assert_eq!(later.state().loaded()[0].name, "greet");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Document", try_from = "Document")]
 pub struct SavedState {

@@ -8,6 +8,14 @@ const BYTES: usize = 16;
 ///
 /// It is part of a session's saved state, so that the frames of a conversation stay the same when the
 /// session is restored. It is not shown.
+///
+/// ```
+/// use prowess_skills::Secret;
+///
+/// let secret = Secret::random();
+/// assert_eq!(Secret::from_bytes(*secret.as_bytes()), secret);
+/// assert_ne!(Secret::random(), secret);
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; BYTES]);
 

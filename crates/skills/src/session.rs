@@ -27,6 +27,30 @@ const EVENTS: usize = 1024;
 ///
 /// Clones are handles on the same session, and all operations can be used at the same time: whatever
 /// their order, no change is lost and no limit exceeded. See the crate's documentation for an example.
+///
+/// ```
+/// use prowess_skills::{SkillEvent, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let mut events = session.events();
+/// let answer = session.load("greet", None).await?;
+/// assert!(answer.text.contains("Wave."));
+/// assert!(session.state().get("greet").is_some());
+/// assert!(matches!(events.recv().await?, SkillEvent::Changed { .. }));
+///
+/// session.unload("greet")?;
+/// assert!(session.state().loaded().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SkillSession(pub(crate) Arc<Inner>);
 
@@ -81,6 +105,29 @@ pub struct Answer {
 }
 
 /// Puts a session together.
+///
+/// ```
+/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use prowess_skills::{Dialect, SessionOptions, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let rules = [Rule::new("skill", "secret-*", Decision::Deny)];
+/// let session = SkillSession::builder(catalog)
+///     .options(SessionOptions::new(Dialect::OpenCode))
+///     .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+///     .start()
+///     .await;
+/// assert_eq!(session.tools()[0].name, "skill");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SessionBuilder {
     catalog: Catalog,

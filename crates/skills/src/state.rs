@@ -35,10 +35,25 @@ impl Selection {
 /// What is loaded in one session.
 ///
 /// ```
-/// use prowess_skills::SkillState;
+/// use prowess_skills::{SkillSession, SkillState};
 ///
-/// let state = SkillState::default();
-/// assert!(state.loaded().is_empty());
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let answer = session.load("greet", None).await?;
+///
+/// // A host that kept the changes has the state.
+/// let mut state = SkillState::default();
+/// state.replay(&answer.deltas).unwrap();
+/// assert_eq!(state.loaded()[0].name, "greet");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillState {

@@ -11,6 +11,34 @@ use crate::session::SkillSession;
 use crate::state::SkillState;
 
 /// The meaning of `allowed-tools`.
+///
+/// ```
+/// use prowess_skills::{AllowedTools, SessionOptions, SkillSession, ToolCall, ToolVerdict};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// # let manifest = "---\nname: commit\ndescription: Writes commits.\nallowed-tools: Bash(git:*)\n---\nCommit.\n";
+/// # std::fs::create_dir(scratch.path().join("commit"))?;
+/// # std::fs::write(scratch.path().join("commit/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let mut options = SessionOptions::default();
+/// options.allowed_tools = AllowedTools::Restrict;
+/// let session = SkillSession::builder(catalog).options(options).start().await;
+/// session.load("commit", None).await?; // it has `allowed-tools: Bash(git:*)`
+///
+/// let git = ToolCall { name: "bash", argument: Some("git status") };
+/// assert_eq!(session.check_tool(git), ToolVerdict::Pass);
+/// let curl = ToolCall { name: "bash", argument: Some("curl example.com") };
+/// assert!(matches!(session.check_tool(curl), ToolVerdict::Blocked { .. }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllowedTools {
     /// A recommendation in the overview.
@@ -23,6 +51,17 @@ pub enum AllowedTools {
 }
 
 /// What skills call the host's tools, and which of those are never blocked.
+///
+/// ```
+/// use prowess_skills::{SessionOptions, ToolNames};
+///
+/// let mut names = ToolNames::default();
+/// names.aliases.insert("WebFetch".into(), vec!["http_get".into()]);
+/// names.always_allowed.insert("clock".into());
+/// let mut options = SessionOptions::default();
+/// options.tools = names;
+/// assert!(options.tools.aliases.contains_key("Bash"), "the common names are there");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolNames {

@@ -11,6 +11,22 @@ use crate::retention::Retention;
 use crate::sqlite::SqliteStore;
 
 /// One of the databases, for those who let their users choose.
+///
+/// ```
+/// use prowess_agent::ThreadStore as _;
+/// use prowess_store::{Database, Retention};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let place = directory.path().join("threads.db").display().to_string();
+/// let database = Database::open(&place).await?; // or `postgres://user@host/name`
+/// assert!(database.threads().list(10).await?.is_empty());
+/// let retention = Retention { keep_last: Some(1000), ..Retention::default() };
+/// assert_eq!(database.prune(retention).await?, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Database {

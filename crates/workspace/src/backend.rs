@@ -23,6 +23,29 @@ const WORK: &str = "work";
 ///
 /// Commands and file tools see the same files, and so do runs of skills in that workspace. What is written here may be
 /// changed by commands, whoever they run as.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use prowess_backend::{Backend, ExecuteRequest, VirtualPath, WriteMode};
+/// use prowess_workspace::{WorkspaceBackend, Workspaces, testing::FakeExecutor};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let files = WorkspaceBackend::new(workspace, Arc::new(FakeExecutor))?; // `LocalExecutor` outside of tests
+/// files.write(&VirtualPath::parse("/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
+/// let request = ExecuteRequest {
+///     command: "cat notes.md".into(),
+///     cwd: VirtualPath::root(),
+///     env: [].into(),
+///     timeout: Duration::from_secs(10),
+/// };
+/// let report = files.executor().unwrap().execute(request).await?;
+/// assert_eq!(report.output, "- tides\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct WorkspaceBackend {
     workspace: Workspace,

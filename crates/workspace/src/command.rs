@@ -15,6 +15,22 @@ use crate::host_rule::HostRule;
 use crate::limits::Limits;
 
 /// A command in a workspace, as an executor gets it: everything has been checked and staged.
+///
+/// ```
+/// use prowess_workspace::{Command, Executor, Exit, NoSink, Workspaces, testing::FakeExecutor};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let mut command = Command::new(workspace.path(), "work", "echo hello $NAME");
+/// command.environment.insert("NAME".into(), "Ada".into());
+/// let finished = FakeExecutor.run(command, &NoSink).await?;
+/// assert_eq!(finished.exit, Exit::Code(0));
+/// assert_eq!(finished.stdout.text(), "hello Ada\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Command {
@@ -82,6 +98,16 @@ pub enum Input {
 }
 
 /// Ends a command from elsewhere: [`Exit::Cancelled`].
+///
+/// ```
+/// use prowess_workspace::{Command, Stop};
+///
+/// let stop = Stop::default();
+/// let mut command = Command::new("/srv/workspaces/one", "work", "sleep 600");
+/// command.stop = stop.clone(); // a handle on the same one
+/// stop.stop();
+/// assert!(command.stop.is_wanted());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Stopping>);
 
@@ -116,6 +142,19 @@ impl Stop {
 }
 
 /// What a command may reach.
+///
+/// ```
+/// use prowess_workspace::{Network, RunRequest};
+///
+/// let most = Network::Hosts(vec!["*.pypi.org".parse()?]);
+/// let mut request = RunRequest::new("greet", "pip download flask");
+/// assert_eq!(request.network_within(&most)?, Network::None, "it did not ask");
+/// request.network = vec!["files.pypi.org".into()];
+/// assert!(request.network_within(&most).is_ok());
+/// request.network = vec!["example.com".into()];
+/// assert!(request.network_within(&most).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Network {
@@ -210,6 +249,13 @@ impl Captured {
 }
 
 /// What held a command, from strongest to weakest.
+///
+/// ```
+/// use prowess_workspace::Level;
+///
+/// let (least, found) = (Level::BwrapNoproc, Level::Bwrap);
+/// assert!(found <= least, "strong enough: the stronger is the lesser");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -19,6 +19,20 @@ use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
 /// Each run has a directory of its own in `runs/`, which stays if something was put into it.
 /// `skills/` and linked inputs cannot be written to, and other skills than the command's are not there, as in a real
 /// sandbox.
+///
+/// ```
+/// use prowess_workspace::{Command, Executor, Exit, NoSink, Workspaces, testing::FakeExecutor};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let command = Command::new(workspace.path(), "work", "sleep 3600");
+/// let finished = FakeExecutor.run(command, &NoSink).await?;
+/// assert_eq!(finished.exit, Exit::TimedOut, "and no time has passed");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FakeExecutor;
 

@@ -8,6 +8,17 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How much a command may use. What bites is in the report.
+///
+/// ```
+/// use std::time::Duration;
+/// use prowess_workspace::{Limits, RunContext, StageSource};
+///
+/// let skills = |_: &str| None::<StageSource>;
+/// let mut context = RunContext::new(&skills);
+/// context.limits.timeout = Duration::from_secs(5);
+/// context.limits.memory = 64 * 1024 * 1024;
+/// assert_eq!(context.limits.processes, Limits::default().processes);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -1,6 +1,7 @@
 //! What is asked of a run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,6 +16,20 @@ use crate::runner::RunError;
 pub const MAX_HOSTS: usize = 32;
 
 /// Runs a command of a skill in the session's workspace.
+///
+/// ```
+/// use prowess_workspace::RunRequest;
+///
+/// let mut request = RunRequest::new("invoices", "python3 scripts/sum.py > out/sum.txt");
+/// request.output_files = vec!["out/*.txt".into()];
+/// request.timeout = Some(30);
+///
+/// // A model writes the same as JSON.
+/// let written = r#"{"skill": "invoices", "command": "python3 scripts/sum.py > out/sum.txt",
+///                   "output_files": ["out/*.txt"], "timeout": 30}"#;
+/// assert_eq!(serde_json::from_str::<RunRequest>(written)?, request);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct RunRequest {
@@ -98,6 +113,18 @@ impl RunRequest {
 }
 
 /// A file or directory to bring into the workspace.
+///
+/// ```
+/// use prowess_workspace::{InputMode, RunInput};
+///
+/// let copy = RunInput::copy("artifact://june.pdf@2");
+/// let linked = RunInput {
+///     from: "host:///srv/photos".into(),
+///     to: Some("work/photos".into()),
+///     mode: InputMode::Link,
+/// };
+/// assert_eq!((copy.mode, linked.skill()), (InputMode::Copy, None));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct RunInput {
@@ -116,6 +143,14 @@ impl RunInput {
     /// A copy of `from` at its default place.
     pub fn copy(from: impl Into<String>) -> Self {
         Self { from: from.into(), ..Self::default() }
+    }
+
+    /// The file of the host that it takes, if it takes one.
+    pub fn host(&self) -> Option<PathBuf> {
+        match InputSource::parse(&self.from).ok()? {
+            InputSource::Host(path) => Some(path),
+            _ => None,
+        }
     }
 
     /// How it takes files of skills, if it does: decided on what `from` means, not on how it is written. What is
@@ -151,6 +186,20 @@ pub enum InputMode {
 }
 
 /// Which files to collect after the command, and what to do with them.
+///
+/// ```
+/// use prowess_workspace::{RunOutputs, RunRequest};
+///
+/// let mut request = RunRequest::new("invoices", "python3 scripts/sum.py");
+/// request.outputs = Some(RunOutputs {
+///     globs: vec!["out/**".into()],
+///     save: true,
+///     name_template: Some("june/".into()),
+///     max_files: 10,
+///     ..RunOutputs::default()
+/// });
+/// # assert!(!request.outputs.unwrap().inline);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]

@@ -74,6 +74,19 @@ fn allowed_hosts(allowed: &[String]) -> String {
 }
 
 /// Knows where skills are.
+///
+/// ```
+/// use prowess_workspace::{SkillSources, StageSource};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Any function of a name is one.
+/// let skills = |name: &str| (name == "greet").then(|| StageSource::Directory("/srv/skills/greet".into()));
+/// assert!(skills.source("greet").await.is_some());
+/// assert!(skills.source("dance").await.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait SkillSources: Send + Sync {
     /// Where the files of a skill are; `None` for one that is not known, or not to this session.
@@ -88,6 +101,17 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
 }
 
 /// What stands around a run: what it may have, and who sees its output.
+///
+/// ```
+/// use prowess_workspace::{HostPaths, Network, RunContext, StageSource};
+///
+/// let skills = |name: &str| (name == "greet").then(|| StageSource::Directory("/srv/skills/greet".into()));
+/// let host = HostPaths(vec!["/srv/invoices".into()]);
+/// let mut context = RunContext::new(&skills);
+/// context.host = &host;
+/// context.network = Network::Hosts(vec!["pypi.org".parse()?]);
+/// # Ok::<(), prowess_workspace::HostRuleError>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RunContext<'a> {
@@ -145,6 +169,31 @@ impl Prepared {
 }
 
 /// Runs commands of skills in the workspaces of sessions.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_workspace::{Artifacts, RunContext, RunRequest, Runner, StageSource, Workspaces};
+/// use prowess_workspace::testing::FakeExecutor;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let skill = scratch.path().join("greet");
+/// # std::fs::create_dir(&skill)?;
+/// let runner = Runner {
+///     workspaces: Workspaces::open(scratch.path().join("workspaces"))?,
+///     artifacts: Some(Arc::new(Artifacts::in_memory())),
+///     executor: Some(Arc::new(FakeExecutor)), // `LocalExecutor` outside of tests
+/// };
+/// let skills = move |_: &str| Some(StageSource::Directory(skill.clone()));
+/// let mut request = RunRequest::new("greet", "echo hello > out/greeting.txt");
+/// request.output_files = vec!["out/*.txt".into()];
+/// request.save_as_artifacts = true;
+/// let report = runner.run("session-1", request, RunContext::new(&skills)).await?;
+/// assert_eq!(report.artifact_files[0].name, "out/greeting.txt");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Runner {
     /// Where workspaces are.

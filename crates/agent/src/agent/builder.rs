@@ -10,6 +10,28 @@ use crate::thread::{MemoryThreads, ThreadStore};
 use crate::tool::{Tool, Tools};
 
 /// Puts an agent together.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, AgentOptions, NoWatcher, ThreadId, parts::Todos};
+/// use prowess_models::{Expect, Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let hello = Turn::new().expect(Expect::new().system("You greet.").tool("write_todos")).say("Hello!");
+/// let mut options = AgentOptions::default();
+/// options.limits.steps = 5;
+/// let agent = Agent::builder(Arc::new(Scripted::new([hello])))
+///     .prompt("You greet.")
+///     .with(Todos)
+///     .options(options)
+///     .build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Hi.", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("Hello!"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an agent is there after `build`"]
 pub struct AgentBuilder(Inner);

@@ -22,6 +22,45 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 const MAX_CALLS: usize = 128;
 
 /// A call of a model, as the parts that follow make it. It can be made again, and changed before.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use prowess_agent::{Assembled, Middleware, Model, ModelError, Moment, NextModel};
+///
+/// /// Asks another model when the first one fails.
+/// #[derive(Clone, Debug)]
+/// struct Fallback(Arc<dyn Model>);
+///
+/// #[async_trait]
+/// impl Middleware for Fallback {
+///     fn name(&self) -> &str {
+///         "fallback"
+///     }
+///
+///     async fn wrap_model_call(&self, _: Moment<'_>, next: NextModel<'_>) -> Result<Assembled, ModelError> {
+///         let mut again = next.clone();
+///         match next.ask().await {
+///             Err(error) if error.kind.is_passing() => {
+///                 again.model = Arc::clone(&self.0);
+///                 again.ask().await
+///             }
+///             answer => answer,
+///         }
+///     }
+/// }
+/// # use prowess_agent::{Agent, ModelErrorKind, NoWatcher, ThreadId};
+/// # use prowess_models::{Scripted, Turn};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let busy = Scripted::new([Turn::new().fail(ModelErrorKind::Overloaded, "busy")]);
+/// # let part = Fallback(Arc::new(Scripted::new([Turn::new().say("Hello!")])));
+/// # let mut thread = Agent::builder(Arc::new(busy)).with(part).build()?.open(ThreadId::new()).await?;
+/// # thread.say("Hi.", &NoWatcher).await?;
+/// # assert_eq!(thread.answer().as_deref(), Some("Hello!"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct NextModel<'a> {
     /// What is asked.
@@ -100,6 +139,29 @@ async fn hear(
 }
 
 /// A call of a tool, as the parts that follow make it.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_agent::{Middleware, Moment, NextTool, ToolOutput};
+///
+/// /// Tells how long tools take.
+/// #[derive(Clone, Debug)]
+/// struct Timed;
+///
+/// #[async_trait]
+/// impl Middleware for Timed {
+///     fn name(&self) -> &str {
+///         "timed"
+///     }
+///
+///     async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+///         let (name, begun) = (next.call.name.clone(), std::time::Instant::now());
+///         let output = next.call().await;
+///         eprintln!("{name} took {:?}", begun.elapsed());
+///         output
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct NextTool<'a> {
     /// The call.

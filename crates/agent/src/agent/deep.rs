@@ -22,24 +22,34 @@ use crate::tool::Tool;
 /// tools, skills, approval and hooks, and no sub-agents and no memory of its own.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # use prowess_agent::parts::Skills;
-/// # use prowess_agent::{Agent, AgentError, DeepAgent, Model, ThreadStore};
-/// # use prowess_backend::LocalBackend;
-/// # use prowess_catalog::{Catalog, Root, ScanOptions};
-/// # use prowess_permission::{Permissions, Policy};
-/// # use prowess_skills::SkillSession;
-/// fn build(model: Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> Result<Agent, AgentError> {
-///     let catalog = Catalog::discover(&[Root::explicit("/srv/skills")], &ScanOptions::default());
-///     DeepAgent::new(model)
-///         .prompt("You look after invoices.")
-///         .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
-///         .files(Arc::new(LocalBackend::open("/srv/invoices").expect("a directory")))
-///         .memory(["/memory/AGENTS.md"])
-///         .permissions(Permissions::unattended(Policy::new()))
-///         .store(store)
-///         .build()
-/// }
+/// use std::sync::Arc;
+/// use prowess_agent::parts::Skills;
+/// use prowess_agent::{DeepAgent, NoWatcher, ThreadId};
+/// use prowess_backend::LocalBackend;
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+/// use prowess_models::Offline; // or `OpenAi`, or `Anthropic`
+/// use prowess_permission::{Permissions, Policy};
+/// use prowess_skills::SkillSession;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let (skills, files) = (scratch.path().join("skills"), scratch.path().join("files"));
+/// # std::fs::create_dir(&skills)?;
+/// # std::fs::create_dir(&files)?;
+/// let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
+/// let agent = DeepAgent::new(Arc::new(Offline))
+///     .prompt("You look after invoices.")
+///     .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
+///     .files(Arc::new(LocalBackend::open(files)?))
+///     .memory(["/memory/AGENTS.md"])
+///     .permissions(Permissions::unattended(Policy::new()))
+///     .build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("What is still to be paid?", &NoWatcher).await?;
+/// assert!(thread.answer().is_some());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "an agent is there after `build`"]

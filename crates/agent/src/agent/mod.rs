@@ -33,6 +33,15 @@ use crate::thread::ThreadStore;
 use crate::tool::{Tool, Tools};
 
 /// How much an agent may do.
+///
+/// ```
+/// use prowess_agent::{AgentOptions, DEFAULT_MAX_STEPS};
+///
+/// let mut options = AgentOptions::default();
+/// assert_eq!(options.limits.steps, DEFAULT_MAX_STEPS);
+/// options.limits.tokens = Some(500_000);
+/// options.parallel_calls = 1;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentOptions {
@@ -54,7 +63,8 @@ impl Default for AgentOptions {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use prowess_agent::{Agent, AgentError, FunctionTool, Model, NoWatcher, ThreadId, ToolAnswer, Turn};
+/// # use prowess_agent::{Agent, AgentError, FunctionTool, Model, NoWatcher, ThreadId, ToolAnswer};
+/// # use prowess_models::{Expect, Scripted, Turn};
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// # struct Add { numbers: Vec<i64> }
 /// async fn ask(model: Arc<dyn Model>) -> Result<String, AgentError> {
@@ -66,6 +76,13 @@ impl Default for AgentOptions {
 ///     thread.say("What is 1 + 2 + 3?", &NoWatcher).await?;
 ///     Ok(thread.answer().unwrap_or_default())
 /// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AgentError> {
+/// # let call = Turn::new().call("add", serde_json::json!({"numbers": [1, 2, 3]}));
+/// # let model = Scripted::new([call, Turn::new().expect(Expect::new().last("6")).say("It is 6.")]);
+/// # assert_eq!(ask(Arc::new(model)).await?, "It is 6.");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Agent(Arc<Inner>);
@@ -85,6 +102,29 @@ pub(crate) struct Inner {
 ///
 /// Whatever happens is stored before it is shown. A handle that is dropped in the middle of a turn leaves a thread
 /// that [`Thread::go_on`] continues, here or in another process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, Outcome, ThreadId, Turn};
+/// use prowess_models::{Scripted, Turn as Says};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Scripted::new([Says::new().say("Three."), Says::new().say("Four.")]);
+/// let agent = Agent::builder(Arc::new(model)).build()?;
+/// let id = ThreadId::new();
+/// let mut thread = agent.open(id.clone()).await?;
+/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, Turn::Ended(Outcome::Answered));
+/// thread.close().await?;
+///
+/// // Later: all that was said is there.
+/// let mut thread = agent.open(id).await?;
+/// thread.say("And now?", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("Four."));
+/// assert_eq!(thread.run().messages().len(), 4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Thread {
     agent: Arc<Inner>,
@@ -119,6 +159,30 @@ pub enum Turn {
 }
 
 /// A call that waits for a person.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, Reply, ThreadId, Turn, parts::{Approval, Todos}};
+/// use prowess_models::{Scripted, Turn as Says};
+/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let plan = json!({"todos": [{"content": "Bow", "status": "pending"}]});
+/// let model = Scripted::new([Says::new().call("write_todos", plan), Says::new().say("Planned.")]);
+/// let rules = [Rule::new("tool", "write_todos", Decision::Ask)];
+/// let approval = Approval::new(Permissions::unattended(Policy::new().with(Layer::User, rules)));
+/// let agent = Agent::builder(Arc::new(model)).with(approval).with(Todos).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+///
+/// let Turn::Waiting(waiting) = thread.say("Plan.", &NoWatcher).await? else { panic!("it asks first") };
+/// assert_eq!(waiting[0].question["tool"], "write_todos");
+/// thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("Planned."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
     /// The call.
@@ -379,6 +443,16 @@ impl Thread {
             return self.store(vec![ended], watcher).await;
         }
         self.end(Outcome::Cancelled, watcher).await.map(drop)
+    }
+
+    /// Waits for something, such as a person who thinks, while the thread stays this process's. Nobody else gets it
+    /// meanwhile, unless this process stops.
+    ///
+    /// # Errors
+    ///
+    /// The thread was lost to another.
+    pub async fn keep_while<T>(&self, waiting: impl Future<Output = T>) -> Result<T, AgentError> {
+        self.hold.during(&*self.agent.store, waiting).await
     }
 
     /// Tells the parts that this process is done with the thread, and gives it to others at once.

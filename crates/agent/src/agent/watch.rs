@@ -4,6 +4,28 @@ use crate::id::CallId;
 use crate::run::Event;
 
 /// Sees an agent work. It must not block.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use prowess_agent::{Agent, Sight, ThreadId};
+/// use prowess_models::{Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Scripted::new([Turn::new().say("Hello!").in_pieces_of(2)]);
+/// let agent = Agent::builder(Arc::new(model)).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// let pieces = Mutex::new(Vec::new());
+/// let watcher = |sight: Sight<'_>| {
+///     if let Sight::Text(text) = sight {
+///         pieces.lock().unwrap().push(text.to_owned()); // a front end prints it
+///     }
+/// };
+/// thread.say("Hi.", &watcher).await?;
+/// assert_eq!(*pieces.lock().unwrap(), ["He", "ll", "o!"]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Watcher: Send + Sync {
     /// Something can be seen.
     fn see(&self, sight: Sight<'_>);

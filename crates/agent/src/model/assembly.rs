@@ -7,6 +7,18 @@ use crate::id::CallId;
 use crate::message::{AssistantPart, Message, Reasoning, ToolCall};
 
 /// Puts an answer together from its pieces.
+///
+/// ```
+/// use prowess_agent::{Assembly, Delta, Finish};
+///
+/// let mut assembly = Assembly::new("scripted");
+/// assembly.push(Delta::Text("Hel".into()));
+/// assembly.push(Delta::Text("lo!".into()));
+/// assembly.push(Delta::Finish(Finish::Stop));
+/// let answer = assembly.finish();
+/// assert_eq!(answer.message.text(), "Hello!");
+/// assert_eq!(answer.finish, Some(Finish::Stop));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Assembly {
     model: String,

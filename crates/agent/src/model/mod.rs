@@ -22,6 +22,35 @@ pub use self::usage::{Spent, Usage};
 pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 
 /// A model that can be asked.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use futures_util::{StreamExt as _, stream};
+/// use prowess_agent::{Delta, Message, Model, ModelError, ModelRequest, ModelStream};
+///
+/// /// Says what it hears.
+/// #[derive(Debug)]
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl Model for Echo {
+///     fn name(&self) -> &str {
+///         "echo"
+///     }
+///
+///     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+///         let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
+///         Ok(stream::iter([Ok(Delta::Text(last))]).boxed())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ModelError> {
+/// let mut stream = Echo.ask(ModelRequest::new([Message::user("Hello!")])).await?;
+/// assert_eq!(stream.next().await.transpose()?, Some(Delta::Text("Hello!".into())));
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Model: Send + Sync + Debug {
     /// What it is called, such as `anthropic:claude-sonnet`.
@@ -46,6 +75,14 @@ pub trait Model: Send + Sync + Debug {
 }
 
 /// How much a model can read and say, in tokens, as far as that is known.
+///
+/// ```
+/// use prowess_agent::ModelLimits;
+///
+/// let limits = ModelLimits::new(200_000, 64_000);
+/// assert_eq!(limits.output, Some(64_000));
+/// assert_eq!(ModelLimits::default().context, None, "unknown");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelLimits {

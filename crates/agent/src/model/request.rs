@@ -8,6 +8,15 @@ use serde_json::Value;
 use crate::message::Message;
 
 /// What a model is asked in one call.
+///
+/// ```
+/// use prowess_agent::{Effort, Message, ModelRequest, PromptSection};
+///
+/// let mut request = ModelRequest::new([Message::user("How many notes are there?")]);
+/// request.system = vec![PromptSection { owner: "me".into(), text: "You count.".into(), is_stable: true }];
+/// request.effort = Some(Effort::Low);
+/// assert_eq!(request.system_text(), "You count.");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelRequest {

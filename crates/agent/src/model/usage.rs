@@ -35,6 +35,15 @@ impl std::ops::AddAssign for Usage {
 }
 
 /// What was paid to each model.
+///
+/// ```
+/// use prowess_agent::{Spent, Usage};
+///
+/// let mut spent = Spent::on("openai:gpt-5.1", Usage { input: 1_000, output: 200, ..Usage::default() });
+/// spent += &Spent::on("offline", Usage { input: 10, ..Usage::default() });
+/// assert_eq!(spent.total().total(), 1_210);
+/// assert_eq!(spent.iter().count(), 2);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Spent(BTreeMap<String, Usage>);

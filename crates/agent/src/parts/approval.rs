@@ -16,6 +16,29 @@ const NAME: &str = "approval";
 ///
 /// What they deny is answered as such. What they want asked waits in the thread, so the reply may come from another
 /// process. A call that nobody let pass is never made, whatever else happens.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::{Approval, Todos}};
+/// use prowess_models::{Expect, Scripted, Turn};
+/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let rules = [Rule::new("tool", "write_*", Decision::Deny)];
+/// let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+/// let model = Scripted::new([
+///     Turn::new().call("write_todos", json!({"todos": []})),
+///     Turn::new().expect(Expect::new().last("denied")).say("I may not."),
+/// ]);
+/// let agent = Agent::builder(Arc::new(model)).with(Approval::new(permissions)).with(Todos).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Plan.", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("I may not."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Approval(Permissions);
 

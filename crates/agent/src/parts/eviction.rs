@@ -23,6 +23,31 @@ const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 /// What is in a file can be read to its end with `read_file`. Should the file not be written, the model sees the head and
 /// why the rest is lost; so it does where a tool finishes in order ([`ToolOutput::InOrder`]), when nothing can be waited
 /// for. What skills' own tools say stays: their budgets bound it, and it must not be taken out of its frame.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, FunctionTool, NoWatcher, ThreadId, ToolAnswer, parts::Eviction};
+/// use prowess_backend::MemoryBackend;
+/// use prowess_models::{Expect, Scripted, Turn};
+/// use serde_json::json;
+///
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// # struct Nothing {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let book = FunctionTool::new("book", "Reads a book.", |_: Nothing| async {
+///     Ok(ToolAnswer::text("Call me Ishmael. ".repeat(10_000)))
+/// });
+/// let model = Scripted::new([
+///     Turn::new().call("book", json!({})),
+///     Turn::new().expect(Expect::new().last("All of it is in /large_tool_results/")).say("Long."),
+/// ]);
+/// let files = Arc::new(MemoryBackend::new());
+/// let agent = Agent::builder(Arc::new(model)).with(Eviction::new(files)).tool(Arc::new(book)).build()?;
+/// agent.open(ThreadId::new()).await?.say("Read.", &NoWatcher).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Eviction {
     backends: Backends,

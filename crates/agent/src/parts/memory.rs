@@ -19,6 +19,26 @@ pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 ///
 /// A file that is not there is passed over. Any other trouble stops the turn, which can be gone on with once the trouble
 /// is over: an agent that forgot what it was told is worse than one that says so.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::Memory};
+/// use prowess_backend::{Backend as _, MemoryBackend, VirtualPath};
+/// use prowess_models::{Expect, Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let files = Arc::new(MemoryBackend::new());
+/// let path = VirtualPath::parse("/memory/AGENTS.md")?;
+/// files.append(&path, "Dates are written as 2026-06-30.".into()).await?;
+/// let model = Scripted::new([Turn::new().expect(Expect::new().system("2026-06-30")).say("I know.")]);
+/// let agent = Agent::builder(Arc::new(model)).with(Memory::new(files, [path])).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("How are dates written?", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("I know."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
     backends: Backends,

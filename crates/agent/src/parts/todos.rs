@@ -28,6 +28,24 @@ For work of one or two steps, do without.";
 
 /// Todos as a part of an agent: the tool `write_todos`, and the list in the thread's state. Once the conversation was
 /// cut, the list is in the prompt.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::{TodoStatus, Todos}};
+/// use prowess_models::{Scripted, Turn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let plan = json!({"todos": [{"content": "Bow", "status": "in_progress"}]});
+/// let model = Scripted::new([Turn::new().call("write_todos", plan), Turn::new().say("Begun.")]);
+/// let agent = Agent::builder(Arc::new(model)).with(Todos).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Greet the queen.", &NoWatcher).await?;
+/// assert_eq!(Todos::of(thread.states())[0].status, TodoStatus::InProgress);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Todos;
 

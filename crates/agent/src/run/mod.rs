@@ -21,6 +21,16 @@ use crate::tool::ToolAnswer;
 pub const DEFAULT_MAX_STEPS: u32 = 100;
 
 /// A thread's conversation and where its turn stands: the fold of its events.
+///
+/// ```
+/// use prowess_agent::{Effect, Event, Message, Run};
+///
+/// let mut run = Run::default();
+/// assert_eq!(run.next(), Effect::Wait);
+/// run.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;
+/// assert_eq!(run.next(), Effect::AskModel);
+/// # Ok::<(), prowess_agent::Misplaced>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     messages: Vec<Arc<Message>>,
@@ -44,6 +54,15 @@ pub struct Run {
 }
 
 /// How much one turn may take.
+///
+/// ```
+/// use prowess_agent::{Effect, Event, Message, Run, RunLimits};
+///
+/// let mut run = Run::new(RunLimits { steps: 0, tokens: Some(50_000) });
+/// run.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;
+/// assert!(matches!(run.next(), Effect::End(_)), "not one step is allowed");
+/// # Ok::<(), prowess_agent::Misplaced>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     /// How often the model is asked.

@@ -12,6 +12,22 @@ use crate::id::ThreadId;
 use crate::run::Event;
 
 /// Threads in memory: for tests, and for agents that forget.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, MemoryThreads, NoWatcher, ThreadId, ThreadStore as _};
+/// use prowess_models::{Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Arc::new(MemoryThreads::new());
+/// let model = Scripted::new([Turn::new().say("Hello!")]);
+/// let agent = Agent::builder(Arc::new(model)).store(store.clone()).build()?;
+/// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
+/// assert_eq!(store.list(10).await?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryThreads(Mutex<BTreeMap<ThreadId, Thread>>);
 

@@ -17,6 +17,26 @@ use crate::run::Event;
 ///
 /// What [`ThreadStore::append`] has returned for survives the death of the process. One writer at a time has a
 /// thread, by a lease; what a writer without it appends is refused, so no two of them can mix their steps.
+///
+/// ```
+/// use std::time::Duration;
+/// use prowess_agent::{Event, MemoryThreads, Message, ThreadId, ThreadStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_agent::ThreadError> {
+/// let (store, id) = (MemoryThreads::new(), ThreadId::new());
+/// let lease = store.lease(&id, "this process", Duration::from_secs(30)).await?;
+/// let said = Event::TurnStarted { messages: vec![Message::user("Hi.")] };
+/// store.append(&lease, 0, &[said.clone()]).await?;
+/// assert!(store.append(&lease, 0, &[said]).await.is_err(), "there is one event already");
+/// store.release(&lease).await?;
+///
+/// let copy = ThreadId::new();
+/// store.fork(&id, 1, &copy).await?;
+/// assert_eq!(store.events(&copy, 0, 100).await?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait ThreadStore: Send + Sync + Debug {
     /// Takes the lease of a thread for a while, and makes the thread if there is none. Who has it may take it again.

@@ -15,6 +15,16 @@ const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(30);
 
 /// Runs all behaviours against a store, which may have other threads already. Panics at the first that does not hold.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{MemoryThreads, testing::thread_store_suite};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// thread_store_suite(Arc::new(MemoryThreads::new())).await;
+/// # }
+/// ```
 pub async fn thread_store_suite(store: Arc<dyn ThreadStore>) {
     events_come_back_as_they_were(&*store).await;
     a_thread_is_read_in_parts(&*store).await;

@@ -23,6 +23,33 @@ use crate::state::States;
 pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a model can call.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_agent::{Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+/// use serde_json::{Value, json};
+///
+/// /// `FunctionTool` needs less; this is for tools that know their thread, or ask a person.
+/// #[derive(Debug)]
+/// struct WhereAmI;
+///
+/// #[async_trait]
+/// impl Tool for WhereAmI {
+///     fn definition(&self) -> ToolDefinition {
+///         ToolDefinition {
+///             name: "where_am_i".into(),
+///             description: "Tells the thread's name.".into(),
+///             parameters: json!({"type": "object", "properties": {}}),
+///         }
+///     }
+///
+///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
+///         ToolAnswer::text(context.thread.as_str()).into()
+///     }
+/// }
+///
+/// assert!(!WhereAmI.is_idempotent(), "unless it says so");
+/// ```
 #[async_trait]
 pub trait Tool: Send + Sync + Debug {
     /// What a model is told of it.
@@ -78,6 +105,47 @@ impl Debug for ToolContext<'_> {
 }
 
 /// What came of a call.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use prowess_agent::{
+///     Agent, NoWatcher, Reply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, Turn,
+/// };
+/// use prowess_models::{Scripted, Turn as Says};
+/// use serde_json::{Value, json};
+///
+/// /// Asks a person before it rings.
+/// #[derive(Debug)]
+/// struct Bell;
+///
+/// #[async_trait]
+/// impl Tool for Bell {
+///     fn definition(&self) -> ToolDefinition {
+///         let parameters = json!({"type": "object", "properties": {}});
+///         ToolDefinition { name: "ring".into(), description: "Rings.".into(), parameters }
+///     }
+///
+///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
+///         match context.consulted.and_then(|asked| asked.reply.as_ref()) {
+///             None => ToolOutput::Ask(json!({"title": "May I ring?"})),
+///             Some(Reply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
+///             Some(_) => ToolAnswer::text("Ding!").into(),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Scripted::new([Says::new().call("ring", json!({})), Says::new().say("It rang.")]);
+/// let agent = Agent::builder(Arc::new(model)).tool(Arc::new(Bell)).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// let Turn::Waiting(waiting) = thread.say("Ring.", &NoWatcher).await? else { panic!("it asks") };
+/// thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("It rang."));
+/// # Ok(())
+/// # }
+/// ```
 pub enum ToolOutput {
     /// This.
     Done(ToolAnswer),
@@ -90,6 +158,13 @@ pub enum ToolOutput {
 }
 
 /// What a tool answers.
+///
+/// ```
+/// use prowess_agent::ToolAnswer;
+///
+/// assert_eq!(ToolAnswer::text("3 notes").text, "3 notes");
+/// assert!(ToolAnswer::error("Error: there is no such directory.").is_error);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolAnswer {
     /// What the model reads.
@@ -141,6 +216,22 @@ impl Debug for ToolOutput {
 }
 
 /// Tools by their names, in the order in which a model is told of them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{FunctionTool, ToolAnswer, Tools};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Nothing {}
+///
+/// let ping = |_: Nothing| async { Ok(ToolAnswer::text("pong")) };
+/// let tool = || Arc::new(FunctionTool::new("ping", "Answers.", ping));
+/// let mut tools = Tools::default();
+/// tools.add(tool())?;
+/// assert_eq!(tools.definitions()[0].name, "ping");
+/// assert!(tools.add(tool()).is_err(), "there is one of its name");
+/// # Ok::<(), prowess_agent::TwoOfOneName>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     order: Vec<ToolDefinition>,

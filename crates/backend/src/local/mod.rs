@@ -39,6 +39,25 @@ const MIN_FILES_PER_THREAD: usize = 32;
 /// Changes by other processes are excluded by advisory locks if those take them, as other values of
 /// this type do. A file with several hard links is never changed in place: the other names keep what
 /// they have.
+///
+/// ```
+/// use prowess_backend::{Backend, BackendError, LocalBackend, ReadRange, VirtualPath};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let directory = scratch.path();
+/// let files = LocalBackend::open(directory)?;
+/// let notes = VirtualPath::parse("/drafts/notes.md")?;
+/// files.append(&notes, "- tides\n".into()).await?;
+/// assert_eq!(std::fs::read_to_string(directory.join("drafts/notes.md"))?, "- tides\n");
+///
+/// std::os::unix::fs::symlink("/etc/passwd", directory.join("way-out"))?;
+/// let read = files.read(&VirtualPath::parse("/way-out")?, ReadRange::first(100)).await;
+/// assert!(matches!(read, Err(BackendError::PermissionDenied { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct LocalBackend {
     root: Arc<Dir>,

@@ -40,6 +40,23 @@ const CONCURRENT_WRITES: usize = 16;
 /// A store has no directories to lock, so a file written while another writer creates a directory of
 /// the same name can leave both. Never use this over a store of local files: those follow links out of
 /// their root. [`LocalBackend`](crate::LocalBackend) does not.
+///
+/// ```
+/// use std::sync::Arc;
+/// use object_store::memory::InMemory;
+/// use prowess_backend::{Backend, ObjectBackend, VirtualPath, WriteMode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_backend::BackendError> {
+/// let store = Arc::new(InMemory::new()); // or any other store
+/// let mine = ObjectBackend::new(store.clone(), VirtualPath::parse("/users/ada")?);
+/// mine.write(&VirtualPath::parse("/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
+///
+/// let all = ObjectBackend::new(store, VirtualPath::root());
+/// assert_eq!(all.stat(&VirtualPath::parse("/users/ada/notes.md")?).await?.size, 8);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ObjectBackend {
     store: Arc<dyn ObjectStore>,

@@ -23,6 +23,8 @@ pub(super) enum Next {
     Stay,
     /// The thread has to be opened again, for another agent.
     Reopen,
+    /// The same, because another process may have gone on with it.
+    Again,
     /// Nothing.
     Quit,
 }
@@ -31,10 +33,15 @@ pub(super) enum Next {
 pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
     match command {
         Command::Help => talk.lines(&help())?,
-        Command::Skills => talk.lines(&skills(talk))?,
+        Command::Skills => {
+            let (rows, advice) = skills(talk);
+            talk.list(&rows)?;
+            talk.lines(&advice)?;
+        }
         Command::Context => {
-            let lines = context(talk).await?;
-            talk.lines(&lines)?;
+            let (rows, sum) = context(talk).await?;
+            talk.list(&rows)?;
+            talk.lines(&[sum])?;
         }
         Command::Compact => compact(talk).await?,
         Command::Unload { skill } => unload(talk, &skill).await?,
@@ -47,13 +54,18 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             return Ok(Next::Reopen);
         }
         Command::Resume { thread: None } => {
-            let lines = listed(talk).await?;
-            talk.lines(&lines)?;
+            let rows = listed(talk).await?;
+            let advice = match rows.is_empty() {
+                true => "There is no thread yet.",
+                false => "/resume THREAD goes on with one; its end is enough.",
+            };
+            talk.list(&rows)?;
+            talk.lines(&[advice.to_owned()])?;
         }
         Command::Resume { thread: Some(thread) } => {
             let id = threads::find(&talk.host, &thread).await?;
             if id == *talk.thread.id() {
-                return Ok(Next::Reopen);
+                return Ok(Next::Again);
             }
             talk.switch(id).await?;
             begun(talk)?;
@@ -70,7 +82,8 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             note(talk, format!("the conversation is in {}", path.display()))?;
         }
         Command::New => {
-            talk.switch(threads::name()?).await?;
+            let name = threads::name(&talk.host).await?;
+            talk.switch(name).await?;
             begun(talk)?;
         }
         Command::Quit => return Ok(Next::Quit),
@@ -82,22 +95,29 @@ fn note(talk: &Talk, text: String) -> Result<()> {
     talk.show(&Happening::Note { text })
 }
 
+/// The thread that is open, and who answers in it.
+pub(super) fn opened(talk: &Talk) -> Happening {
+    let (id, model) = (talk.thread.id().clone(), talk.host.model.name().to_owned());
+    Happening::Thread { id, model, messages: talk.thread.run().messages().len() }
+}
+
 /// Says which thread it is, and what was said last in it.
 pub(super) fn begun(talk: &Talk) -> Result<()> {
     let messages = talk.thread.run().messages().len();
-    let model = talk.host.model.name().to_owned();
-    talk.show(&Happening::Thread { id: talk.thread.id().clone(), model, messages })?;
-    // Who gave a prompt knows where it goes.
-    if messages == 0 || talk.input.is_none() {
+    talk.show(&opened(talk))?;
+    if messages == 0 {
         return Ok(());
     }
-    note(talk, format!("thread {}, {}", talk.thread.id(), count(messages, "message")))?;
+    // Who gave a prompt knows where it goes, but `last` may have been in another directory.
+    if talk.input.is_some() {
+        note(talk, format!("thread {}, {}", talk.thread.id(), count(messages, "message")))?;
+    }
     let place = Place::of(talk.thread.states()).filter(|place| **place != talk.host.directory);
     if let Some(place) = place {
         note(talk, format!("it was in {}; its files are those of this directory now", place.display()))?;
     }
-    for line in last_words(&talk.thread) {
-        note(talk, line)?;
+    if talk.input.is_some() {
+        last_words(&talk.thread).into_iter().try_for_each(|line| note(talk, line))?;
     }
     Ok(())
 }
@@ -127,7 +147,8 @@ fn help() -> Vec<String> {
     lines
 }
 
-fn skills(talk: &Talk) -> Vec<String> {
+/// A row for every skill, and what to know besides.
+fn skills(talk: &Talk) -> (Vec<String>, Vec<String>) {
     let catalog = talk.host.catalog();
     let loaded = SkillsState::of(talk.thread.states()).map(SkillsState::loaded).unwrap_or_default();
     let mut lines = Vec::new();
@@ -144,28 +165,29 @@ fn skills(talk: &Talk) -> Vec<String> {
             styled(description, Style::Faint)
         ));
     }
+    let mut advice = Vec::new();
     if lines.is_empty() {
-        lines.push("There are no skills here; `prowess new NAME` makes one.".to_owned());
+        advice.push("There are no skills here; `prowess new NAME` makes one.".to_owned());
     }
     let untrusted = catalog.untrusted().len();
     if untrusted > 0 {
-        lines.push(format!(
+        advice.push(format!(
             "{} of this project not shown to the model: `prowess trust` says what they are",
             count(untrusted, "skill")
         ));
     }
-    lines
+    (lines, advice)
 }
 
-async fn context(talk: &mut Talk) -> Result<Vec<String>> {
+/// A row for everything that is in the window, and their sum.
+async fn context(talk: &mut Talk) -> Result<(Vec<String>, String)> {
     let filled = talk.filled().await?;
     let widest = filled.rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
     let line = |what: &str, tokens: u64, note: &str| {
-        let note = styled(note, Style::Faint);
-        format!("  {what:<widest$}  {:>8}  {note}", words::tokens(tokens)).trim_end().to_owned()
+        let note = if note.is_empty() { String::new() } else { format!("  {}", styled(note, Style::Faint)) };
+        format!("  {what:<widest$}  {:>8}{note}", words::tokens(tokens))
     };
-    let mut lines: Vec<String> =
-        filled.rows.iter().map(|row| line(&shown(&row.what), row.tokens, &row.note)).collect();
+    let lines = filled.rows.iter().map(|row| line(&shown(&row.what), row.tokens, &row.note)).collect();
     let of_window = filled.window.map_or_else(
         || "tokens, about; model.window is not set".to_owned(),
         |window| {
@@ -173,14 +195,18 @@ async fn context(talk: &mut Talk) -> Result<Vec<String>> {
             format!("of {} tokens, {percent} %, about", words::tokens(window))
         },
     );
-    lines.push(line("all", filled.total, &of_window));
-    Ok(lines)
+    Ok((lines, line("all", filled.total, &of_window)))
 }
 
 async fn compact(talk: &mut Talk) -> Result<()> {
     let before = talk.filled().await?.total;
-    if !talk.compact().await? {
-        return note(talk, "there is nothing to summarise, or it could not be done; -v says more".to_owned());
+    match talk.compact().await? {
+        Some(true) => {}
+        Some(false) => {
+            let text = "there is nothing to summarise, or it could not be done; -v says more";
+            return note(talk, text.to_owned());
+        }
+        None => return note(talk, "stopped: nothing was summarised".to_owned()),
     }
     let after = talk.filled().await?.total;
     note(talk, format!("{} tokens before, {} now", words::tokens(before), words::tokens(after)))
@@ -225,11 +251,6 @@ async fn listed(talk: &Talk) -> Result<Vec<String>> {
             thread.title,
             styled(place, Style::Faint)
         ));
-    }
-    if lines.is_empty() {
-        lines.push("There is no thread yet.".to_owned());
-    } else {
-        lines.push("/resume THREAD goes on with one; its end is enough.".to_owned());
     }
     Ok(lines)
 }

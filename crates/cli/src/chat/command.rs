@@ -1,5 +1,7 @@
 //! Lines that begin with a slash.
 
+use crate::nearest::nearest;
+
 /// What a person can do besides talking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
@@ -87,13 +89,9 @@ impl Line {
 fn unknown(name: &str, skills: &[String]) -> String {
     let name = crate::terminal::shown(name);
     let known = COMMANDS.iter().map(|(command, ..)| &command[1..]).chain(skills.iter().map(String::as_str));
-    let likeness = |known: &str| strsim::jaro_winkler(known, &name);
-    let near = known.map(|known| (likeness(known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((likeness, near)) if likeness > 0.8 => {
-            format!("there is no command and no skill /{name}; did you mean /{near}?")
-        }
-        _ => format!("there is no command and no skill /{name}; /help shows what there is"),
+    match nearest(&name, known) {
+        Some(near) => format!("there is no command and no skill /{name}; did you mean /{near}?"),
+        None => format!("there is no command and no skill /{name}; /help shows what there is"),
     }
 }
 

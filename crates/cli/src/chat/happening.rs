@@ -25,7 +25,7 @@ pub(crate) enum Happening {
     /// The model thinks something: a piece of it.
     Reasoning { text: String },
     /// The model has said all that it wanted to.
-    Said { input_tokens: u64, output_tokens: u64 },
+    Said { model: String, input_tokens: u64, output_tokens: u64 },
     /// A tool is called.
     Call { call: CallId, tool: String, arguments: Value },
     /// A tool says how far it is.
@@ -77,9 +77,10 @@ impl Follow {
 
     fn stored(&mut self, event: &Event) -> Vec<Happening> {
         match event {
-            Event::ModelAnswered { message, usage, .. } => {
+            Event::ModelAnswered { model, message, usage, .. } => {
                 self.know(message.tool_calls().cloned());
-                vec![Happening::Said { input_tokens: usage.input, output_tokens: usage.output }]
+                let (input_tokens, output_tokens) = (usage.input, usage.output);
+                vec![Happening::Said { model: model.clone(), input_tokens, output_tokens }]
             }
             Event::ToolStarted { call } => {
                 let Some((known, begun)) = self.calls.get_mut(call) else { return Vec::new() };
@@ -154,4 +155,94 @@ fn skills(changes: &[StateChange]) -> Vec<Happening> {
         _ => None,
     };
     changes.iter().filter_map(SkillsState::delta).filter_map(happened).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// One of each, in the order of the page. A type that is missing here does not compile.
+    fn each() -> Vec<Happening> {
+        let (call, text) = (|| CallId::from("c"), || "x".to_owned());
+        let all = vec![
+            Happening::Thread { id: ThreadId::new(), model: text(), messages: 1 },
+            Happening::Text { text: text() },
+            Happening::Reasoning { text: text() },
+            Happening::Said { model: "m".to_owned(), input_tokens: 1, output_tokens: 1 },
+            Happening::Call { call: call(), tool: text(), arguments: Value::Null },
+            Happening::Progress { call: call(), text: text() },
+            Happening::Result {
+                call: call(),
+                tool: text(),
+                text: text(),
+                is_error: false,
+                milliseconds: None,
+            },
+            Happening::Loaded { skill: text(), tokens: 1 },
+            Happening::Unloaded { skill: text(), reason: Value::Null },
+            Happening::Question {
+                call: call(),
+                tool: text(),
+                title: text(),
+                always: Vec::new(),
+                question: Value::Null,
+            },
+            Happening::Replied { call: call(), reply: Reply::Approve },
+            Happening::Compacted { messages: 1 },
+            Happening::Ended { outcome: Outcome::Answered, answer: None },
+            Happening::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
+            Happening::Note { text: text() },
+        ];
+        for happening in &all {
+            match happening {
+                Happening::Thread { .. }
+                | Happening::Text { .. }
+                | Happening::Reasoning { .. }
+                | Happening::Said { .. }
+                | Happening::Call { .. }
+                | Happening::Progress { .. }
+                | Happening::Result { .. }
+                | Happening::Loaded { .. }
+                | Happening::Unloaded { .. }
+                | Happening::Question { .. }
+                | Happening::Replied { .. }
+                | Happening::Compacted { .. }
+                | Happening::Ended { .. }
+                | Happening::Context { .. }
+                | Happening::Note { .. } => {}
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_page_names_every_type_and_field() {
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chat.md")).unwrap();
+        let events = page.split("\n## Events\n").nth(1).unwrap().split("\n## ").next().unwrap();
+        let quoted =
+            |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        let rows = events.lines().filter(|line| line.starts_with("| `"));
+        let documented: BTreeMap<String, Vec<String>> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').collect();
+                let mut fields = quoted(cells[2]);
+                fields.sort();
+                (quoted(cells[1]).remove(0), fields)
+            })
+            .collect();
+        let known: BTreeMap<String, Vec<String>> = each()
+            .iter()
+            .map(|happening| {
+                let value = serde_json::to_value(happening).unwrap();
+                let fields = value.as_object().unwrap().keys().filter(|key| *key != "type");
+                let mut fields: Vec<String> = fields.cloned().collect();
+                fields.sort();
+                (value["type"].as_str().unwrap().to_owned(), fields)
+            })
+            .collect();
+        assert_eq!(documented, known);
+    }
 }

@@ -1,25 +1,26 @@
 //! What an agent in a terminal has: skills, files, rules, a sandbox, and threads that stay.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::parts::{CostLimit, Hooks, SandboxedHooks, Skills};
 use prowess_agent::{
     Agent, AgentOptions, Backends, DeepAgent, Model, Price, RunLimits, Thread, ThreadId, ThreadStore,
 };
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
-use prowess_permission::{Broker, Decision, FileApprovals, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule};
 use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Network, Runner};
 
 use super::model::{self, Manner};
 use super::place::Place;
-use crate::config::Config;
+use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::project::MEMORY;
 use crate::terminal::shown;
@@ -31,7 +32,7 @@ const LEASE: Duration = Duration::from_secs(6);
 /// How long a thread that another has is waited for.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Where the agent finds what was taken out of its sight; kept beside the thread, and not among the user's files.
-const KEPT: [&str; 2] = ["conversation_history", "large_tool_results"];
+pub(super) const KEPT: [&str; 2] = ["conversation_history", "large_tool_results"];
 
 /// What the agent is told about itself.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
@@ -42,18 +43,31 @@ Some calls wait until the person allows them; if one is refused, do not try to g
 Be brief. Answer in Markdown.";
 
 /// Rules for what nobody wrote rules for: looking is allowed, changing and running is asked about.
-const RULES: [(&str, &str, Decision); 6] = [
+const RULES: [(&str, &str, Decision); 4] = [
     ("tool", "*", Decision::Allow),
     ("read", "*", Decision::Allow),
-    ("read", "*/.env", Decision::Ask),
-    ("read", "*/.env.*", Decision::Ask),
     ("write", "*", Decision::Ask),
     ("run", "*", Decision::Ask),
+];
+
+/// Files that mostly have secrets, which nobody reads unasked.
+const SECRETS: [&str; 9] = [
+    "*/.env",
+    "*/.env.*",
+    "*.env",
+    "*/.envrc",
+    "*/.ssh/*",
+    "*/.netrc",
+    "*.pem",
+    "*/id_rsa*",
+    "*/id_ed25519*",
 ];
 
 /// What agents of this program are made of.
 pub(super) struct Host {
     pub(super) config: Config,
+    /// The options of the command, over every configuration.
+    flags: Vec<Flag>,
     pub(super) model: Arc<dyn Model>,
     pub(super) store: SqliteStore,
     /// The directory that the person works in.
@@ -63,8 +77,9 @@ pub(super) struct Host {
     pub(super) places: Places,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
-    /// Whether what the project brings may be used.
+    /// Whether what the project brings may be used, if there is one.
     is_trusted: bool,
+    has_project: bool,
     permissions: Permissions,
     runner: Runner,
 }
@@ -72,6 +87,7 @@ pub(super) struct Host {
 /// What a host is made with.
 pub(super) struct Found {
     pub(super) config: Config,
+    pub(super) flags: Vec<Flag>,
     pub(super) places: Places,
     pub(super) skills: crate::skills::Skills,
     pub(super) runner: Runner,
@@ -80,13 +96,13 @@ pub(super) struct Found {
 
 impl Host {
     pub(super) async fn new(found: Found) -> Result<Self> {
-        let Found { config, places, skills, runner, state } = found;
+        let Found { config, flags, places, skills, runner, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
+        check_own(&state.join("threads.db"))?;
         let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
-        let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
-        let broker = Broker::open(approvals, project.to_string_lossy()).await?;
+        let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
         let permissions = Permissions::new(broker, NAME, policy(&config));
         Ok(Self {
             model,
@@ -95,10 +111,12 @@ impl Host {
             state,
             places,
             is_trusted: skills.standing.is_trusted(),
+            has_project: skills.project.is_some(),
             catalog: Arc::new(Mutex::new(skills.catalog)),
             create_in: skills.create_in,
             permissions,
             runner,
+            flags,
             config,
         })
     }
@@ -108,14 +126,23 @@ impl Host {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for skills again, and says whether they are others.
-    pub(super) fn refresh(&mut self) -> Result<bool> {
+    /// Looks for skills again, and says what a person should know if they are others.
+    pub(super) fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
         let skills = self.places.discover_again(&known)?;
-        let was_trusted = std::mem::replace(&mut self.is_trusted, skills.standing.is_trusted());
+        let was_trusted = self.is_trusted;
+        if was_trusted != skills.standing.is_trusted() {
+            // What the project set, its rules and hooks too, counts only while it is trusted.
+            let mut config = Config::load(skills.trusted_project(), &self.flags)?;
+            config.settings.model.name = self.config.settings.model.name.clone();
+            self.permissions = Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config));
+            (self.config, self.is_trusted) = (config, !was_trusted);
+        }
         let is_same = same(&known, &skills.catalog) && was_trusted == self.is_trusted;
+        let notice = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len());
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        Ok(!is_same)
+        let changed = || "the skills have changed; the model reads what there is now".to_owned();
+        Ok((!is_same).then(|| notice.filter(|_| was_trusted).unwrap_or_else(changed)))
     }
 
     /// The agent for a thread. What it puts away is kept beside that thread.
@@ -139,7 +166,8 @@ impl Host {
             .options(options);
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(self.runner.clone()));
         agent = agent.hooks(hooks);
-        if self.is_trusted && self.directory.join(MEMORY).is_file() {
+        // Where there is no project, nobody has answered for what lies about.
+        if self.is_trusted && self.has_project && self.directory.join(MEMORY).is_file() {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
         if let Some(most) = settings.limits.cost {
@@ -164,6 +192,12 @@ impl Host {
                     ));
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
+                Err(prowess_agent::AgentError::Thread(prowess_agent::ThreadError::Leased {
+                    owner, ..
+                })) => {
+                    let owner = owner.split(" (").next().unwrap_or_default();
+                    bail!("{owner} works on {id}: wait until it is done, or end it");
+                }
                 Err(error) => return Err(anyhow!("{error}")),
             }
         }
@@ -174,6 +208,7 @@ impl Host {
         let (catalog, runner) = (Arc::clone(&self.catalog), self.runner.clone());
         let hosts = self.config.settings.sandbox.hosts.clone();
         let create_in = self.create_in.clone();
+        let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
         // A key may be the work of a program.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
@@ -188,12 +223,28 @@ impl Host {
                 runs.network = Network::Hosts(hosts.clone());
             }
             let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            SkillSession::builder(catalog).options(options).runs(runs)
+            SkillSession::builder(catalog).options(options).runs(runs).permissions(permissions.clone())
         });
         skills.models(move |name| {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             known.entry(name.to_owned()).or_insert_with(|| model::named(&own, name)).clone()
         })
+    }
+
+    /// The rules for skills: what comes into a run from this machine is asked about, unless it lies in the directory that
+    /// the person works in. The agent's own files have other paths, which begin there.
+    fn skill_permissions(&self) -> Permissions {
+        let here = Pattern::literal(&self.directory.to_string_lossy());
+        let below = format!("{}/*", here.as_str().trim_end_matches('/'));
+        let rules = [
+            Rule::new("run", "*", Decision::Ask),
+            Rule::new("read", "*", Decision::Ask),
+            Rule::new("read", here.as_str(), Decision::Allow),
+            Rule::new("read", &below, Decision::Allow),
+        ];
+        let policy = self.config.policy(NAME);
+        let rules = rules.into_iter().chain(secrets()).collect::<Vec<_>>();
+        Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy.with(Layer::BuiltInAgent, rules))
     }
 
     /// The files of the directory that the person works in, and those that are kept beside the thread.
@@ -218,6 +269,26 @@ impl Host {
     }
 }
 
+/// Threads hold questions and their answers: a file of theirs is the user's alone, or not there yet.
+fn check_own(path: &Path) -> Result<()> {
+    let name = shown(&path.display().to_string());
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => bail!("{name} is not a file: remove it"),
+        Ok(found) if found.mode() & 0o022 != 0 || found.uid() != rustix::process::geteuid().as_raw() => {
+            bail!("{name} can be written by others: `chmod 600` it, if what is in it is yours")
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{name} cannot be read"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Rules about files that mostly have secrets.
+fn secrets() -> impl Iterator<Item = Rule> {
+    SECRETS.iter().map(|pattern| Rule::new("read", pattern, Decision::Ask))
+}
+
 /// Dollars, as a limit.
 fn dollars(amount: f64) -> Result<Price> {
     amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is no amount of dollars: {amount}"))
@@ -225,8 +296,8 @@ fn dollars(amount: f64) -> Result<Price> {
 
 /// The rules: those of this program, and then the person's.
 fn policy(config: &Config) -> Policy {
-    let rules = RULES.map(|(kind, pattern, decision)| Rule::new(kind, pattern, decision));
-    config.policy(NAME).with(Layer::BuiltInAgent, rules)
+    let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
+    config.policy(NAME).with(Layer::BuiltInAgent, rules.chain(secrets()).collect::<Vec<_>>())
 }
 
 /// Whether two catalogs have the same skills to show: entries that did not change are shared.

@@ -75,8 +75,9 @@ impl Input {
         Ok(typed)
     }
 
-    /// An answer to a question, which is not remembered.
+    /// An answer to a question, which is not remembered. What was typed before the question could be read is no answer.
     pub(super) fn answer(&mut self, question: &str) -> Result<Typed> {
+        crate::terminal::forget_typed();
         typed(self.answers.readline(question))
     }
 }

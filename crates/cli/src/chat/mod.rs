@@ -4,6 +4,7 @@ mod act;
 mod ask;
 mod command;
 mod context;
+mod farewell;
 mod happening;
 mod host;
 mod input;
@@ -16,24 +17,26 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use prowess_agent::Outcome;
 use prowess_workspace::Runner;
 
-use self::act::{Next, act, begun};
-use self::command::Line;
+use self::act::{Next, act, begun, opened};
+use self::command::{Command, Line};
 use self::happening::Happening;
 use self::host::{Found, Host};
 use self::input::{Input, Typed};
 pub(crate) use self::talk::Answers;
 use self::talk::{Rest, Talk};
 pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
-use crate::config::Config;
+use crate::config::{Config, Flag};
 use crate::options::Places;
 
 /// What a conversation is begun with.
 pub(crate) struct Start {
     pub(crate) config: Config,
+    /// The options of the command, over every configuration.
+    pub(crate) flags: Vec<Flag>,
     pub(crate) places: Places,
     pub(crate) skills: crate::skills::Skills,
     pub(crate) runner: Runner,
@@ -64,45 +67,61 @@ pub(crate) enum End {
 
 /// Talks until there is nothing more to say.
 pub(crate) async fn talk(start: Start) -> Result<End> {
-    let Start { config, places, skills, runner, state, view, answers, resume, prompt, greeting } = start;
+    let Start { config, flags, places, skills, runner, state, view, answers, resume, prompt, greeting } =
+        start;
     let history = state.join("history");
+    farewell::prepare()?;
     let input = match prompt {
         None => Some(Input::new(&history)?),
         Some(_) => None,
     };
-    let host = Host::new(Found { config, places, skills, runner, state }).await?;
+    let host = Host::new(Found { config, flags, places, skills, runner, state }).await?;
     let id = match &resume {
         Some(wanted) => threads::find(&host, wanted).await?,
-        None => threads::name()?,
+        None => threads::name(&host).await?,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;
-    talk.lines(&greeting)?;
-    begun(&talk)?;
-    let (talk, end) = match prompt {
-        Some(prompt) => once(talk, &prompt).await?,
-        None => {
-            let _ = talk.go_on().await?;
-            (forever(talk, &history).await?, End::Well)
-        }
-    };
-    talk.close().await?;
+    let ended = converse(&mut talk, prompt.as_deref(), &greeting, &history).await;
+    // Whatever happened, others can have the thread at once.
+    let closed = talk.close().await;
+    let end = ended?;
+    closed?;
     Ok(end)
 }
 
+async fn converse(talk: &mut Talk, prompt: Option<&str>, greeting: &[String], history: &Path) -> Result<End> {
+    talk.lines(greeting)?;
+    begun(talk)?;
+    if let Some(prompt) = prompt {
+        return once(talk, prompt).await;
+    }
+    let _ = talk.go_on().await?;
+    forever(talk, history).await?;
+    if !talk.thread.run().messages().is_empty() {
+        let text = format!("`prowess chat --resume {}` goes on with this", talk.thread.id());
+        talk.show(&Happening::Note { text })?;
+    }
+    Ok(End::Well)
+}
+
 /// One line, and what comes of it.
-async fn once(mut talk: Talk, prompt: &str) -> Result<(Talk, End)> {
+async fn once(talk: &mut Talk, prompt: &str) -> Result<End> {
     // What was cut off comes first.
-    if let Some(rest) = talk.go_on().await?
-        && rest != Rest::Ended(Outcome::Answered)
-    {
+    if let Some(rest @ (Rest::Waiting | Rest::Left)) = talk.go_on().await? {
+        talk.show(&Happening::Note { text: "your prompt was not said: the thread waits".to_owned() })?;
         return unfinished(talk, &rest);
     }
-    match Line::parse(prompt, &names(&talk)) {
-        Line::Empty => Ok((talk, End::Well)),
+    match Line::parse(prompt, &names(talk)) {
+        Line::Empty => Ok(End::Well),
         Line::Wrong(why) => Err(anyhow::Error::msg(why)),
+        Line::Command(
+            Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
+        ) => {
+            bail!("this is for a conversation at the keyboard; with a PROMPT there are --model and --resume")
+        }
         Line::Command(command) => {
-            act(&mut talk, command).await?;
-            Ok((talk, End::Well))
+            act(talk, command).await?;
+            Ok(End::Well)
         }
         Line::Talk(text) => {
             let rest = talk.say(text).await?;
@@ -112,63 +131,93 @@ async fn once(mut talk: Talk, prompt: &str) -> Result<(Talk, End)> {
 }
 
 /// How a single turn ended, for whoever reads the exit code.
-fn unfinished(talk: Talk, rest: &Rest) -> Result<(Talk, End)> {
-    let end = match rest {
+fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
+    Ok(match rest {
         Rest::Ended(Outcome::Answered) => End::Well,
         Rest::Ended(Outcome::Cancelled) => End::Stopped,
         Rest::Ended(_) => End::Unanswered,
         Rest::Waiting | Rest::Left => {
-            let id = talk.thread.id();
-            let text =
-                format!("a question waits: `prowess chat --resume {id}` asks it, --yes says yes to all");
+            talk.rest()?;
+            let (id, waiting) = (talk.thread.id(), talk.thread.waiting());
+            let title = waiting.first().and_then(|waiting| waiting.question["title"].as_str());
+            let title = title.unwrap_or("a call");
+            let text = format!(
+                "a question waits: {title}; `prowess chat --resume {id}` asks it, --yes says yes to all"
+            );
             talk.show(&Happening::Note { text })?;
+            talk.rest()?;
             End::Waiting
         }
-    };
-    Ok((talk, end))
+    })
 }
 
 /// Line after line, until the person leaves.
-async fn forever(mut talk: Talk, history: &Path) -> Result<Talk> {
+async fn forever(talk: &mut Talk, history: &Path) -> Result<()> {
     loop {
-        let names = names(&talk);
+        let names = names(talk);
         if let Some(input) = &mut talk.input {
             input.complete(&names);
         }
-        let line = match talk.read(history)? {
+        let line = match talk.read(history).await? {
             Typed::Line(line) => Line::parse(&line, &names),
             Typed::Interrupted => continue,
-            Typed::End => return Ok(talk),
+            Typed::End => return Ok(()),
         };
         match line {
             Line::Empty => {}
             Line::Wrong(why) => talk.show(&Happening::Note { text: why })?,
-            Line::Command(command) => match act(&mut talk, command).await {
-                Ok(Next::Stay) => {}
-                Ok(Next::Reopen) => talk = talk.reopened().await?,
-                Ok(Next::Quit) => return Ok(talk),
-                Err(error) => talk.show(&Happening::Note { text: format!("{error:#}") })?,
-            },
-            Line::Talk(text) => {
-                talk = refreshed(talk).await?;
-                if talk.say(text).await? == Rest::Left {
-                    return Ok(talk);
+            Line::Command(Command::Quit) => return Ok(()),
+            line => {
+                if !refreshed(talk).await? {
+                    continue;
+                }
+                match follow(talk, line).await {
+                    Ok(Rest::Left) => return Ok(()),
+                    Ok(_) => {}
+                    Err(error) => talk.failed(&error)?,
                 }
             }
         }
     }
 }
 
-/// The same with the skills that are there now.
-async fn refreshed(mut talk: Talk) -> Result<Talk> {
-    if !talk.host.refresh()? {
-        return Ok(talk);
+/// Does what a line says.
+async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
+    let stayed = Rest::Ended(Outcome::Answered);
+    match line {
+        Line::Talk(text) => talk.say(text).await,
+        Line::Command(command) => match act(talk, command).await? {
+            Next::Stay | Next::Quit => Ok(stayed),
+            Next::Reopen => {
+                talk.reopen().await?;
+                talk.show(&opened(talk))?;
+                Ok(stayed)
+            }
+            Next::Again => {
+                talk.reopen().await?;
+                begun(talk)?;
+                Ok(talk.go_on().await?.unwrap_or(stayed))
+            }
+        },
+        Line::Empty | Line::Wrong(_) => Ok(stayed),
     }
-    talk = talk.reopened().await?;
-    talk.show(&Happening::Note {
-        text: "the skills have changed; the model reads what there is now".to_owned(),
-    })?;
-    Ok(talk)
+}
+
+/// Looks for skills again, and whether the project is trusted still. What cannot be looked at is not to be used: then
+/// nothing is done.
+async fn refreshed(talk: &mut Talk) -> Result<bool> {
+    match talk.host.refresh() {
+        Ok(None) => Ok(true),
+        Ok(Some(changed)) => {
+            talk.reopen().await?;
+            talk.show(&Happening::Note { text: changed })?;
+            Ok(true)
+        }
+        Err(error) => {
+            talk.show(&Happening::Note { text: format!("nothing was said or done: {error:#}") })?;
+            Ok(false)
+        }
+    }
 }
 
 /// The skills that a person may start.

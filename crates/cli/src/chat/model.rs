@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use prowess_agent::{
     Assembled, Effort, Middleware, Model, ModelError, ModelErrorKind, ModelLimits, Moment, NextModel,
 };
 use prowess_models::{Anthropic, Offline, OpenAi};
 
-use crate::config::{Api, ModelName, ProviderSettings, Settings};
+use crate::config::{Api, ModelName, ModelSettings, ProviderSettings, Settings};
 use crate::terminal::shown;
 
 /// The model that the configuration names. A key that is missing is told before anything is asked.
@@ -17,22 +17,28 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let provider = settings.provider.get(provider);
     let provider = provider.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
+    if let Some(most) = settings.limits.cost
+        && settings.prices()?.of(&settings.model.name.to_string()).is_none()
+    {
+        let name = shown(&settings.model.name.to_string());
+        bail!(
+            "there is a limit of ${most} and no price for {name}: say under [price.\"{name}\"] of your prowess.toml what input and output cost"
+        );
+    }
     let mut limits = ModelLimits::default();
     (limits.context, limits.output) = (settings.model.window, settings.model.max_output);
     at(provider, model, &settings.model.name.to_string(), limits)
 }
 
-/// The model that a skill wants, if it can be had: one of the same provider, unless it names another.
+/// The model that a skill wants, if it can be had: one of the provider that the person chose, and of no other, because
+/// what is said goes there.
 pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
-    let taken = match (&settings.model.name, name.split_once(':')) {
-        (ModelName::Of { provider, .. }, None) => {
-            ModelName::Of { provider: provider.clone(), model: name.to_owned() }
-        }
-        (_, Some(_)) => name.parse().ok()?,
-        (ModelName::Offline, None) => return None,
-    };
+    let ModelName::Of { provider, .. } = &settings.model.name else { return None };
+    let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
     let mut settings = settings.clone();
-    settings.model.name = taken;
+    // What is set for the one may not hold for the other.
+    settings.model = ModelSettings::default();
+    settings.model.name = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
     let found = chosen(&settings);
     found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
 }

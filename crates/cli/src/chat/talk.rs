@@ -1,22 +1,24 @@
 //! A conversation: turns, questions, commands, for as long as the person likes.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::parts::Skills;
+use prowess_agent::parts::{Skills, Summarisation};
 use prowess_agent::{
-    AgentError, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn, Waiting, Watcher,
+    Agent, AgentError, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn, Waiting, Watcher,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ask::{self, Answer};
 use super::context::Filled;
 use super::happening::{Follow, Happening};
-use super::host::Host;
+use super::host::{Host, KEPT};
 use super::input::{Input, Typed};
-use super::model;
 use super::view::View;
+use super::{model, words};
+use crate::rows;
 
 /// How often the screen moves while a turn goes on.
 const TICK: Duration = Duration::from_millis(100);
@@ -79,11 +81,31 @@ impl Talk {
         self.check()
     }
 
+    /// Nothing more happens for now.
+    pub(super) fn rest(&self) -> Result<()> {
+        Ok(self.watch.seen().view.rest()?)
+    }
+
+    /// Says what could not be done; the conversation goes on.
+    pub(super) fn failed(&self, error: &anyhow::Error) -> Result<()> {
+        self.watch.seen().view.rest()?;
+        self.show(&Happening::Note { text: format!("{error:#}") })
+    }
+
     /// Shows lines as they are.
     pub(super) fn lines(&self, lines: &[String]) -> Result<()> {
         let mut seen = self.watch.seen();
         seen.view.lines(lines)?;
         Ok(())
+    }
+
+    /// Shows the lines of a list, each in a row of the screen.
+    pub(super) fn list(&self, lines: &[String]) -> Result<()> {
+        let width = self.watch.seen().view.width();
+        match width {
+            Some(width) => self.lines(&lines.iter().map(|line| rows::cut(line, width)).collect::<Vec<_>>()),
+            None => self.lines(lines),
+        }
     }
 
     /// Whether what is shown can still be seen.
@@ -96,6 +118,8 @@ impl Talk {
 
     /// Lets the agent have its turn, with the answers that it needs.
     pub(super) async fn say(&mut self, text: String) -> Result<Rest> {
+        // A turn that could not be ended, for want of room for one, is over.
+        self.stop().await?;
         self.turn(Begin::Say(text)).await
     }
 
@@ -108,8 +132,9 @@ impl Talk {
     }
 
     async fn turn(&mut self, begin: Begin<'_>) -> Result<Rest> {
-        let calls = self.thread.run().asked().into_iter().map(|call| call.call);
-        self.watch.seen().follow.know(calls.chain(self.thread.run().waiting()));
+        let mut messages = self.thread.run().messages().iter().rev();
+        let last = messages.find(|message| message.tool_calls().next().is_some());
+        self.watch.seen().follow.know(last.into_iter().flat_map(|message| message.tool_calls().cloned()));
         let mut turn = self.drive(begin).await?;
         loop {
             let questions = match turn {
@@ -129,9 +154,9 @@ impl Talk {
                     Reply::Approve
                 }
                 Answers::Nobody => return Ok(Rest::Waiting),
-                Answers::Person => match self.ask(waiting)? {
+                Answers::Person => match self.ask(waiting).await? {
                     Answer::Reply(reply) => reply,
-                    Answer::Leave => return Ok(Rest::Left),
+                    Answer::Leave | Answer::Look => return Ok(Rest::Left),
                     Answer::Stop => {
                         self.thread.cancel(&self.watch).await.map_err(told)?;
                         return self.ended(Outcome::Cancelled).await;
@@ -143,24 +168,25 @@ impl Talk {
     }
 
     /// Asks the person at the keyboard.
-    fn ask(&mut self, waiting: &Waiting) -> Result<Answer> {
-        let Some(input) = &mut self.input else { return Ok(Answer::Leave) };
-        let mut seen = self.watch.seen();
-        seen.view.rest()?;
-        seen.view.lines(&ask::shown_question(waiting))?;
-        drop(seen);
-        tokio::task::block_in_place(|| ask::ask(input, waiting))
+    async fn ask(&mut self, waiting: &Waiting) -> Result<Answer> {
+        if self.input.is_none() {
+            return Ok(Answer::Leave);
+        }
+        self.rest()?;
+        let mut is_whole = false;
+        loop {
+            self.lines(&ask::shown_question(waiting, is_whole))?;
+            let asked = waiting.clone();
+            match self.at_keyboard(move |input| ask::ask(input, &asked)).await?? {
+                Answer::Look => is_whole = true,
+                answer => return Ok(answer),
+            }
+        }
     }
 
     /// One stretch of a turn, which an interrupt ends; `None` when one did.
     async fn drive(&mut self, begin: Begin<'_>) -> Result<Option<Turn>> {
-        // What was pressed before this began is no wish to end it.
-        while tokio::time::timeout(Duration::ZERO, self.interrupts.recv())
-            .await
-            .is_ok_and(|got| got.is_some())
-        {}
         let (thread, watch) = (&mut self.thread, &self.watch);
-        watch.seen().view.begin()?;
         let turn = async {
             match begin {
                 Begin::Say(text) => thread.say(text, watch).await,
@@ -168,25 +194,7 @@ impl Talk {
                 Begin::GoOn => thread.go_on(watch).await,
             }
         };
-        let mut turn = Box::pin(turn);
-        let mut ticks = tokio::time::interval(TICK);
-        let done = loop {
-            tokio::select! {
-                biased;
-                _ = self.interrupts.recv() => break None,
-                done = &mut turn => break Some(done),
-                _ = ticks.tick() => {
-                    let mut seen = watch.seen();
-                    seen.tick();
-                    // Nobody sees it any more.
-                    if seen.failed.is_some() {
-                        break None;
-                    }
-                }
-            }
-        };
-        drop(turn);
-        let done = match done {
+        let done = match watched(turn, watch, &mut self.interrupts).await? {
             Some(done) => Some(done.map_err(told)?),
             None => {
                 self.stop().await?;
@@ -216,9 +224,11 @@ impl Talk {
     async fn ended(&mut self, outcome: Outcome) -> Result<Rest> {
         let answer = self.thread.answer();
         self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
-        if let Outcome::Failed { error } = &outcome
-            && let Some(text) = model::advice(error, &self.host.config.settings)
-        {
+        let advice = match &outcome {
+            Outcome::Failed { error } => model::advice(error, &self.host.config.settings),
+            outcome => words::advice(outcome),
+        };
+        if let Some(text) = advice {
             self.show(&Happening::Note { text })?;
         }
         let filled = self.filled().await?;
@@ -241,9 +251,16 @@ impl Talk {
         Ok(Filled::of(&request, self.thread.states(), &*self.host.model))
     }
 
-    /// Has the conversation summarised, and says whether it was.
-    pub(super) async fn compact(&mut self) -> Result<bool> {
-        self.thread.compact(&self.watch).await.map_err(told)
+    /// Has the conversation summarised, and says whether it was; `None` when somebody stopped it.
+    pub(super) async fn compact(&mut self) -> Result<Option<bool>> {
+        let compacted = self.thread.compact(&self.watch);
+        let done = watched(compacted, &self.watch, &mut self.interrupts).await?.transpose().map_err(told)?;
+        if done.is_none() {
+            self.thread.change(Summarisation::withdrawal()).await.map_err(told)?;
+        }
+        self.watch.seen().view.rest()?;
+        self.check()?;
+        Ok(done)
     }
 
     /// Takes a skill out of the model's sight.
@@ -262,23 +279,82 @@ impl Talk {
     }
 
     /// Goes on with the same thread and another agent: another model, other skills.
-    pub(super) async fn reopened(self) -> Result<Self> {
-        let Self { host, thread, input, answers, watch, interrupts } = self;
-        let id = thread.id().clone();
-        thread.close().await.map_err(told)?;
-        let thread = watch.open(&host, id).await?;
-        Ok(Self { host, thread, input, answers, watch, interrupts })
+    pub(super) async fn reopen(&mut self) -> Result<()> {
+        let id = self.thread.id().clone();
+        // Its lease is given back before it is taken again; meanwhile a thread stands in that nobody keeps.
+        let nobody = Agent::builder(Arc::clone(&self.host.model)).build().map_err(told)?;
+        let stand_in = nobody.open(ThreadId::new()).await.map_err(told)?;
+        // One that another process has taken cannot be given back.
+        let _ = std::mem::replace(&mut self.thread, stand_in).close().await;
+        self.thread = self.watch.open(&self.host, id).await?;
+        Ok(())
     }
 
     /// A line of the person.
-    pub(super) fn read(&mut self, history: &std::path::Path) -> Result<Typed> {
-        let Some(input) = &mut self.input else { return Ok(Typed::End) };
-        tokio::task::block_in_place(|| input.line(history))
+    pub(super) async fn read(&mut self, history: &Path) -> Result<Typed> {
+        let history = history.to_owned();
+        self.at_keyboard(move |input| input.line(&history)).await?
+    }
+
+    /// Lets the person type, for as long as it takes, while the thread stays ours.
+    async fn at_keyboard<T: Send + 'static>(
+        &mut self,
+        typing: impl FnOnce(&mut Input) -> T + Send + 'static,
+    ) -> Result<T> {
+        let mut input = self.input.take().context("there is no keyboard")?;
+        let typed = tokio::task::spawn_blocking(move || {
+            let typed = typing(&mut input);
+            (input, typed)
+        });
+        tokio::pin!(typed);
+        // A thread that was lost is told of when something is said; what is being typed is not.
+        let typed = match self.thread.keep_while(&mut typed).await {
+            Ok(typed) => typed,
+            Err(_) => typed.await,
+        };
+        let (input, typed) = typed.context("the terminal cannot be read")?;
+        self.input = Some(input);
+        Ok(typed)
     }
 
     /// Gives the thread to others.
     pub(super) async fn close(self) -> Result<()> {
-        self.thread.close().await.map_err(told)
+        let kept = self.host.kept(self.thread.id());
+        self.thread.close().await.map_err(told)?;
+        // What nothing was put into need not be there.
+        for name in KEPT {
+            let _ = std::fs::remove_dir(kept.join(name));
+        }
+        let _ = std::fs::remove_dir(kept);
+        Ok(())
+    }
+}
+
+/// Does something that takes its time, on a screen that moves meanwhile. An interrupt ends it: then there is `None`.
+async fn watched<T>(
+    doing: impl Future<Output = T>,
+    watch: &Watch,
+    interrupts: &mut Signal,
+) -> Result<Option<T>> {
+    // What was pressed before this began is no wish to end it.
+    while tokio::time::timeout(Duration::ZERO, interrupts.recv()).await.is_ok_and(|got| got.is_some()) {}
+    watch.seen().view.begin()?;
+    let mut doing = Box::pin(doing);
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            biased;
+            _ = interrupts.recv() => return Ok(None),
+            done = &mut doing => return Ok(Some(done)),
+            _ = ticks.tick() => {
+                let mut seen = watch.seen();
+                seen.tick();
+                // Nobody sees it any more.
+                if seen.failed.is_some() {
+                    return Ok(None);
+                }
+            }
+        }
     }
 }
 

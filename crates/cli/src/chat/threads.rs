@@ -1,19 +1,22 @@
 //! The threads there are: names, finding one, copies, and writing one into a file.
 
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use prowess_agent::{Content, Event, Message, Run, Thread, ThreadId, ThreadStore};
+use prowess_agent::{Content, Event, Message, Run, Thread, ThreadError, ThreadId, ThreadStore};
 
 use super::host::{Host, make};
 use super::place::Place;
-use crate::terminal::{shown_lines, start_of};
+use crate::terminal::{shown, shown_lines, start_of};
 
 /// How many threads are looked through and how many are listed.
 const MAX_SEARCHED: usize = 10_000;
 const MAX_LISTED: usize = 20;
+/// How many are opened to find the last one of a directory.
+const MAX_LOOKED_AT: usize = 500;
 /// Where in a thread its first words are.
 const FIRST_EVENTS: usize = 8;
 /// How much of its first words is shown.
@@ -27,12 +30,19 @@ pub(super) struct Listed {
     pub(super) directory: Option<PathBuf>,
 }
 
-/// A name for a new thread: the day, and something of its own that is short enough to type.
-pub(super) fn name() -> Result<ThreadId> {
-    let own = ThreadId::new();
-    let own = &own.as_str()[own.as_str().len() - 6..];
+/// A name for a new thread that no other has: the day, and something of its own that is short enough to type.
+pub(super) async fn name(host: &Host) -> Result<ThreadId> {
     let day = jiff::Zoned::now().strftime("%Y-%m-%d").to_string();
-    format!("{day}-{own}").parse().map_err(|error| anyhow!("{error}"))
+    loop {
+        let own = ThreadId::new();
+        let own = &own.as_str()[own.as_str().len() - 6..];
+        let name: ThreadId = format!("{day}-{own}").parse().map_err(|error| anyhow!("{error}"))?;
+        match host.store.events(&name, 0, 1).await {
+            Err(ThreadError::NotFound(_)) => return Ok(name),
+            Err(error) => return Err(anyhow!("{error}")),
+            Ok(_) => {}
+        }
+    }
 }
 
 /// The threads of people that changed last.
@@ -62,8 +72,14 @@ async fn all(host: &Host) -> Result<Vec<prowess_agent::ThreadInfo>> {
 pub(super) async fn find(host: &Host, wanted: &str) -> Result<ThreadId> {
     let threads = all(host).await?;
     if wanted == "last" {
-        let last = threads.first().map(|info| info.id.clone());
-        return last.context("there is no thread to go on with yet");
+        for info in threads.iter().take(MAX_LOOKED_AT) {
+            let events = host.store.events(&info.id, 0, FIRST_EVENTS).await.unwrap_or_default();
+            if events.iter().find_map(|stored| Place::noted(&stored.event)).as_ref() == Some(&host.directory)
+            {
+                return Ok(info.id.clone());
+            }
+        }
+        bail!("there is no thread of this directory to go on with; /resume in `prowess chat` lists all");
     }
     let fits = |id: &str| id.starts_with(wanted) || id.ends_with(wanted);
     let exact = threads.iter().find(|info| info.id.as_str() == wanted);
@@ -82,13 +98,13 @@ pub(super) async fn find(host: &Host, wanted: &str) -> Result<ThreadId> {
 
 /// A copy of a thread as it is now, with the files beside it.
 pub(super) async fn fork(host: &Host, thread: &Thread) -> Result<ThreadId> {
-    let copy = name()?;
+    let copy = name(host).await?;
     copy_files(&host.kept(thread.id()), &host.kept(&copy))?;
     host.store.fork(thread.id(), thread.events(), &copy).await.map_err(|error| anyhow!("{error}"))?;
     Ok(copy)
 }
 
-/// Copies the files of a directory and of those directly in it.
+/// Copies the files of a directory, and of all in it.
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
     make(to)?;
@@ -113,7 +129,7 @@ pub(super) fn export(thread: &Thread, file: Option<&str>) -> Result<PathBuf> {
     } else {
         markdown(thread.id(), thread.run())
     };
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut opened = opened.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             anyhow!("{} is there already: give another name", path.display())
@@ -121,6 +137,10 @@ pub(super) fn export(thread: &Thread, file: Option<&str>) -> Result<PathBuf> {
         _ => anyhow!(error).context(format!("{} cannot be written", path.display())),
     })?;
     let written = opened.write_all(text.as_bytes()).and_then(|()| opened.sync_all());
+    if written.is_err() {
+        // A part of it would only be in the way.
+        let _ = std::fs::remove_file(&path);
+    }
     written.with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(path)
 }
@@ -138,7 +158,7 @@ fn markdown(id: &ThreadId, run: &Run) -> String {
                     section(&mut text, "The model", &said);
                 }
                 for call in message.tool_calls() {
-                    section(&mut text, &format!("Call of `{}`", call.name), &fenced(&call.arguments));
+                    section(&mut text, &format!("Call of `{}`", shown(&call.name)), &fenced(&call.arguments));
                 }
             }
             Content::Tool(result) => {

@@ -7,8 +7,9 @@ use prowess_agent::CallId;
 use super::happening::Happening;
 use super::words;
 use crate::markdown::Markdown;
+use crate::rows::folded;
 use crate::screen::Screen;
-use crate::terminal::{Style, columns, count, shown, styled, wrapped};
+use crate::terminal::{Style, columns, count, escaped, shown, styled};
 
 /// Shows what happens.
 pub(crate) trait View: Send {
@@ -17,6 +18,11 @@ pub(crate) trait View: Send {
 
     /// Lines that a person asked for, made and safe.
     fn lines(&mut self, lines: &[String]) -> io::Result<()>;
+
+    /// The columns that there are, on a screen.
+    fn width(&self) -> Option<usize> {
+        None
+    }
 
     /// Time has passed.
     fn tick(&mut self) -> io::Result<()> {
@@ -42,6 +48,8 @@ pub(crate) struct OnScreen<W: Write + Send> {
     calls: Vec<(CallId, String, std::time::Instant)>,
     ticks: usize,
     is_thinking: bool,
+    /// Who is expected to answer.
+    model: Option<String>,
     /// Whether a skill was loaded by what ends next.
     has_just_loaded: bool,
     /// Lines that are final, and not drawn yet.
@@ -62,6 +70,7 @@ impl<W: Write + Send> OnScreen<W> {
             calls: Vec::new(),
             ticks: 0,
             is_thinking: false,
+            model: None,
             has_just_loaded: false,
             done: Vec::new(),
             is_styled,
@@ -71,6 +80,19 @@ impl<W: Write + Send> OnScreen<W> {
     fn line(&mut self, mark: &str, style: Style, text: &str, note: &str) {
         self.end_text();
         self.done.extend(fitted((mark, style), text, note, self.size.0));
+    }
+
+    /// Looks whether the screen has another size now.
+    fn measure(&mut self) -> io::Result<()> {
+        let size = screen_size();
+        if size == self.size {
+            return Ok(());
+        }
+        self.size = size;
+        if let Some(markdown) = &mut self.markdown {
+            markdown.resize(size.0);
+        }
+        self.screen.resize(size.0, size.1)
     }
 
     /// What was said is final.
@@ -112,7 +134,13 @@ impl<W: Write + Send> View for OnScreen<W> {
                 self.done.extend(markdown.push(text));
             }
             Happening::Reasoning { .. } | Happening::Progress { .. } | Happening::Replied { .. } => {}
-            Happening::Said { .. } => self.end_text(),
+            Happening::Said { model, .. } => {
+                self.end_text();
+                // A skill may choose who answers, and a person should know.
+                if self.model.as_ref().is_some_and(|known| known != model) {
+                    self.line("·", Style::Faint, &format!("{} answered", shown(model)), "");
+                }
+            }
             Happening::Call { call, tool, arguments } => {
                 self.end_text();
                 self.calls.push((call.clone(), words::call(tool, arguments), std::time::Instant::now()));
@@ -152,35 +180,35 @@ impl<W: Write + Send> View for OnScreen<W> {
             }
             Happening::Context { .. } => {
                 self.end_text();
-                self.done.push(styled(context(happening), Style::Faint));
+                self.done.extend(folded(&styled(context(happening), Style::Faint), self.size.0));
             }
             Happening::Note { text } => self.line("·", Style::Faint, &shown(text), ""),
-            Happening::Thread { .. } | Happening::Question { .. } => {}
+            Happening::Thread { model, .. } => self.model = Some(model.clone()),
+            Happening::Question { .. } => {}
         }
         self.has_just_loaded = matches!(happening, Happening::Loaded { .. });
         self.draw()
     }
 
     fn lines(&mut self, lines: &[String]) -> io::Result<()> {
+        self.measure()?;
         self.end_text();
-        self.done.extend_from_slice(lines);
+        self.done.extend(lines.iter().flat_map(|line| folded(line, self.size.0)));
         self.draw()
+    }
+
+    fn width(&self) -> Option<usize> {
+        Some(screen_size().0)
     }
 
     fn tick(&mut self) -> io::Result<()> {
         self.ticks += 1;
-        let size = screen_size();
-        if size != self.size {
-            self.size = size;
-            self.screen.resize(size.0, size.1)?;
-            if let Some(markdown) = &mut self.markdown {
-                markdown.resize(size.0);
-            }
-        }
+        self.measure()?;
         self.draw()
     }
 
     fn begin(&mut self) -> io::Result<()> {
+        self.measure()?;
         self.is_thinking = true;
         self.draw()
     }
@@ -262,11 +290,14 @@ pub(crate) struct AsJson<O>(pub(crate) O);
 impl<O: Write + Send> View for AsJson<O> {
     fn show(&mut self, happening: &Happening) -> io::Result<()> {
         let line = serde_json::to_string(happening).map_err(io::Error::other)?;
-        writeln!(self.0, "{line}")?;
+        writeln!(self.0, "{}", escaped(&line))?;
         self.0.flush()
     }
 
     fn lines(&mut self, lines: &[String]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         let text = anstream::adapter::strip_str(&lines.join("\n")).to_string();
         self.show(&Happening::Note { text })
     }
@@ -279,13 +310,10 @@ fn fitted((mark, style): (&str, Style), text: &str, note: &str, width: usize) ->
         let note = if note.is_empty() { String::new() } else { format!("  {}", styled(note, Style::Faint)) };
         return vec![format!("{mark} {text}{note}")];
     }
-    let room = width.saturating_sub(2).max(1);
-    let texts = wrapped(text, room);
-    let mut lines: Vec<String> = texts.lines().map(|line| format!("  {line}")).collect();
-    if let Some(first) = lines.first_mut() {
-        first.replace_range(..1, &mark);
+    let mut lines = folded(&format!("{mark} {text}"), width);
+    if !note.is_empty() {
+        lines.extend(folded(&styled(format!("  {note}"), Style::Faint), width));
     }
-    lines.extend(wrapped(note, room).lines().map(|line| format!("  {}", styled(line, Style::Faint))));
     lines
 }
 

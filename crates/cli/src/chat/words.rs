@@ -72,6 +72,16 @@ pub(super) fn outcome(outcome: &Outcome) -> Option<String> {
     })
 }
 
+/// What to do about a turn that ended at a limit.
+pub(super) fn advice(outcome: &Outcome) -> Option<String> {
+    let advice = match outcome {
+        Outcome::TooManySteps { .. } => "say what is next, or allow more with --max-turns or `limits.steps`",
+        Outcome::TooManyTokens { .. } => "say what is next, or allow more with `limits.tokens`",
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
 /// Tokens, short.
 pub(super) fn tokens(tokens: u64) -> String {
     match tokens {

@@ -1,20 +1,23 @@
 //! `prowess chat`
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_agent::telemetry::Exporter;
-use prowess_workspace::Runner;
+use prowess_workspace::{Level, Runner};
 
 use crate::chat::{Answers, AsJson, End, InPipe, OnScreen, Start, View, talk};
 use crate::commands::Outcome;
+use crate::commands::run::level;
 use crate::config::{Config, Flag};
 use crate::executor::Choice;
 use crate::options::Places;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
+use crate::trust::Standing;
 
 /// The longest prompt that is read from a pipe, in bytes.
 const MAX_PROMPT: u64 = 4 << 20;
@@ -39,14 +42,14 @@ pub(crate) struct Options {
     /// Say yes, once, to everything that is asked; what rules deny stays denied
     #[arg(long)]
     yes: bool,
-    /// The weakest isolation that is enough for commands: bwrap, bwrap-noproc, landlock, none
-    #[arg(long, value_name = "LEVEL")]
-    sandbox: Option<String>,
+    /// The weakest isolation that is enough for commands; the strongest that works here is taken
+    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    sandbox: Option<Level>,
     /// How often the model may be called in a turn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_turns: Option<String>,
     /// How many dollars the thread may cost; it needs a price for the model in prowess.toml
-    #[arg(long, value_name = "DOLLARS")]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
     /// Print what happens as JSON, one object a line; it needs a PROMPT
     #[arg(long)]
@@ -69,26 +72,29 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let mut err = anstream::stderr();
-    for warning in config.warnings() {
-        writeln!(err, "warning: {warning}")?;
-    }
-    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()) {
-        writeln!(err, "{notice}")?;
-    }
+    let mut notices: Vec<String> = config.warnings().map(|warning| format!("warning: {warning}")).collect();
+    notices.extend(skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()));
+    let state = state()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
-        writeln!(err, "{}: workspaces are at {}", shown(moved), place.path.display())?;
+        notices.push(format!("{}: workspaces are at {}", shown(moved), place.path.display()));
     }
     let runner = Runner {
         workspaces: place.workspaces,
         artifacts: Some(Arc::new(options.kept.artifacts()?)),
-        executor: Some(options.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
+        executor: Some(options.choice.over(&config.settings.sandbox).build(options.sandbox, Vec::new())?),
     };
-    let greeting = if prompt.is_none() { greeting(&config, &skills) } else { Vec::new() };
+    let mut first = Vec::new();
+    if prompt.is_none() {
+        first = [notices, greeting(&config, &skills)].concat();
+    } else {
+        notices.iter().try_for_each(|notice| writeln!(err, "{notice}"))?;
+    }
     let start = Start {
+        flags: options.flags(),
         places: options.places.clone(),
         runner,
-        state: state::directory().context("there is no home to keep threads in: set HOME")?,
+        state,
         view: options.view(terminal),
         answers: match (options.yes, &prompt) {
             (true, _) => Answers::Yes,
@@ -97,7 +103,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         },
         resume: options.resume.clone(),
         prompt,
-        greeting,
+        greeting: first,
         skills,
         config,
     };
@@ -119,7 +125,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
 impl Options {
     /// What is to be said, if not at the keyboard.
     fn prompt(&self) -> Result<Option<String>> {
+        const NOTHING: &str = "there is nothing to say: give a PROMPT, or write it to standard input";
         if let Some(prompt) = &self.prompt {
+            if prompt.trim().is_empty() {
+                bail!(NOTHING);
+            }
             return Ok(Some(prompt.clone()));
         }
         let input = std::io::stdin();
@@ -136,14 +146,15 @@ impl Options {
             bail!("standard input has more than {} MiB: that is no PROMPT", MAX_PROMPT >> 20);
         }
         if prompt.trim().is_empty() {
-            bail!("there is nothing to say: give a PROMPT, or write it to standard input");
+            bail!(NOTHING);
         }
         Ok(Some(prompt))
     }
 
     /// Asks whether to trust the project, where that is not known, and looks again if it is.
     fn trusted(&self, skills: crate::skills::Skills) -> Result<crate::skills::Skills> {
-        if skills.standing.is_trusted() || self.places.trust_project {
+        // Who said no once is not asked about the same again.
+        if skills.standing.is_trusted() || skills.standing == Standing::Refused {
             return Ok(skills);
         }
         let Some(project) = &skills.project else { return Ok(skills) };
@@ -158,7 +169,6 @@ impl Options {
     fn flags(&self) -> Vec<Flag> {
         let given = [
             ("model.name", "--model", &self.model),
-            ("sandbox.level", "--sandbox", &self.sandbox),
             ("limits.steps", "--max-turns", &self.max_turns),
             ("limits.cost", "--max-cost", &self.max_cost),
         ];
@@ -179,16 +189,30 @@ impl Options {
     }
 }
 
+/// Where everything is kept, which has to be written to.
+fn state() -> Result<PathBuf> {
+    let path = state::directory().context("there is no home to keep threads in: set HOME")?;
+    let made = state::make_directory(&path);
+    let may = made.and_then(|()| Ok(rustix::fs::access(&path, rustix::fs::Access::WRITE_OK)?));
+    may.with_context(|| {
+        let path = shown(&path.display().to_string());
+        format!(
+            "threads cannot be kept in {path}; make it writable, or set XDG_STATE_HOME to another directory"
+        )
+    })?;
+    Ok(path)
+}
+
 /// What a person reads first.
 fn greeting(config: &Config, skills: &crate::skills::Skills) -> Vec<String> {
     let skills = count(skills.catalog.entries().len(), "skill");
-    let model = &config.settings.model.name;
+    let model = shown(&config.settings.model.name.to_string());
     let mut lines = vec![format!(
         "{} {}",
         styled("prowess", Style::Name),
         styled(format!("{model} · {skills} · /help, Ctrl-D leaves"), Style::Faint)
     )];
-    if *model == crate::config::ModelName::Offline {
+    if config.settings.model.name == crate::config::ModelName::Offline {
         let text = [
             "offline is not a language model: it picks a skill by its words and runs its first example.",
             "`prowess chat --model openai:NAME` asks a real one.",

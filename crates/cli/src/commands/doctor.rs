@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::commands::run::level_name;
-use crate::config::Config;
+use crate::config::{Config, SandboxSettings};
 use crate::executor::Containers;
 use crate::options::VERSION;
 use crate::state::Kept;
@@ -118,8 +118,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 
 fn examine(options: &Options) -> Result<Report> {
     let kept = &options.kept;
-    let settings = Config::load(None, &[])?.settings.sandbox;
     let mut problems = Vec::new();
+    // Whatever is wrong with the configuration is one thing more to mend.
+    let settings = match Config::load(None, &[]) {
+        Ok(config) => config.settings.sandbox,
+        Err(mistake) => {
+            problems.push(format!("{mistake:#}"));
+            SandboxSettings::default()
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the sandbox cannot be tried")?;
     // What there is, however weak; then whether that is enough.

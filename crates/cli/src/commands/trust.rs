@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             writeln!(terminal, "{top} is trusted, and is as it was then.")?;
             return Ok(Outcome::Done);
         }
-        Standing::Untrusted | Standing::Changed(_) => {}
+        Standing::Untrusted | Standing::Refused | Standing::Changed(_) => {}
     }
     write!(terminal, "{}", survey.summary())?;
     if let Some(obstacle) = survey.obstacle() {
@@ -91,7 +91,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 fn list(json: bool, terminal: &mut Terminal) -> Result<Outcome> {
-    let projects = TrustFile::of_user().map(|file| file.read()).transpose()?.unwrap_or_default();
+    let mut projects = TrustFile::of_user().map(|file| file.read()).transpose()?.unwrap_or_default();
+    projects.retain(|project| !project.refused);
     if json {
         terminal.json(&projects)?;
         return Ok(Outcome::Done);

@@ -49,14 +49,32 @@ pub(crate) fn value(path: &[String], kind: &Kind, value: &Value) -> Result<(), S
         ["provider", _, "key_command"] if texts(value).next().is_none_or(str::is_empty) => {
             Err(told(path, "name a program and its arguments, such as [\"pass\", \"show\", \"openai\"]"))
         }
-        ["provider", _, "key_env"] if text.contains(['=', '\0', ' ']) => {
-            Err(must_be(path, "the name of an environment variable, not the key itself", value))
+        // What lies in the working directory may be a stranger's.
+        ["provider", _, "key_command"] if texts(value).next().is_some_and(is_relative) => {
+            Err(told(path, "write the program as a bare name, or with its whole path"))
         }
+        // It may be the key itself, and is not shown.
+        ["provider", _, "key_env"] if !is_variable(text) => Err(told(
+            path,
+            "write the name of an environment variable, such as OPENAI_API_KEY, and not the key itself",
+        )),
         ["price", ..] => serde_json::from_value::<Price>(value.clone())
             .map(drop)
             .map_err(|_| must_be(path, "dollars with six decimals at most", value)),
         _ => Ok(()),
     }
+}
+
+/// Whether a text can be the name of a variable, or says that there is none.
+fn is_variable(text: &str) -> bool {
+    let begins = |c: char| c.is_ascii_uppercase() || c == '_';
+    let fits = |c: char| begins(c) || c.is_ascii_digit();
+    text.is_empty() || (text.starts_with(begins) && text.chars().all(fits))
+}
+
+/// Whether which program is meant depends on the working directory.
+fn is_relative(program: &str) -> bool {
+    program.contains('/') && !program.starts_with('/')
 }
 
 /// Whether a name of the user's choice can be one.

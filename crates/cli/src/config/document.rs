@@ -12,6 +12,7 @@ use super::check;
 use super::origin::{Origin, key};
 use super::shape::{Entry, Form, alternatives};
 use super::source::{Owner, Source, user_path};
+use crate::nearest::nearest;
 use crate::terminal::{shown, start_of};
 
 /// Tables that have their own readers.
@@ -194,12 +195,6 @@ fn unknown(entry: &Entry, path: &[String]) -> String {
         None => format!("there is {}", alternatives(known).replace(" or ", " and ")),
     };
     format!("there is no key `{}`; {hint}", shown(&start_of(&full(word), MAX_SHOWN)))
-}
-
-/// The word that was probably meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.into_iter().map(|known| (strsim::jaro_winkler(known, word), known));
-    scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.8).map(|(_, known)| known)
 }
 
 fn json(value: &DeValue<'_>) -> Value {

@@ -4,9 +4,10 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
 
 use super::check;
-use super::document::{Leaf, nearest};
+use super::document::Leaf;
 use super::origin::Origin;
 use super::shape::{Entry, Form, Kind};
+use crate::nearest::nearest;
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "PROWESS_";

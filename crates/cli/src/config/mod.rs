@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use prowess_agent::Prices;
 use prowess_agent::parts::HookSet;
+use prowess_agent::{ModelPrice, Price, Prices};
 use prowess_catalog::Surroundings;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
 use prowess_permission::{Layer, PermissionConfig, Policy};
@@ -26,7 +26,7 @@ pub(crate) use self::environment::Flag;
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
-    Api, ExecutorWord, ModelName, ProviderSettings, SandboxSettings, Settings, SkillSettings,
+    Api, ExecutorWord, ModelName, ModelSettings, ProviderSettings, SandboxSettings, Settings, SkillSettings,
 };
 pub(crate) use self::source::{FILE_NAME, Source, user_path};
 use crate::project::Project;
@@ -44,6 +44,15 @@ pub(crate) struct Config {
     values: BTreeMap<Vec<String>, (Value, Origin)>,
     user: Option<Document>,
     project: Option<Document>,
+}
+
+impl Settings {
+    /// What models cost; the one that needs no network costs nothing.
+    pub(crate) fn prices(&self) -> Result<Prices> {
+        let mut prices = self.price.clone();
+        prices.entry("offline".to_owned()).or_insert(ModelPrice::new(Price::default(), Price::default()));
+        Prices::try_from(prices).map_err(|error| anyhow!("{error}"))
+    }
 }
 
 impl Config {
@@ -95,7 +104,7 @@ impl Config {
         let ModelName::Of { provider, .. } = &self.settings.model.name else { return Ok(()) };
         if !self.settings.provider.contains_key(provider) {
             let known: Vec<&str> = self.settings.provider.keys().map(String::as_str).collect();
-            let hint = document::nearest(provider, known.iter().copied()).map_or_else(
+            let hint = crate::nearest::nearest(provider, known.iter().copied()).map_or_else(
                 || format!("there is {}; [provider.NAME] adds one", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
@@ -121,7 +130,7 @@ impl Config {
 
     /// What models cost.
     pub(crate) fn prices(&self) -> Result<Prices> {
-        Prices::try_from(self.settings.price.clone()).map_err(|error| anyhow!("{error}"))
+        self.settings.prices()
     }
 
     /// The rules for an agent.
@@ -275,7 +284,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
     let (authority, path) = rest.split_at(end);
     let host =
         authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("…@{host}"));
-    let path = path.split_once('?').map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
+    let path = path.split_once(['?', '#']).map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
     format!("{scheme}://{host}{path}")
 }
 

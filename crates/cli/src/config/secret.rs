@@ -48,6 +48,7 @@ fn printed(command: &[String], time: Duration) -> Result<SecretString> {
     let program = shown(program);
     let mut child = Command::new(&command[0])
         .args(arguments)
+        .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     #[schemars(extend("x-user-only" = true))]
     pub(crate) sandbox: SandboxSettings,
     /// What a conversation may take.
+    #[schemars(extend("x-user-only" = true))]
     pub(crate) limits: LimitSettings,
     /// What models cost, in dollars for a million tokens, by the model's name; a `*` at its end stands for all models
     /// that begin so.
@@ -97,6 +98,7 @@ pub(crate) struct SkillSettings {
     #[schemars(range(min = 1))]
     pub(crate) max_tokens: Option<usize>,
     /// What a skill's `allowed-tools` mean: a recommendation, a restriction to them, or that they are not asked about.
+    #[schemars(extend("x-user-only" = true))]
     pub(crate) allowed_tools: AllowedToolsWord,
 }
 
@@ -250,6 +252,9 @@ impl FromStr for ModelName {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             None if text == "offline" => Ok(Self::Offline),
+            _ if text.chars().any(prowess_catalog::is_unprintable) => {
+                Err("a name without control characters")
+            }
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
                 Ok(Self::Of { provider: provider.to_owned(), model: model.to_owned() })
             }

@@ -68,7 +68,7 @@ fn each_layer_stands_over_those_before_it_and_is_named() {
     let flag = Flag { key: "limits.steps", name: "--max-turns", text: "4".to_owned() };
     let config = load(
         "[model]\nname = \"openai:a\"\nwindow = 5000\n[limits]\nsteps = 1\ntokens = 1\ncost = 1\n",
-        "[model]\nwindow = 6000\n[limits]\nsteps = 2\ntokens = 2\n",
+        "[model]\nwindow = 6000\n",
         &[
             ("PROWESS_LIMITS_STEPS", "3"),
             ("PROWESS_LIMITS_TOKENS", "3"),

@@ -67,15 +67,15 @@ pub(crate) fn obstacle(least: Option<Level>) -> Result<Option<String>> {
         options.least = least;
         runtime.block_on(LocalExecutor::new(options).probe())
     };
-    let Err(error) = probe(least.unwrap_or(LocalOptions::default().least)) else { return Ok(None) };
-    let offer = match probe(Level::None) {
-        Ok(found) => format!(
-            "; or say `prowess demo --sandbox {}`, which runs its commands with less around them",
-            level_name(found.level)
-        ),
-        Err(_) => String::new(),
-    };
-    Ok(Some(format!("{error}{offer}")))
+    if probe(least.unwrap_or(LocalOptions::default().least)).is_ok() {
+        return Ok(None);
+    }
+    let install = "commands cannot be isolated here: install the Debian package bubblewrap, or let `prowess doctor` say more";
+    let offer = probe(Level::None).ok().map(|found| {
+        let level = level_name(found.level);
+        format!("; `prowess demo --sandbox {level}` plays it with less around the commands")
+    });
+    Ok(Some(format!("{install}{}", offer.unwrap_or_default())))
 }
 
 impl Scratch {

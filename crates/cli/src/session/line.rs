@@ -186,14 +186,9 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 fn unknown(word: &str) -> String {
     let word = echo(word);
     let names = COMMANDS.iter().map(|(usage, _)| split(usage).0).filter(|name| !name.starts_with('/'));
-    let likely = names
-        .map(|name| (strsim::jaro_winkler(name, &word.to_lowercase()), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match likely {
-        Some((likeness, name)) if likeness > 0.8 => {
-            format!("there is no command `{word}`; did you mean `{name}`? `help` shows all")
-        }
-        _ => format!("there is no command `{word}`; `help` shows all"),
+    match crate::nearest::nearest(&word, names) {
+        Some(name) => format!("there is no command `{word}`; did you mean `{name}`? `help` shows all"),
+        None => format!("there is no command `{word}`; `help` shows all"),
     }
 }
 

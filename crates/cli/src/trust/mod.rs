@@ -30,6 +30,8 @@ pub(crate) enum Standing {
     Trusted,
     /// Nobody said so.
     Untrusted,
+    /// Somebody said no, and it is as it was then.
+    Refused,
     /// Somebody said so, and something is not as it was.
     Changed(Vec<Change>),
 }
@@ -61,8 +63,17 @@ pub(crate) fn standing(project: Option<&Project>) -> Result<Standing> {
     };
     let Some(file) = TrustFile::of_user() else { return Ok(Standing::Untrusted) };
     let Some(trusted) = file.get(project.top())? else { return Ok(Standing::Untrusted) };
-    let changes = changes(&walk::items(project), &trusted.items);
-    Ok(if changes.is_empty() { Standing::Trusted } else { Standing::Changed(changes) })
+    Ok(settled(&walk::items(project), &trusted))
+}
+
+/// How a project stands about which somebody said something before.
+fn settled(items: &BTreeMap<String, Item>, before: &Trusted) -> Standing {
+    match (changes(items, &before.items), before.refused) {
+        (changes, false) if changes.is_empty() => Standing::Trusted,
+        (changes, false) => Standing::Changed(changes),
+        (changes, true) if changes.is_empty() => Standing::Refused,
+        (_, true) => Standing::Untrusted,
+    }
 }
 
 /// What is not as it was. What is gone does no harm.
@@ -85,7 +96,7 @@ impl Standing {
     pub(crate) fn reason(&self) -> Option<String> {
         match self {
             Self::NothingToTrust | Self::Trusted => None,
-            Self::Untrusted => Some("is not trusted".to_owned()),
+            Self::Untrusted | Self::Refused => Some("is not trusted".to_owned()),
             Self::Changed(changes) => Some(format!("changed since it was trusted ({})", listed(changes))),
         }
     }
@@ -133,16 +144,21 @@ fn listed(changes: &[Change]) -> String {
     named.join(", ")
 }
 
-/// Asks on the error stream whether to trust a project, of which the summary was shown, and remembers a yes.
+/// Asks on the error stream whether to trust a project, of which the summary was shown, and remembers the answer.
 pub(crate) fn ask(survey: &Survey<'_>, answers: &mut impl BufRead) -> Result<bool> {
     let mut err = anstream::stderr();
-    write!(err, "\n{}", summary::QUESTION)?;
+    crate::terminal::forget_typed();
+    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    write!(err, "\n{} ", crate::rows::folded(summary::QUESTION, width).join("\n"))?;
     err.flush()?;
     let mut line = String::new();
     answers.take(MAX_ANSWER).read_line(&mut line)?;
     let is_yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
     if is_yes {
         survey.remember()?;
+    } else if line.ends_with('\n') {
+        // Who types nothing at all has not answered.
+        survey.refuse()?;
     }
     Ok(is_yes)
 }
@@ -166,10 +182,7 @@ impl<'a> Survey<'a> {
         match &self.before {
             _ if self.items.is_empty() => Standing::NothingToTrust,
             None => Standing::Untrusted,
-            Some(before) => match changes(&self.items, &before.items) {
-                changes if changes.is_empty() => Standing::Trusted,
-                changes => Standing::Changed(changes),
-            },
+            Some(before) => settled(&self.items, before),
         }
     }
 
@@ -188,12 +201,22 @@ impl<'a> Survey<'a> {
         if let Some(obstacle) = self.obstacle() {
             bail!("{} cannot be trusted: {obstacle}", self.project.top().display());
         }
+        self.put(false)
+    }
+
+    /// Remembers that the project is not to be trusted as it was when this looked at it, so that nobody is asked again.
+    fn refuse(&self) -> Result<()> {
+        self.put(true)
+    }
+
+    fn put(&self, refused: bool) -> Result<()> {
         let file = TrustFile::of_user().context("there is no home to remember it in: set HOME")?;
         let top = self.project.top().to_str();
         let top =
             top.with_context(|| format!("{} has a name that is no text", self.project.top().display()))?;
         // What is seen from another directory of the project, and is still there, stays trusted.
-        let mut items = self.before.as_ref().map(|before| before.items.clone()).unwrap_or_default();
+        let before = self.before.as_ref().filter(|before| before.refused == refused);
+        let mut items = before.map(|before| before.items.clone()).unwrap_or_default();
         items.retain(|path, _| self.project.top().join(path).symlink_metadata().is_ok());
         for (path, item) in &self.items {
             if let Ok(digest) = &item.digest {
@@ -201,6 +224,6 @@ impl<'a> Survey<'a> {
             }
         }
         let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        file.put(Trusted { project: top.to_owned(), at, items })
+        file.put(Trusted { project: top.to_owned(), at, items, refused })
     }
 }

@@ -15,7 +15,7 @@ use crate::state;
 const MAX_BYTES: u64 = 8 << 20;
 const VERSION: u64 = 1;
 
-/// A project that is trusted.
+/// A project that is trusted, or was refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Trusted {
@@ -25,6 +25,9 @@ pub(crate) struct Trusted {
     pub(crate) at: String,
     /// The digest of each thing that it had then.
     pub(crate) items: BTreeMap<String, String>,
+    /// Whether somebody said that it is not to be trusted as it was then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) refused: bool,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -63,18 +63,20 @@ pub(crate) fn items(project: &Project) -> BTreeMap<String, Item> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(top) = rustix::fs::openat(CWD, project.top(), flags, Mode::empty()) {
-        for memory in project.memories() {
-            walk.memory(top.as_fd(), memory);
-        }
+        walk.memory(top.as_fd(), project.memory());
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             // A directory that leads out of the project is not scanned either.
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            let Ok(directory) = rustix::fs::openat2(&top, relative, flags, Mode::empty(), resolve) else {
-                continue;
-            };
-            walk.root(directory.as_fd(), relative);
+            match rustix::fs::openat2(&top, relative, flags, Mode::empty(), resolve) {
+                Ok(directory) => walk.root(directory.as_fd(), relative),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV) => {}
+                // What cannot be looked at is not known to be as it was.
+                Err(error) => walk.unfit(relative, &format!("cannot be read: {error}")),
+            }
         }
+    } else {
+        walk.unfit(Path::new("."), "cannot be read");
     }
     walk.found
 }
@@ -104,6 +106,11 @@ impl Walk {
         self.found.insert(path.to_owned(), item);
     }
 
+    fn unfit(&mut self, path: &Path, problem: &str) {
+        let item = Item::of_file(ItemKind::Skill, Err(problem.to_owned()), 0);
+        self.put(&path.to_string_lossy(), item);
+    }
+
     fn memory(&mut self, top: BorrowedFd<'_>, path: &Path) {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let opened = rustix::fs::openat2(top, path, file_flags(), Mode::empty(), resolve);
@@ -123,10 +130,7 @@ impl Walk {
     fn root(&mut self, root: BorrowedFd<'_>, relative: &Path) {
         let names = match names(root, ".") {
             Ok(names) => names,
-            Err(problem) => {
-                let path = relative.to_string_lossy();
-                return self.put(&path, Item::of_file(ItemKind::Skill, Err(problem), 0));
-            }
+            Err(problem) => return self.unfit(relative, &problem),
         };
         for name in names {
             let shown_name = name.to_string_lossy();

@@ -30,7 +30,7 @@ fn show_says_where_each_value_came_from() {
              base_url = \"http://me:hush@127.0.0.1:11434/v1\"\nkey_command = [\"pass\", \"show\", \"hush\"]\n\
              [permission]\nrun = \"ask\"\nrn = \"ask\"\n[[hooks.Stop]]\nhooks = [{ type = \"prompt\", prompt = \"x\" }]\n",
         )
-        .file("project/prowess.toml", "[limits]\nsteps = 20\n");
+        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n");
     let shown = |args: &[&str]| {
         let mut command = world.command(args);
         command.env("PROWESS_LIMITS_TOKENS", "1000").env("OPENAI_API_KEY", "hush");
@@ -41,7 +41,7 @@ fn show_says_where_each_value_came_from() {
     assert_snapshot!(all);
     let untrusted = shown(&["config", "show"]);
     assert!(
-        untrusted.contains("limits.steps\t-\tdefault"),
+        untrusted.contains("skills.max_loaded\t10\tdefault"),
         "a project that is not trusted sets nothing: {untrusted}"
     );
     assert!(untrusted.contains("this project is not trusted: its prowess.toml not used"), "{untrusted}");
@@ -87,20 +87,17 @@ fn a_broken_file_stops_what_would_use_it_with_one_line() {
         "tides",
         "Looks up tides. Use at sea.",
     );
-    for args in [
-        &["list"][..],
-        &["prompt"],
-        &["search", "x"],
-        &["session", "-c", "skills"],
-        &["doctor"],
-        &["config", "show"],
-    ] {
+    for args in
+        [&["list"][..], &["prompt"], &["search", "x"], &["session", "-c", "skills"], &["config", "show"]]
+    {
         let line = refused(&world, args);
         assert_eq!(
             line,
             "prowess: [WORLD]/home/.config/prowess/prowess.toml:3: there is no key `model.nmae`; did you mean `model.name`?\n"
         );
     }
+    let doctor = world.told(&world.output(&["doctor"]));
+    assert!(doctor.starts_with("exit 1") && doctor.contains("there is no key `model.nmae`"), "{doctor}");
     let skills = world.path("skills").to_string_lossy().into_owned();
     world.stdout(&["list", "--only", "--root", &skills]);
     world.stdout(&["check", &skills]);

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod authoring;
+mod chat;
 mod checking;
 mod config;
+mod demo;
 mod document;
 mod documents;
 mod mcp;
 mod mistakes;
-#[expect(dead_code, reason = "the tests of conversations use the rest")]
 mod model;
 mod pty;
 mod readme;

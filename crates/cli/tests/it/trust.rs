@@ -19,7 +19,7 @@ fn furnished() -> World {
         )
         .file(SCRIPT, "#!/bin/sh\necho high\n")
         .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
-        .file("project/prowess.toml", "[limits]\nsteps = 20\n")
+        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
         .file("project/AGENTS.md", "Speak of the sea.\n");
     chmod(&world, SCRIPT, 0o755);
     world
@@ -65,12 +65,13 @@ fn a_project_is_shown_asked_about_and_remembered() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.ends_with("[WORLD]/project is not trusted."), "{said}");
     assert!(standing(&world).contains("is not trusted"));
+    assert_eq!(world.json(&["trust", "--list", "--json"]).as_array().unwrap().len(), 0, "a no is no trust");
     let (said, code) = asked(&world, "y\n", || {});
     assert_eq!(code, Some(0), "{said}");
     assert_snapshot!(said);
     assert_eq!(standing(&world), "");
     assert!(world.stdout(&["prompt", "--form", "compact"]).contains("tides"));
-    assert!(world.stdout(&["config", "show"]).contains("limits.steps\t20\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
     let file = world.path("home/.local/state/prowess/trust.json");
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -188,12 +189,9 @@ fn a_change_while_the_question_waits_is_not_trusted() {
     assert!(standing(&world).contains("changed since it was trusted (tides changed)"));
     world.file(SCRIPT, "#!/bin/sh\necho high\n");
     assert_eq!(standing(&world), "", "what was shown is what was trusted");
-    world.file("project/prowess.toml", "[limits]\nstep = 20\n");
+    world.file("project/prowess.toml", "[skills]\nmax_loded = 20\n");
     let (said, _) = asked(&world, "n\n", || {});
-    assert!(
-        said.contains("prowess.toml:2: there is no key `limits.step`; did you mean `limits.steps`?"),
-        "{said}"
-    );
+    assert!(said.contains("there is no key `skills.max_loded`; did you mean `skills.max_loaded`?"), "{said}");
     trust(&world);
     for answer in ["\n", "\u{4}", "yes please\n", "Nay\n"] {
         world.stdout(&["trust", "--revoke"]);
@@ -363,7 +361,7 @@ fn what_a_directory_below_brings_is_asked_about_there() {
 }
 
 #[test]
-fn a_memory_on_the_way_down_counts_too() {
+fn what_is_told_to_models_is_that_of_the_working_directory() {
     let world = World::new();
     std::fs::create_dir_all(world.path("project/sub")).unwrap();
     world.file("project/AGENTS.md", "Speak of the sea.\n");
@@ -371,18 +369,22 @@ fn a_memory_on_the_way_down_counts_too() {
         let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
         world.told(&output)
     };
-    assert!(below(&["trust", "--yes"]).starts_with("exit 0"));
-    assert!(below(&["session", "-c", "skills"]).ends_with("--- err\n"));
+    assert!(below(&["trust", "--yes"]).contains("brings nothing to trust"), "nobody reads it from here");
     world.file("project/sub/AGENTS.md", "Speak of evil.\n");
     let told = below(&["session", "-c", "skills"]);
     assert!(
-        told.ends_with("this project changed since it was trusted (AGENTS.md is new): its AGENTS.md not read; `prowess trust` shows what it brings\n"),
+        told.ends_with(
+            "this project is not trusted: its AGENTS.md not read; `prowess trust` shows what it brings\n"
+        ),
         "{told}"
     );
+    assert!(below(&["trust", "--yes"]).starts_with("exit 0"));
+    assert!(below(&["session", "-c", "skills"]).ends_with("--- err\n"));
+    world.file("project/sub/AGENTS.md", "Speak of worse.\n");
     // Also where its skills are not looked for.
     let shelf = world.path("home").to_string_lossy().into_owned();
     let told = below(&["session", "--only", "--root", &shelf, "-c", "skills"]);
-    assert!(told.contains("AGENTS.md is new"), "{told}");
+    assert!(told.contains("AGENTS.md changed"), "{told}");
 }
 
 fn trust_again_from_the_top_keeps_what_is_below(world: &World) {

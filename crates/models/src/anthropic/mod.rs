@@ -68,6 +68,19 @@ struct Settings {
 }
 
 /// Sets up an [`Anthropic`].
+///
+/// ```
+/// use prowess_agent::Model as _;
+/// use prowess_models::{Anthropic, PromptCache, Thinking};
+///
+/// let model = Anthropic::builder("claude-3-5-haiku")
+///     .key("sk-ant-0123".into())
+///     .thinking(Thinking::Off) // it does not think
+///     .cache(PromptCache::OneHour)
+///     .build()?;
+/// assert_eq!(model.name(), "anthropic:claude-3-5-haiku");
+/// # Ok::<(), prowess_models::SetupError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct AnthropicBuilder {

@@ -7,6 +7,17 @@ use reqwest::redirect;
 use super::failure::described;
 
 /// How a provider is asked.
+///
+/// ```
+/// use std::time::Duration;
+/// use prowess_models::{Http, HttpOptions, OpenAi};
+///
+/// let mut options = HttpOptions::default();
+/// options.retries = 1;
+/// options.answer_timeout = Duration::from_secs(60);
+/// let model = OpenAi::builder("gpt-5.1").http(Http::new(options)?).build()?;
+/// # Ok::<(), prowess_models::SetupError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpOptions {
@@ -62,6 +73,15 @@ impl Default for HttpOptions {
 }
 
 /// A client that any number of models share, with its connections. Cloning it is cheap.
+///
+/// ```
+/// use prowess_models::{Anthropic, Http, HttpOptions, OpenAi};
+///
+/// let http = Http::new(HttpOptions::default())?;
+/// let small = OpenAi::builder("gpt-5.1-mini").http(http.clone()).build()?;
+/// let large = Anthropic::builder("claude-sonnet-4-6").http(http).build()?;
+/// # Ok::<(), prowess_models::SetupError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Http {
     pub(super) client: reqwest::Client,

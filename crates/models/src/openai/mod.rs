@@ -66,6 +66,20 @@ struct Settings {
 }
 
 /// Sets up an [`OpenAi`].
+///
+/// ```
+/// use prowess_agent::Model as _;
+/// use prowess_models::{EffortField, OpenAi, OutputLimitName};
+///
+/// let model = OpenAi::builder("llama3.2")
+///     .base_url("http://localhost:8080/v1")
+///     .output_limit_name(OutputLimitName::MaxTokens) // an older server
+///     .effort_field(EffortField::Omitted)
+///     .build()?;
+/// assert_eq!(model.name(), "openai:llama3.2");
+/// assert!(OpenAi::builder("llama3.2").base_url("localhost").build().is_err());
+/// # Ok::<(), prowess_models::SetupError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct OpenAiBuilder {

@@ -7,6 +7,18 @@ use serde::Deserialize;
 const MAX_SHOWN: usize = 600;
 
 /// What a scripted model expects to be sent. In a file, each is a text or a list of texts.
+///
+/// ```
+/// use prowess_agent::{Message, Model as _, ModelErrorKind, ModelRequest};
+/// use prowess_models::{Expect, Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let model = Scripted::new([Turn::new().expect(Expect::new().last("notes").messages(1)).say("Three.")]);
+/// let failed = model.ask(ModelRequest::new([Message::user("Hi.")])).await.err().unwrap();
+/// assert_eq!(failed.kind, ModelErrorKind::Invalid, "the last message says nothing of notes");
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[must_use]

@@ -16,6 +16,19 @@ pub use self::expect::Expect;
 pub use self::turn::Turn;
 
 /// How a script knows where it is.
+///
+/// ```
+/// use prowess_agent::{Message, Model as _, ModelRequest};
+/// use prowess_models::{Follow, Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let hi = ModelRequest::new([Message::user("Hi.")]); // no answer in it yet
+/// let model = Scripted::new([Turn::new().say("Hello!")]).following(Follow::Answers);
+/// assert!(model.ask(hi.clone()).await.is_ok());
+/// assert!(model.ask(hi).await.is_ok(), "the same place, so the same turn");
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -102,6 +115,16 @@ impl Scripted {
     }
 
     /// The model of a script.
+    ///
+    /// ```
+    /// use prowess_agent::Model as _;
+    /// use prowess_models::Scripted;
+    ///
+    /// let model = Scripted::parse("name = \"scripted:greeting\"\n[[turn]]\nsay = \"Hello!\"\ntimes = 3\n")?;
+    /// assert_eq!((model.name(), model.remaining()), ("scripted:greeting", 3));
+    /// assert!(Scripted::parse("[[turn]]\nsey = \"Hello!\"\n").is_err());
+    /// # Ok::<(), prowess_models::ScriptError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -9,6 +9,21 @@ use serde_json::Value;
 use super::expect::Expect;
 
 /// What a scripted model says in one turn, and what it expects to be sent.
+///
+/// ```
+/// use futures_util::StreamExt as _;
+/// use prowess_agent::{Delta, Message, Model as _, ModelRequest};
+/// use prowess_models::{Scripted, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_agent::ModelError> {
+/// let model = Scripted::new([Turn::new().say("Hello!").in_pieces_of(3)]);
+/// let mut stream = model.ask(ModelRequest::new([Message::user("Hi.")])).await?;
+/// assert_eq!(stream.next().await.transpose()?, Some(Delta::Text("Hel".into())));
+/// assert_eq!(stream.next().await.transpose()?, Some(Delta::Text("lo!".into())));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[must_use]

@@ -20,6 +20,24 @@ const VERSION: u64 = 1;
 ///
 /// A change is written to a new file that then takes the old one's place, so that a reader and a crash
 /// leave the old approvals or the new ones. Writers take turns by locking a file beside it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_permission::{Broker, FileApprovals, Kind, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let path = scratch.path().join("approvals.json");
+/// let broker = Broker::open(Arc::new(FileApprovals::at(&path)), "atlas").await?;
+/// broker.remember(&Request::new(Kind::RUN, "make")).await?;
+///
+/// // In the next process:
+/// let broker = Broker::open(Arc::new(FileApprovals::at(&path)), "atlas").await?;
+/// assert_eq!(broker.remembered()[0].pattern.as_str(), "make");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct FileApprovals {
     path: PathBuf,

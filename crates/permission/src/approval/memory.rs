@@ -7,6 +7,18 @@ use async_trait::async_trait;
 use super::{Approval, ApprovalStore, StoreError, merge};
 
 /// Approvals in memory: for tests, and for hosts that forget on purpose.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_permission::{Broker, MemoryApprovals};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// let broker = Broker::open(Arc::new(MemoryApprovals::new()), "atlas").await?;
+/// assert!(broker.remembered().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryApprovals {
     kept: Mutex<Vec<Approval>>,

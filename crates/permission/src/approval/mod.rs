@@ -16,6 +16,21 @@ pub use memory::MemoryApprovals;
 use crate::{Kind, Pattern, Request};
 
 /// One remembered "always".
+///
+/// ```
+/// use prowess_permission::{Broker, Kind, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// let broker = Broker::in_memory();
+/// broker.remember(&Request::new(Kind::RUN, "make")).await?;
+/// let approval = broker.remembered().remove(0);
+/// assert_eq!((approval.kind.as_str(), approval.pattern.as_str()), ("run", "make"));
+/// broker.forget(&approval).await?;
+/// assert!(broker.remembered().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 // A field that this version does not know might narrow the approval, so it must not be read over.
 #[serde(deny_unknown_fields)]
@@ -42,6 +57,26 @@ impl Approval {
 /// Implementations promise that what [`add`](ApprovalStore::add) has returned `Ok` for is found by
 /// every later [`load`](ApprovalStore::load), from any process; that adding at the same time loses
 /// nothing; and that what cannot be read is an error, never an empty list.
+///
+/// ```
+/// use prowess_permission::{Approval, ApprovalStore, Kind, MemoryApprovals, Pattern};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryApprovals::new();
+/// let make = Approval {
+///     project: "atlas".into(),
+///     kind: Kind::RUN,
+///     pattern: Pattern::parse("make *")?,
+///     binding: None,
+/// };
+/// store.add(&[make.clone(), make.clone()]).await?;
+/// assert_eq!(store.load("atlas").await?, [make.clone()]);
+/// store.remove(&make).await?;
+/// assert!(store.load("atlas").await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait ApprovalStore: Send + Sync {
     /// The approvals of `project`, oldest first.

@@ -13,6 +13,24 @@ use crate::{Fingerprint, Granted, Refusal, Request};
 
 /// Names one ask. No two brokers give the same one, so that an answer which arrives after a restart
 /// cannot be taken for an answer to something else.
+///
+/// ```
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Request, RequestId};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let broker = Broker::in_memory();
+/// let mut front_end = broker.subscribe();
+/// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
+/// let asking = tokio::spawn(async move { permissions.request(Request::new(Kind::RUN, "make")).await });
+/// let sent = front_end.next().await.unwrap().id().to_string(); // to a browser, say
+///
+/// let id: RequestId = sent.parse()?; // and back
+/// broker.reply(id, Reply::Once).await?;
+/// assert!(asking.await?.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RequestId {

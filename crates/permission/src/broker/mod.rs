@@ -50,6 +50,24 @@ pub struct Broker {
 }
 
 /// How a broker behaves.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use prowess_permission::{
+///     Broker, BrokerOptions, Kind, MemoryApprovals, Permissions, Policy, Refusal, Request,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// let options = BrokerOptions::new("atlas").with_timeout(Duration::from_millis(5));
+/// let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await?;
+/// let _front_end = broker.subscribe(); // and never looks
+/// let permissions = Permissions::new(broker, "session-1", Policy::new());
+/// let answer = permissions.request(Request::new(Kind::RUN, "make")).await;
+/// assert!(matches!(answer, Err(Refusal::TimedOut { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BrokerOptions {

@@ -8,6 +8,22 @@ use crate::judgement::Judgement;
 use crate::{Approval, Granted, Pattern, Refusal, Request, StoreError};
 
 /// What somebody answers.
+///
+/// ```
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let broker = Broker::in_memory();
+/// let mut front_end = broker.subscribe();
+/// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
+/// let asking = tokio::spawn(async move { permissions.request(Request::new(Kind::RUN, "rm -r docs")).await });
+/// let id = front_end.next().await.unwrap().id();
+/// broker.reply(id, Reply::Reject { message: Some("Move them to old/ instead.".into()) }).await?;
+/// assert!(asking.await?.unwrap_err().to_string().contains("Move them to old/ instead."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {

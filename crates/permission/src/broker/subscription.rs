@@ -15,6 +15,24 @@ const MAX_QUEUED_EVENTS: usize = 256;
 /// One from [`Broker::subscribe`] can answer: while it lives, asks wait. One from [`Broker::observe`]
 /// only watches. A reader that falls far behind misses asks that came and went meanwhile, and never one
 /// that still waits, nor what became of one that it has seen.
+///
+/// ```
+/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let broker = Broker::in_memory();
+/// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
+/// let front_end = broker.subscribe();
+/// let mut log = broker.observe();
+/// let asking = tokio::spawn(async move { permissions.request(Request::new(Kind::RUN, "make")).await });
+/// assert!(matches!(log.next().await, Some(PermissionEvent::Asked(_))));
+///
+/// drop(front_end); // nobody can answer any more
+/// assert!(asking.await.unwrap().is_err());
+/// assert!(!matches!(log.next().await, Some(PermissionEvent::Asked(_))));
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     feed: Arc<Feed>,

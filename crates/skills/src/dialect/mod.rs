@@ -31,6 +31,15 @@ use crate::session::{Answer, SkillSession};
 pub const MAX_ENUM_NAMES: usize = 50;
 
 /// The family of agents whose tools a session has.
+///
+/// ```
+/// use prowess_skills::Dialect;
+///
+/// let dialect: Dialect = "trpc".parse()?;
+/// assert_eq!(dialect.words().load, "skill_load");
+/// assert!("latin".parse::<Dialect>().is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
@@ -216,6 +225,27 @@ enum Act {
 ///
 /// A host that runs the calls of a turn at the same time and finishes them in the order of the calls gets
 /// the same state every time.
+///
+/// ```
+/// use prowess_skills::SkillSession;
+/// use serde_json::json;
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let prepared = session.prepare_call("load_skill", json!({"skill_name": "greet"})).await;
+/// assert!(session.state().loaded().is_empty(), "read, and not loaded yet");
+/// assert!(prepared.finish().text.contains("Wave."));
+/// assert_eq!(session.state().loaded()[0].name, "greet");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a prepared call changes nothing until `finish`"]
 pub struct PreparedCall {

@@ -43,6 +43,20 @@ const MIGRATION_LOCK: i64 = 0x70_726f_7765_7373;
 /// try again.
 ///
 /// Clones are handles to the same connections.
+///
+/// ```no_run
+/// use prowess_agent::ThreadStore as _;
+/// use prowess_store::PostgresStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = PostgresStore::connect("postgres://prowess@db.example.com/prowess?sslmode=require").await?;
+/// for thread in store.list(10).await? {
+///     println!("{}: {} events", thread.id, thread.events);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PostgresStore(Arc<Inner>);
 

@@ -31,6 +31,24 @@ use crate::error::DatabaseError;
 ///
 /// Clones are handles to the same store. The file is closed with the last of them: to drop that one waits until all is
 /// written, on the thread that does it. [`SqliteStore::close`] waits without holding up a runtime.
+///
+/// ```
+/// use std::time::Duration;
+/// use prowess_agent::{ThreadError, ThreadId, ThreadStore as _};
+/// use prowess_store::SqliteStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = SqliteStore::in_memory()?;
+/// let (id, minute) = (ThreadId::new(), Duration::from_secs(60));
+/// let lease = store.lease(&id, "one process", minute).await?;
+/// let refused = store.lease(&id, "another", minute).await;
+/// assert!(matches!(refused, Err(ThreadError::Leased { .. })));
+/// store.release(&lease).await?;
+/// assert!(store.lease(&id, "another", minute).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SqliteStore(Arc<Inner>);
 
@@ -74,6 +92,24 @@ impl SqliteStore {
 
     /// Moves a damaged database away, with its log, to a name beside it that nothing has. The next
     /// [`SqliteStore::open`] begins a new one.
+    ///
+    /// ```
+    /// use prowess_store::{DatabaseError, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("threads.db");
+    /// drop(SqliteStore::open(&path).await?);
+    /// std::fs::write(&path, "SQLite format 3\0 and then nonsense")?;
+    /// assert!(matches!(SqliteStore::open(&path).await, Err(DatabaseError::Damaged { .. })));
+    ///
+    /// let aside = SqliteStore::set_aside(&path).await?;
+    /// assert!(aside.to.exists());
+    /// assert!(SqliteStore::open(&path).await.is_ok(), "a new one");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -9,6 +9,20 @@ use bytes::Bytes;
 use super::ArtifactError;
 
 /// Keeps bytes under names that it chooses.
+///
+/// ```
+/// use prowess_workspace::{BlobStore, MemoryBlobs};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let blobs = MemoryBlobs::default();
+/// let blob = blobs.put("june".into()).await?;
+/// assert_eq!(blobs.get(&blob, 1024).await?.as_deref(), Some(&b"june"[..]));
+/// blobs.remove(&blob).await?;
+/// assert_eq!(blobs.get(&blob, 1024).await?, None);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait BlobStore: Send + Sync + Debug {
     /// Keeps `bytes` under a new name, and says which. They are there whole or not at all.

@@ -25,6 +25,22 @@ const RECORD: &str = ".json";
 const GONE: &str = ".gone";
 
 /// Bytes in files of one directory.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_workspace::{Artifacts, ArtifactName, ArtifactStore, DiskBlobs, MemoryIndex};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// let blobs = DiskBlobs::open(place.path())?;
+/// let artifacts = Artifacts::new(Arc::new(blobs), Arc::new(MemoryIndex::default()));
+/// let name = ArtifactName::parse("june.txt")?;
+/// artifacts.save(&name, "june".into(), "text/plain").await?;
+/// assert_eq!(artifacts.load(&name, None).await?.bytes, "june");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct DiskBlobs {
     root: Arc<Dir>,
@@ -35,6 +51,25 @@ pub struct DiskBlobs {
 /// A version is given by creating its file, which the system lets one caller do. So savers take no lock, in
 /// one process or in many, and there is none that a crash could leave behind. Versions are removed all at once by a
 /// mark of the last of them, which stays: they are gone with it, and no later one has their numbers.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_workspace::{Artifacts, ArtifactName, ArtifactStore, DiskBlobs, DiskIndex};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// let open = || {
+///     let blobs = DiskBlobs::open(place.path().join("blobs"))?;
+///     let index = DiskIndex::open(place.path().join("index"))?;
+///     Ok::<_, prowess_workspace::ArtifactError>(Artifacts::new(Arc::new(blobs), Arc::new(index)))
+/// };
+/// let name = ArtifactName::parse("june.txt")?;
+/// open()?.save(&name, "june".into(), "text/plain").await?;
+/// assert_eq!(open()?.versions(&name).await?, [0], "in the next process too");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct DiskIndex {
     root: Arc<Dir>,

@@ -25,6 +25,28 @@ pub struct ArtifactRecord {
 }
 
 /// Knows which artifacts there are, and gives versions.
+///
+/// ```
+/// use prowess_workspace::{ArtifactIndex, ArtifactName, ArtifactRecord, MemoryIndex};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let index = MemoryIndex::default();
+/// let name = ArtifactName::parse("reports/june.txt")?;
+/// let record = ArtifactRecord {
+///     name: name.as_str().into(),
+///     version: 0,
+///     mime_type: "text/plain".into(),
+///     size: 3,
+///     digest: "e3b0…".into(),
+///     blob: "blob-1".into(),
+/// };
+/// assert_eq!(index.add(&name, record.clone()).await?, 0);
+/// assert_eq!(index.add(&name, record).await?, 1, "the index gives the version");
+/// assert_eq!(index.latest(&name).await?.map(|record| record.version), Some(1));
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait ArtifactIndex: Send + Sync + Debug {
     /// Adds `record` under the next version of `name`, whatever version it has, and says which that is.

@@ -9,10 +9,29 @@ use bytes::Bytes;
 use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
 
 /// Bytes in memory.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_workspace::{Artifacts, MemoryBlobs, MemoryIndex};
+///
+/// // What `Artifacts::in_memory` is.
+/// let artifacts = Artifacts::new(Arc::new(MemoryBlobs::default()), Arc::new(MemoryIndex::default()));
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
 
 /// An index in memory.
+///
+/// ```
+/// use prowess_workspace::{ArtifactIndex, ArtifactName, MemoryIndex};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let index = MemoryIndex::default();
+/// assert_eq!(index.latest(&ArtifactName::parse("june.txt")?).await?, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryIndex(Mutex<BTreeMap<ArtifactName, Versions>>);
 

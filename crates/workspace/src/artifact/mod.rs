@@ -121,6 +121,24 @@ pub struct LoadedArtifact {
 ///
 /// Versions of a name are numbered from 0 in the order of their saves; each save has one, no two share one,
 /// whoever saves at the same time, and none is ever changed. A version that is listed can be loaded whole.
+///
+/// ```
+/// use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore, Artifacts};
+///
+/// async fn publish(store: &dyn ArtifactStore, text: &'static str) -> Result<u64, ArtifactError> {
+///     let name = ArtifactName::parse("notes.txt").expect("a name");
+///     store.save(&name, text.into(), "text/plain").await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let artifacts = Artifacts::in_memory();
+/// publish(&artifacts, "draft").await?;
+/// assert_eq!(publish(&artifacts, "final").await?, 1);
+/// assert_eq!(artifacts.list().await?[0].version, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + Debug {
     /// Saves a new version, and says which.

@@ -8,6 +8,14 @@ pub const MAX_ARTIFACT_NAME: usize = 255;
 /// An artifact's name: one that could be a relative path, such as `reports/june.txt`.
 ///
 /// It is never used as a path.
+///
+/// ```
+/// use prowess_workspace::ArtifactName;
+///
+/// assert_eq!(ArtifactName::parse("reports/june.txt")?.as_str(), "reports/june.txt");
+/// assert!(ArtifactName::parse("../june.txt").is_err());
+/// # Ok::<(), prowess_workspace::ArtifactNameProblem>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactName(String);
 

@@ -22,6 +22,20 @@ const GONE: &str = ".gone";
 const MAX_NAMES: u32 = 4;
 
 /// Bytes as objects, below `<prefix>/blobs/`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use object_store::memory::InMemory;
+/// use prowess_workspace::{BlobStore, ObjectBlobs};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let blobs = ObjectBlobs::new(Arc::new(InMemory::new()), "team");
+/// let blob = blobs.put("june".into()).await?;
+/// assert_eq!(blobs.get(&blob, 1024).await?.as_deref(), Some(&b"june"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ObjectBlobs {
     store: Arc<dyn ObjectStore>,
@@ -33,6 +47,22 @@ pub struct ObjectBlobs {
 /// A version is given by creating its object on the condition that there is none, which the store must
 /// support; Amazon's and those that speak its protocol do. Versions are removed all at once by a mark of the last of
 /// them, which stays: they are gone with it, and no later one has their numbers.
+///
+/// ```
+/// use std::sync::Arc;
+/// use object_store::memory::InMemory;
+/// use prowess_workspace::{Artifacts, ArtifactName, ArtifactStore, ObjectBlobs, ObjectIndex};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Arc::new(InMemory::new()); // or any other that can create on a condition
+/// let blobs = ObjectBlobs::new(store.clone(), "team");
+/// let artifacts = Artifacts::new(Arc::new(blobs), Arc::new(ObjectIndex::new(store, "team")));
+/// let name = ArtifactName::parse("june.txt")?;
+/// assert_eq!(artifacts.save(&name, "june".into(), "text/plain").await?, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ObjectIndex {
     store: Arc<dyn ObjectStore>,

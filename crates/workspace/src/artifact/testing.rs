@@ -16,6 +16,17 @@ const EACH: usize = 50;
 /// Each call of `open` gives a new handle to the same store, which is empty at first. Run it on a runtime
 /// with several threads, so that saving at the same time is just that.
 ///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_workspace::{ArtifactStore, Artifacts, testing::artifact_store_suite};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// let artifacts = Artifacts::in_memory();
+/// artifact_store_suite(|| Arc::new(artifacts.clone()) as Arc<dyn ArtifactStore>).await;
+/// # }
+/// ```
+///
 /// # Panics
 ///
 /// When a promise is broken.

@@ -31,6 +31,19 @@ const MOST: CollectLimits =
     CollectLimits { max_files: 1000, max_file_bytes: 64 << 20, max_total_bytes: 256 << 20 };
 
 /// How much is collected.
+///
+/// ```
+/// use prowess_workspace::{CollectLimits, Workspaces};
+///
+/// # let place = tempfile::tempdir()?;
+/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// std::fs::write(workspace.path().join("out/june.txt"), "a long report")?;
+/// let limits = CollectLimits { max_file_bytes: 6, ..CollectLimits::default() };
+/// let (files, warnings) = workspace.collect(&["$OUTPUT_DIR/*.txt".into()], limits)?;
+/// assert_eq!(files[0].content.as_deref(), Some("a long"));
+/// assert!(files[0].truncated);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectLimits {
     /// Files.

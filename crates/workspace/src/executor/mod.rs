@@ -28,6 +28,31 @@ use crate::command::{Command, Finished, Sandbox};
 /// Runs commands isolated.
 ///
 /// The whole process tree is gone when [`Executor::run`] returns, and when its future is dropped.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::{Command, ExecuteError, Executor, Finished, OutputSink, Sandbox};
+///
+/// /// Says what runs, and lets another do it.
+/// #[derive(Debug)]
+/// struct Logged<E>(E);
+///
+/// #[async_trait]
+/// impl<E: Executor> Executor for Logged<E> {
+///     async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
+///         eprintln!("{}", command.line);
+///         self.0.run(command, output).await
+///     }
+///
+///     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
+///         self.0.probe().await
+///     }
+/// }
+///
+/// let executor = Logged(FakeExecutor);
+/// assert!(!executor.abilities().terminals);
+/// ```
 #[async_trait]
 pub trait Executor: Send + Sync + Debug {
     /// Runs a command to its end, or to the first limit that bites.
@@ -78,6 +103,33 @@ pub enum Stream {
 }
 
 /// Sees output while it is written.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::{Command, Executor, OutputSink, Stream, Workspaces};
+///
+/// #[derive(Default)]
+/// struct Seen(Mutex<Vec<u8>>);
+///
+/// impl OutputSink for Seen {
+///     fn piece(&self, stream: Stream, bytes: &[u8]) {
+///         if stream == Stream::Stdout {
+///             self.0.lock().unwrap().extend(bytes);
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let seen = Seen::default();
+/// FakeExecutor.run(Command::new(workspace.path(), "work", "echo hello"), &seen).await?;
+/// assert_eq!(*seen.0.lock().unwrap(), b"hello\n");
+/// # Ok(())
+/// # }
+/// ```
 pub trait OutputSink: Send + Sync {
     /// A piece of output. It must not block.
     fn piece(&self, stream: Stream, bytes: &[u8]);

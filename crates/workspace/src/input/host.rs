@@ -15,6 +15,16 @@ use crate::workspace::is_same;
 ///
 /// It is asked for the path as it was given, before anything is looked at, and again for where it leads when
 /// there is a link on the way.
+///
+/// ```
+/// use std::path::Path;
+/// use prowess_workspace::{HostGate, RunContext, StageSource};
+///
+/// let pictures = |path: &Path| path.extension().is_some_and(|extension| extension == "png");
+/// let skills = |_: &str| None::<StageSource>;
+/// let mut context = RunContext::new(&skills);
+/// context.host = &pictures; // any function of a path is one
+/// ```
 #[async_trait]
 pub trait HostGate: Send + Sync {
     /// Whether the file or directory at this absolute path, with all that it holds, may be read.
@@ -29,6 +39,19 @@ impl<F: Fn(&Path) -> bool + Send + Sync> HostGate for F {
 }
 
 /// Allows these paths and everything below them; none when it is empty.
+///
+/// ```
+/// use std::path::Path;
+/// use prowess_workspace::{HostGate, HostPaths};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gate = HostPaths(vec!["/srv/invoices".into()]);
+/// assert!(gate.allow_host(Path::new("/srv/invoices/june.pdf")).await);
+/// assert!(!gate.allow_host(Path::new("/etc/passwd")).await);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPaths(pub Vec<PathBuf>);
 

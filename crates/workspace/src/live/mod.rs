@@ -36,6 +36,17 @@ const MAX_LINE: usize = 4095;
 const SETTLED: Duration = Duration::from_millis(150);
 
 /// How long commands may be left alone, and how many there may be.
+///
+/// ```
+/// use std::time::Duration;
+/// use prowess_workspace::{LiveOptions, LiveRuns};
+///
+/// let mut options = LiveOptions::default();
+/// options.idle = Duration::from_secs(60);
+/// options.most = 2;
+/// let live = LiveRuns::new(options);
+/// assert!(live.running().is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveOptions {
@@ -143,6 +154,35 @@ fn is_zero(number: &u64) -> bool {
 /// Commands that go on, by their ids. Clones are handles on the same ones, which end with the last handle.
 ///
 /// It needs a runtime of tokio with time and I/O.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::{
+///     LiveOptions, LiveRuns, LiveStatus, RunContext, RunRequest, Runner, StageSource, Workspaces,
+/// };
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let skill = scratch.path().join("greet");
+/// # std::fs::create_dir(&skill)?;
+/// let runner = Runner {
+///     workspaces: Workspaces::open(scratch.path().join("workspaces"))?,
+///     artifacts: None,
+///     executor: Some(Arc::new(FakeExecutor)), // `LocalExecutor` outside of tests
+/// };
+/// let skills = move |_: &str| Some(StageSource::Directory(skill.clone()));
+/// let live = LiveRuns::new(LiveOptions::default());
+/// let request = RunRequest::new("greet", "echo hello");
+/// let id = live.start(&runner, "session-1", request, &RunContext::new(&skills), false).await?;
+/// // `write` types into it, `kill` ends it, and a look waits for its end or its next question.
+/// let look = live.look(&id, None, Duration::from_secs(30)).await?;
+/// assert_eq!(look.output, "hello\n");
+/// assert_eq!(look.status, LiveStatus::Ended);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LiveRuns(Arc<Shared>);
 

@@ -11,6 +11,40 @@ use bytes::Bytes;
 use crate::path::InnerPath;
 
 /// The files of a skill, wherever they are kept.
+///
+/// ```
+/// use std::{io, sync::Arc};
+/// use async_trait::async_trait;
+/// use bytes::Bytes;
+/// use prowess_workspace::{InnerPath, SkillFile, SkillFiles, SkillListing, StageSource, Workspaces};
+///
+/// /// A skill that the program brings along.
+/// struct BuiltIn;
+/// const MANIFEST: &str = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+///
+/// #[async_trait]
+/// impl SkillFiles for BuiltIn {
+///     async fn list(&self) -> io::Result<SkillListing> {
+///         let path = InnerPath::parse("SKILL.md").map_err(io::Error::other)?;
+///         let stamp = Some("1".into());
+///         let file = SkillFile { path, size: MANIFEST.len() as u64, executable: false, stamp };
+///         Ok(SkillListing { files: vec![file], ..SkillListing::default() })
+///     }
+///
+///     async fn read(&self, _: &InnerPath, max: u64) -> io::Result<Option<Bytes>> {
+///         Ok((MANIFEST.len() as u64 <= max).then(|| MANIFEST.into()))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let staged = workspace.stage("greet", &StageSource::Files(Arc::new(BuiltIn))).await?;
+/// assert_eq!(staged.copied, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait SkillFiles: Send + Sync {
     /// What there is. It is asked before every run, so it should not read any file.
@@ -54,6 +88,13 @@ pub struct SkillFile {
 }
 
 /// Where a skill is staged from.
+///
+/// ```
+/// use prowess_workspace::StageSource;
+///
+/// let source = StageSource::Directory("/srv/skills/greet".into());
+/// assert_eq!(format!("{source:?}"), r#"Directory("/srv/skills/greet")"#);
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum StageSource {

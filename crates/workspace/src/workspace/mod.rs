@@ -184,6 +184,22 @@ impl Workspaces {
 ///
 /// It is in use, and so is not cleaned up, until the last clone of this value is dropped. Its metadata and
 /// the manifests of its skills lie beside the directory that commands see, out of their reach.
+///
+/// ```
+/// use prowess_workspace::{StageSource, Workspaces};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let skill = scratch.path().join("greet");
+/// # std::fs::create_dir(&skill)?;
+/// std::fs::write(skill.join("SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// let workspace = Workspaces::open(scratch.path().join("workspaces"))?.for_session("session-1")?;
+/// let staged = workspace.stage("greet", &StageSource::Directory(skill)).await?;
+/// assert!(workspace.path().join(&staged.directory).join("SKILL.md").is_file());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Workspace(Arc<Inner>);
 

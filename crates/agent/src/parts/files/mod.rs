@@ -34,6 +34,29 @@ const MAX_SHOWN: usize = 60_000;
 const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 
 /// File tools as a part of an agent.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::Files};
+/// use prowess_backend::MemoryBackend;
+/// use prowess_models::{Expect, Scripted, Turn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Scripted::new([
+///     Turn::new().call("write_file", json!({"file_path": "/notes.md", "content": "- tides\n"})),
+///     Turn::new().call("read_file", json!({"file_path": "/notes.md"})),
+///     Turn::new().expect(Expect::new().last("- tides")).say("Noted."),
+/// ]);
+/// let files = Files::new(Arc::new(MemoryBackend::new()));
+/// let agent = Agent::builder(Arc::new(model)).with(files).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Note the tides.", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("Noted."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Files {
     backends: Backends,

@@ -13,6 +13,25 @@ use crate::id::ThreadId;
 pub const MAX_HOOK_OUTPUT: usize = 64 * 1024;
 
 /// Runs the commands of hooks. Whoever implements it isolates them: it is given commands of strangers.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_agent::parts::{HookCommand, HookCommands, HookExit, HookRan, HookSet, Hooks};
+///
+/// /// Runs nothing, and says that all is well.
+/// #[derive(Debug)]
+/// struct AllIsWell;
+///
+/// #[async_trait]
+/// impl HookCommands for AllIsWell {
+///     async fn run(&self, _: HookCommand<'_>) -> Result<HookRan, String> {
+///         let (stdout, stderr) = (String::new(), String::new());
+///         Ok(HookRan { exit: HookExit::Code(0), stdout, stderr, is_whole: true })
+///     }
+/// }
+///
+/// let hooks = Hooks::new(HookSet::default()).commands(AllIsWell);
+/// ```
 #[async_trait]
 pub trait HookCommands: Send + Sync + Debug {
     /// Runs a command to its end, or until its time is over.

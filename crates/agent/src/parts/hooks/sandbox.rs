@@ -18,6 +18,21 @@ const MAX_PRINTED: u64 = 16 * 1024 * 1024;
 ///
 /// A skill's hook runs in the directory of the skill, which is staged as for any run. The user's own runs in `work/`,
 /// and sees no skill. Neither has a network.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::parts::{HookSet, Hooks, SandboxedHooks};
+/// use prowess_workspace::{LocalExecutor, LocalOptions, Runner, Workspaces};
+///
+/// # let place = tempfile::tempdir()?;
+/// let runner = Runner {
+///     workspaces: Workspaces::open(place.path())?,
+///     artifacts: None,
+///     executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+/// };
+/// let hooks = Hooks::new(HookSet::default()).commands(SandboxedHooks::new(runner));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct SandboxedHooks {
     runner: Runner,

@@ -35,6 +35,28 @@ const DEFAULT_DEPTH: u32 = 3;
 /// Each task is a thread of its own in the agent's store, named after the call, so a task that was cut off goes on where
 /// it was. Sub-agents see nothing of their parent's conversation and state; what they ask a person is asked in the
 /// parent's thread. What they cost is counted there, too.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::SubAgents};
+/// use prowess_models::{Expect, Scripted, Turn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let reader = Agent::builder(Arc::new(Scripted::new([Turn::new().say("It is about a whale.")]))).build()?;
+/// let task = json!({"description": "Read Moby-Dick.", "subagent_type": "general-purpose"});
+/// let model = Scripted::new([
+///     Turn::new().call("task", task),
+///     Turn::new().expect(Expect::new().last("a whale")).say("A whale."),
+/// ]);
+/// let agent = Agent::builder(Arc::new(model)).with(SubAgents::new(reader)).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("What is Moby-Dick about?", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("A whale."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SubAgents(Arc<Settings>);
 

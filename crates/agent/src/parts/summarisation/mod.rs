@@ -56,6 +56,18 @@ impl Default for SummarisationOptions {
 }
 
 /// Summarisation as a part of an agent.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::parts::{Keep, Summarisation, Trigger};
+/// use prowess_backend::MemoryBackend;
+/// use prowess_models::Offline;
+///
+/// let part = Summarisation::new(Arc::new(Offline), Arc::new(MemoryBackend::new())).with(|options| {
+///     options.trigger = Some(Trigger::Tokens(100_000));
+///     options.keep = Some(Keep::Messages(6));
+/// });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Summarisation {
     model: Arc<dyn Model>,
@@ -83,6 +95,11 @@ impl Summarisation {
     /// done before the model is asked next, whatever the trigger says; where it cannot be done, it is dropped.
     pub fn request() -> StateChange {
         Delta::Wanted.change()
+    }
+
+    /// The end of that wish, if it was not fulfilled yet.
+    pub fn withdrawal() -> StateChange {
+        Delta::Dropped.change()
     }
 }
 
@@ -124,12 +141,6 @@ impl Opened {
     fn cut(&self, moment: Moment<'_>, keep: Keep) -> usize {
         let seen = &moment.run.messages()[moment.run.cut()..];
         moment.run.cut() + keep.cut(room(moment), seen, |most| self.sizes.fitting(moment, most))
-    }
-
-    /// The same, with as much kept as usual, or else as little as can be. None where nothing can be taken out.
-    fn any_cut(&self, moment: Moment<'_>) -> Option<usize> {
-        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
-        cuts.find(|cut| *cut > moment.run.cut())
     }
 
     fn history(&self, moment: Moment<'_>) -> Result<VirtualPath, String> {
@@ -207,10 +218,13 @@ impl Middleware for Opened {
         }
         let drop = kept.is_wanted.then(|| Delta::Dropped.act());
         let cut = match kept.is_wanted {
-            true => self.any_cut(moment),
-            false => Some(self.cut(moment, self.keep())).filter(|cut| *cut > moment.run.cut()),
+            // Who wants it at once wants it to be short.
+            true => self.cut(moment, Keep::Messages(1)),
+            false => self.cut(moment, self.keep()),
         };
-        let Some(cut) = cut else { return Ok(drop.into_iter().collect()) };
+        let Some(cut) = Some(cut).filter(|cut| *cut > moment.run.cut()) else {
+            return Ok(drop.into_iter().collect());
+        };
         let (mut acts, decided) = self.decide(moment, cut).await;
         match decided {
             Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
@@ -231,7 +245,9 @@ impl Middleware for Opened {
                 Err(why) => vec![full(why)],
             });
         }
-        let Some(cut) = self.any_cut(moment) else {
+        // As much as usual, or else all that can be.
+        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
+        let Some(cut) = cuts.find(|cut| *cut > moment.run.cut()) else {
             return Ok(vec![full("what stays is too long by itself".to_owned())]);
         };
         let (mut acts, decided) = self.decide(moment, cut).await;

@@ -50,6 +50,20 @@ const GONE_BY: Duration = Duration::from_secs(20);
 /// of a second.
 ///
 /// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`, as that of the local executor.
+///
+/// ```no_run
+/// use prowess_workspace::{Command, ContainerExecutor, ContainerOptions, Executor, NoSink, Workspaces};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workspace = Workspaces::open("/srv/workspaces")?.for_session("session-1")?;
+/// let executor = ContainerExecutor::new(ContainerOptions::default());
+/// println!("{} {}", executor.engine().await?.name, executor.engine().await?.version);
+/// let finished = executor.run(Command::new(workspace.path(), "work", "python3 -V"), &NoSink).await?;
+/// assert!(finished.stdout.text().starts_with("Python 3"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ContainerExecutor {
     shared: Arc<Shared>,

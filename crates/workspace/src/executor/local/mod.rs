@@ -73,6 +73,26 @@ const DEAD_BY: Duration = Duration::from_secs(5);
 ///
 /// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`. What the command says and what it is
 /// given are in no span and no event: either may hold secrets.
+///
+/// ```
+/// use prowess_workspace::{Command, Executor, Level, LocalExecutor, LocalOptions, NoSink, Workspaces};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::os::unix::fs::PermissionsExt as _;
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
+/// # let place = scratch.path().join("workspaces");
+/// let workspace = Workspaces::open(&place)?.for_session("session-1")?;
+/// let mut options = LocalOptions::default();
+/// options.least = Level::None; // for a machine without bubblewrap; it is used where there is one
+/// let executor = LocalExecutor::new(options);
+/// let line = "echo hello > $OUTPUT_DIR/greeting.txt; cat $OUTPUT_DIR/greeting.txt";
+/// let finished = executor.run(Command::new(workspace.path(), "work", line), &NoSink).await?;
+/// assert_eq!(finished.stdout.text(), "hello\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LocalExecutor {
     shared: Arc<Shared>,

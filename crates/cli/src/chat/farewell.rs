@@ -1,0 +1,31 @@
+//! A program that is told to end leaves the terminal as it was.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Signals that end the program, with their numbers. The thread is where it was stored last, as after any end.
+const ENDING: [(SignalKind, i32); 3] =
+    [(SignalKind::hangup(), 1), (SignalKind::quit(), 3), (SignalKind::terminate(), 15)];
+/// Shows the cursor, and ends what keeps the screen still and what marks pasted text.
+const AS_IT_WAS: &[u8] = b"\x1b[?25h\x1b[?2026l\x1b[?2004l";
+
+/// Remembers how the terminal is, and puts it back when a signal ends the program.
+pub(super) fn prepare() -> Result<()> {
+    let input = std::io::stdin();
+    // What is no terminal needs nothing.
+    let Ok(was) = tcgetattr(&input) else { return Ok(()) };
+    for (kind, number) in ENDING {
+        let mut told = signal(kind).context("signals cannot be caught")?;
+        let was = was.clone();
+        tokio::spawn(async move {
+            told.recv().await;
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &was);
+            let _ = std::io::stdout().write_all(AS_IT_WAS).and_then(|()| std::io::stdout().flush());
+            std::process::exit(128 + number);
+        });
+    }
+    Ok(())
+}

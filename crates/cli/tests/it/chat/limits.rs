@@ -1,0 +1,74 @@
+//! What a turn may take, and what is wrong on the command line.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_turn_ends_at_its_limits() {
+    let looks = || Answer::call("ls", json!({"path": "/"})).usage(1_000_000, 0);
+    let model = FakeModel::start((0..20).map(|_| looks()).collect());
+    let world = world(&model);
+    let mut all = String::new();
+    for args in [&["--max-turns", "2"][..], &["--max-cost", "0.5"]] {
+        all.push_str(&format!("{args:?} {}", told(&world, &[&["chat", "look"], args].concat())));
+    }
+    configure(&world, &model.url(), "[price.\"fake:*\"]\ninput = 1\noutput = 10\n");
+    for args in [&["--max-cost", "0.5"][..], &["--max-cost", "2.5"]] {
+        all.push_str(&format!("{args:?} {}", told(&world, &[&["chat", "look"], args].concat())));
+    }
+    assert_snapshot!(all);
+}
+
+#[test]
+fn nonsense_is_told_in_one_line() {
+    let model = FakeModel::start(vec![Answer::text("Hello."), Answer::text("Hello.")]);
+    let world = world(&model);
+    for _ in 0..2 {
+        assert_eq!(world.output(&["chat", "hello"]).status.code(), Some(0));
+    }
+    let day = thread(&world)[..4].to_owned();
+    let mistakes: &[&[&str]] = &[
+        &["--sandbox", "concrete", "x"],
+        &["--max-turns", "many", "x"],
+        &["--max-turns", "0", "x"],
+        &["--max-cost", "-1", "x"],
+        &["--max-cost", "nan", "x"],
+        &["--model", "gpt", "x"],
+        &["--model", "nobody:gpt", "x"],
+        &["--resume", "zeppelin", "x"],
+        &["--resume", "", "x"],
+        &["--resume", &day, "x"],
+        &["--resume", "../../etc", "x"],
+        &["--root", "nowhere", "x"],
+        &["--jsn", "x"],
+        &["/contxt"],
+        &["/resume zeppelin"],
+        &["x", "y"],
+        &[" "],
+    ];
+    let mut all = String::new();
+    for args in mistakes {
+        let output = world.output(&[&["chat"], *args].concat());
+        let error = stable(&world, &String::from_utf8(output.stderr).unwrap());
+        assert_eq!(
+            (output.status.code(), output.stdout.len(), error.lines().count()),
+            (Some(2), 0, 1),
+            "{args:?}: {error}"
+        );
+        let args = args.join(" ").replace(&day, "[YEAR]");
+        all.push_str(&format!("{args}\n    {}", error.replace(&format!("`{day}`"), "`[YEAR]`")));
+    }
+    assert_snapshot!(all);
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[test]
+fn a_keyboard_needs_a_screen() {
+    let model = FakeModel::start(Vec::new());
+    let world = world(&model);
+    let mut pty = Pty::start(&world, &["chat", "--json"], 80, 10);
+    assert_eq!(pty.wait(), Some(2));
+    assert_snapshot!(pty.screen());
+}

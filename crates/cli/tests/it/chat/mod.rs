@@ -1,0 +1,124 @@
+//! `prowess chat` as a person drives it, with a model on this machine.
+
+mod asking;
+mod broken;
+mod hostile;
+mod killed;
+mod limits;
+mod narrow;
+mod pipes;
+mod reaching;
+mod session;
+mod stopping;
+mod trusting;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::model::{Answer, FakeModel};
+use crate::pty::Pty;
+use crate::world::World;
+
+const CONFIG: &str = "home/.config/prowess/prowess.toml";
+
+/// A home in which this model answers, with a skill that has a script.
+fn world(model: &FakeModel) -> World {
+    let world = World::new();
+    configure(&world, &model.url(), "");
+    world
+        .file(
+            "home/.prowess/skills/tides/SKILL.md",
+            "---\nname: tides\ndescription: Looks up tides. Use before boat trips.\n---\n\nRun scripts/tides.sh.\n",
+        )
+        .file("home/.prowess/skills/tides/scripts/tides.sh", "mkdir -p out; echo high > out/tide.txt; cat out/tide.txt\n");
+    world
+}
+
+/// Names a model at an address, and whatever else is wanted.
+fn configure(world: &World, url: &str, more: &str) {
+    let text = format!(
+        "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
+    );
+    world.file(CONFIG, &text);
+}
+
+/// A conversation that has begun: the prompt is there.
+fn begun(world: &World, args: &[&str], columns: u16, rows: u16) -> Pty {
+    let args = [&["chat"], args].concat();
+    let pty = Pty::start(world, &args, columns, rows);
+    at_prompt(&pty);
+    pty
+}
+
+/// Waits until the person is asked for a line.
+fn at_prompt(pty: &Pty) -> String {
+    pty.wait_until("the prompt", |screen| screen.lines().last() == Some(">"))
+}
+
+/// The model's answer to a call of `skill_run`.
+fn runs(command: &str) -> Answer {
+    Answer::call("skill_run", json!({"skill": "tides", "command": command}))
+}
+
+/// The text of the last message of a request.
+fn last(request: &Value) -> String {
+    let messages = request["messages"].as_array().unwrap();
+    messages.last().unwrap()["content"].to_string()
+}
+
+/// Everything that a request says.
+fn all(request: &Value) -> String {
+    request["messages"].to_string()
+}
+
+/// What is shown, without what is different every time: paths, names of threads, times, tokens.
+fn stable(world: &World, text: &str) -> String {
+    let mut text = text.replace(&*world.path("").to_string_lossy(), "[WORLD]/");
+    for (pattern, instead) in [
+        (r"\d{4}-\d\d-\d\d-[a-z0-9]{6}", "[THREAD]"),
+        (r"\d+\.\d s\b", "[TIME]"),
+        (r#""duration_ms":\d+"#, r#""duration_ms":[TIME]"#),
+        (r"process \d+", "process [PID]"),
+        (r", [\d.]+k? now", ", [N] now"),
+        (r"(skills?) \([\d.]+k?\)", "$1 ([N])"),
+        (r"[\d.]+k? of ([\d.]+k) tokens", "[N] of $1 tokens"),
+        (r"\b[\d.]+k? tokens", "[N] tokens"),
+        (r"\b\d+ %", "[N] %"),
+        (r"(?m)^(  [a-z ]+?) +[\d.]+k?(  |$)", "$1  [N]$2"),
+    ] {
+        text = regex::Regex::new(pattern).unwrap().replace_all(&text, instead).into_owned();
+    }
+    text
+}
+
+/// The name of the only thread, or of the one that changed last.
+fn thread(world: &World) -> String {
+    let output = world.output(&["chat", "/resume"]);
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let first = listed.lines().next().unwrap();
+    first.trim_start_matches(['+', ' ']).split(' ').next().unwrap().to_owned()
+}
+
+/// Whether a process has this word in its command line.
+fn is_running(word: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|given| given == word.as_bytes())
+    })
+}
+
+/// Waits, within bounds, for what no screen shows.
+#[expect(clippy::disallowed_methods, reason = "a process that begins or ends in a sandbox tells nobody")]
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "waited for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a run says: its exit code, and its errors in one line each.
+fn told(world: &World, args: &[&str]) -> String {
+    stable(world, &world.run(args))
+}
