@@ -10,6 +10,22 @@ use tokio::sync::watch;
 const QUIET: Duration = Duration::from_millis(200);
 
 /// The skills that all connections of a server share, as they are now.
+///
+/// ```
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+/// use prowess_mcp::LiveSkills;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// let roots = vec![Root::explicit(scratch.path())];
+/// let options = ScanOptions::default();
+/// let live = LiveSkills::new(Catalog::discover(&roots, &options));
+/// let (again, how) = (roots.clone(), options.clone());
+/// let _watching = live.watch(roots, options, move |known| known.refreshed(&again, &how))?;
+/// assert!(live.catalog().entries().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LiveSkills {
     catalog: RwLock<Catalog>,

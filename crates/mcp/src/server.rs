@@ -31,6 +31,12 @@ const LOOK_FOR_PEER: Duration = Duration::from_secs(5);
 
 /// The options of a session whose client has no system message that a server could write: the text of loaded skills
 /// comes in answers, and stays.
+///
+/// ```
+/// use prowess_skills::{Dialect, Placement};
+///
+/// assert_eq!(prowess_mcp::session_options(Dialect::Trpc).placement, Placement::ToolAnswer);
+/// ```
 pub fn session_options(dialect: Dialect) -> SessionOptions {
     let mut options = SessionOptions::new(dialect);
     options.placement = Placement::ToolAnswer;
@@ -39,6 +45,24 @@ pub fn session_options(dialect: Dialect) -> SessionOptions {
 }
 
 /// Serves skills to one client. Clones are handles on the same server.
+///
+/// It is a handler of `rmcp`, which serves it on any of its transports:
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_mcp::rmcp::ServiceExt as _;
+/// use prowess_mcp::{LiveSkills, SkillServer};
+/// use prowess_skills::SkillSession;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let session = SkillSession::builder(Catalog::empty()).start().await;
+/// let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
+/// let (client, ours) = tokio::io::duplex(4096);
+/// drop(client); // one that went before it said anything
+/// assert!(server.serve(ours).await.is_err());
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SkillServer(Arc<Inner>);
 

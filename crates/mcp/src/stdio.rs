@@ -25,6 +25,19 @@ pub enum ServeError {
 
 /// Serves one client until standard input ends. Nothing else may be written to standard output meanwhile.
 ///
+/// ```no_run
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+/// use prowess_mcp::{LiveSkills, SkillServer, serve_stdio};
+/// use prowess_skills::SkillSession;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_mcp::ServeError> {
+/// let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog.clone()).start().await;
+/// serve_stdio(SkillServer::new(LiveSkills::new(catalog), session)).await
+/// # }
+/// ```
+///
 /// # Errors
 ///
 /// The client did not begin as the protocol wants it.

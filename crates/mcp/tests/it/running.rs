@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_mcp::{LiveSkills, SkillServer, session_options};
-use prowess_permission::Decision::{self, Allow};
+use prowess_permission::Decision::{self, Allow, Ask};
 use prowess_skills::{Dialect, Runs, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
 use serde_json::json;
@@ -96,6 +96,36 @@ async fn a_run_is_asked_about_whole() {
         assert!(
             message.contains("command: \"echo\\n\\nhi $A\"") && message.contains("env: {\"A\":\"b\"}"),
             "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_call_asks_as_often_as_it_has_to() {
+    let library = Library::usual();
+    let host = tempfile::tempdir().unwrap();
+    let path = host.path().join("note.txt");
+    std::fs::write(&path, "from the host").unwrap();
+    for revision in [OLDER[0], NEWEST] {
+        let (server, _artifacts, _scratch) = server(&library, &[("skill", "kit", Ask)]).await;
+        let client = Client::connect(server, revision, json!({"elicitation": {}})).await;
+        let run = json!({"skill": "kit", "command": "cat ../../work/inputs/*", "inputs": [{"from": format!("host://{}", path.display())}]});
+        client.will_reply([decided("once"), decided("once"), decided("once")]);
+        let ran = client.call("skill_run", run).await;
+        assert_eq!(ran["structuredContent"]["stdout"], "from the host", "{ran}");
+        let asked: Vec<String> = client
+            .forms
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|form| form["message"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(asked.len(), 3);
+        assert!(
+            asked[0].contains("load the skill")
+                && asked[1].contains("run in skill")
+                && asked[2].contains("read the file"),
+            "{asked:?}"
         );
     }
 }
