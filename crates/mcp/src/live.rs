@@ -1,5 +1,6 @@
 //! Skills that change while they are served.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -85,9 +86,12 @@ impl LiveSkills {
         look: impl Fn(&Catalog) -> Catalog + Send + 'static,
     ) -> Result<Watching, WatchError> {
         let live = Arc::downgrade(self);
-        let host = Arc::new(CatalogHost::new(roots, options, RefreshPolicy::OnRequest));
-        let watcher = Watcher::start_attentive(host, QUIET, move |_| {
-            if let Some(live) = live.upgrade() {
+        let host = CatalogHost::of(self.catalog(), roots, options, RefreshPolicy::OnRequest);
+        let is_first = AtomicBool::new(true);
+        let watcher = Watcher::start_attentive(Arc::new(host), QUIET, move |diff| {
+            let Some(live) = live.upgrade() else { return };
+            // The first look is at what is there, and no change.
+            if !is_first.swap(false, Ordering::Relaxed) || !diff.is_empty() {
                 live.put(&look(&live.catalog()));
             }
         })?;

@@ -71,6 +71,8 @@ struct Inner {
     session: SkillSession,
     /// The skills that the session works with.
     seen: Mutex<Catalog>,
+    /// The version of the skills that the server began with.
+    begun: Version,
     waiting: Waiting,
     outputs: Outputs,
     /// How often there were new outputs.
@@ -86,7 +88,9 @@ impl SkillServer {
     /// asked of the client.
     pub fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
         let seen = Mutex::new(session.view().catalog().clone());
+        let begun = *live.versions().borrow();
         Self(Arc::new(Inner {
+            begun,
             live,
             session,
             seen,
@@ -161,14 +165,14 @@ impl SkillServer {
         Err("there is no store of artifacts".to_owned())
     }
 
-    /// Waits for the next change that a client should hear of, and says which lists are others now.
+    /// What a client should hear of, from the server's beginning on: what changed before it listened is told at once.
     fn changes(&self) -> Changes {
-        Changes {
-            versions: self.0.live.versions(),
-            put_out: self.0.put_out.subscribe(),
-            ended: self.0.ended.subscribe(),
-            told: Version::default(),
+        let mut versions = self.0.live.versions();
+        let told = self.0.begun;
+        if *versions.borrow_and_update() != told {
+            versions.mark_changed();
         }
+        Changes { versions, put_out: self.0.put_out.subscribe(), ended: self.0.ended.subscribe(), told }
     }
 }
 
@@ -181,12 +185,6 @@ struct Changes {
 }
 
 impl Changes {
-    /// From now on.
-    fn begin(&mut self) {
-        self.told = *self.versions.borrow_and_update();
-        self.put_out.mark_unchanged();
-    }
-
     /// Whether skills are others, when something is; `None` when nothing will change any more.
     async fn next(&mut self) -> Option<bool> {
         tokio::select! {
@@ -303,7 +301,6 @@ impl ServerHandler for SkillServer {
     /// Tells clients of older revisions, who need not ask for it.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let mut changes = self.changes();
-        changes.begin();
         let peer = context.peer;
         loop {
             let next = tokio::time::timeout(LOOK_FOR_PEER, changes.next()).await;
@@ -331,7 +328,6 @@ impl ServerHandler for SkillServer {
     /// Tells clients of the newest revision what they asked to be told.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.changes();
-        changes.begin();
         loop {
             let has_other_skills = tokio::select! {
                 () = context.cancelled() => return Ok(()),

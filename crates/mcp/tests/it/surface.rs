@@ -128,7 +128,6 @@ async fn changes_on_disk_are_told_and_served() {
                 client.begin("subscriptions/listen", json!({"notifications": wanted})).await;
             client.heard("notifications/subscriptions/acknowledged").await;
         }
-        // The watcher's own first look may be told of; what follows is not it.
         library.write_skill("newer", "", "New.");
         client.heard("notifications/tools/list_changed").await;
         client.heard("notifications/prompts/list_changed").await;
