@@ -5,9 +5,9 @@
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check models s3
+.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3
 
-test: components fmt clippy unit models doc fuzz shuttle dependencies examples install-check demo
+test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
 
 # What the checks run on. What is missing is installed where that is possible, else it is an error.
@@ -35,7 +35,7 @@ fmt:
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-models -p prowess-store --locked -- -D warnings
+	$(CARGO) clippy -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-mcp -p prowess-models -p prowess-store --locked -- -D warnings
 
 # The modules whose every test needs a container engine. Other tests leave out what they have of it by themselves.
 CONTAINER_TESTS = $(addprefix container::,hostile:: refusals:: runtime:: skills:: suite::)
@@ -62,6 +62,12 @@ models: components
 	sh crates/models/tests/aimock.sh $(or $(CARGO_TARGET_DIR),target)/aimock \
 	  timeout 300 $(CARGO) test --locked -p prowess-models --all-features --test it -- --ignored third_party
 
+# The server against a client on the official Python SDK, in each revision of the protocol. It takes 75 MB below target/.
+mcp: components
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
+	$(CARGO) build --locked -p prowess
+	sh crates/mcp/tests/sdk.sh $(or $(CARGO_TARGET_DIR),target)/python-sdk $(abspath $(PROWESS))
+
 doc:
 	python3 scripts/check-examples.py
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --locked
@@ -76,7 +82,7 @@ shuttle:
 
 # What is for embedding stays small.
 dependencies:
-	@for budget in prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-models:150 prowess-store:100 prowess:380; do \
+	@for budget in prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-mcp:110 prowess-models:150 prowess-store:100 prowess:380; do \
 	  crate=$${budget%:*}; most=$${budget#*:}; \
 	  count=$$($(CARGO) tree --locked -p $$crate -e normal --prefix none | sed 's/ .*//' | sort -u | wc -l); \
 	  echo "$$crate: $$count crates without features, $$most allowed"; test "$$count" -le "$$most" || exit 1; \

@@ -54,10 +54,15 @@ struct Settings {
 impl CatalogHost {
     /// Finds the skills in `roots`, given from least to most precedence.
     pub fn new(roots: Vec<Root>, options: ScanOptions, policy: RefreshPolicy) -> Self {
-        let current = RwLock::new(Catalog::discover(&roots, &options));
+        let current = Catalog::discover(&roots, &options);
+        Self::of(current, roots, options, policy)
+    }
+
+    /// Goes on with a catalog of `roots` that somebody has made already, with these options.
+    pub fn of(current: Catalog, roots: Vec<Root>, options: ScanOptions, policy: RefreshPolicy) -> Self {
         Self {
             settings: RwLock::new(Settings { roots, options }),
-            current,
+            current: RwLock::new(current),
             refreshing: Mutex::default(),
             policy,
         }

@@ -10,7 +10,8 @@ use zip::write::SimpleFileOptions;
 
 use crate::catalog::SkillEntry;
 use crate::check::{CheckReport, Profile, check_opened};
-use crate::local::{self, EntryKind, Follow, OpenError};
+use crate::contents::{ContentLimits, ContentsError, contents_of};
+use crate::local::{self, Follow, OpenError};
 use crate::scan::join;
 use crate::skill::MANIFEST;
 
@@ -18,10 +19,6 @@ use crate::skill::MANIFEST;
 const MAX_PACKAGE_BYTES: u64 = 512 * 1024 * 1024;
 /// The most files that are packed.
 const MAX_PACKAGE_FILES: usize = 10_000;
-/// The deepest directory that is packed.
-const MAX_PACKAGE_DEPTH: usize = 32;
-/// Entries that are not part of a skill, wherever they are.
-const LEFT_OUT: [&str; 6] = ["__pycache__", "node_modules", ".git", ".venv", ".DS_Store", "Thumbs.db"];
 
 /// A skill that was packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +72,15 @@ impl std::error::Error for PackageError {
 impl From<io::Error> for PackageError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<ContentsError> for PackageError {
+    fn from(error: ContentsError) -> Self {
+        match error {
+            ContentsError::TooMuch(what) => Self::TooLarge(what),
+            ContentsError::Io(error) => Self::Io(error),
+        }
     }
 }
 
@@ -138,14 +144,14 @@ fn pack(
     if skill.name.as_str().contains(['/', '\\']) || matches!(skill.name.as_str(), "." | "..") {
         return Err(io::Error::other(format!("the name `{}` is a path", skill.name)).into());
     }
+    // How many bytes there are is seen when they are read.
+    let contents = contents_of(handle, ContentLimits { files: MAX_PACKAGE_FILES, bytes: u64::MAX })?;
+    let files: Vec<String> = contents.files.into_iter().map(|file| file.path).collect();
     let mut packaged =
-        Packaged { name: skill.name.to_string(), files: Vec::new(), bytes: 0, left_out: Vec::new() };
-    list(handle, &mut packaged)?;
+        Packaged { name: skill.name.to_string(), files, bytes: 0, left_out: contents.left_out };
     if !packaged.files.iter().any(|path| path == MANIFEST) {
         return Err(io::Error::other("SKILL.md is a link: put the file itself there").into());
     }
-    packaged.files.sort_unstable();
-    packaged.left_out.sort_unstable();
 
     let mut zip = zip::ZipWriter::new(archive);
     for path in packaged.files.clone() {
@@ -174,39 +180,6 @@ fn pack(
 fn is_executable(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt as _;
     Ok(file.metadata()?.permissions().mode() & 0o111 != 0)
-}
-
-fn list(handle: &OwnedFd, packaged: &mut Packaged) -> Result<(), PackageError> {
-    let mut pending = vec![String::new()];
-    while let Some(directory) = pending.pop() {
-        if directory.split('/').count() > MAX_PACKAGE_DEPTH {
-            return Err(PackageError::TooLarge(format!(
-                "more than {MAX_PACKAGE_DEPTH} levels of directories"
-            )));
-        }
-        let opened =
-            local::open_directory_at(handle.as_fd(), &directory, Follow::Never).map_err(io::Error::from)?;
-        local::list(&opened, |name, kind| {
-            let Ok(name) = std::str::from_utf8(name) else {
-                let path = join(&directory, &String::from_utf8_lossy(name));
-                return packaged.left_out.push(format!("{path} (its name is not UTF-8)"));
-            };
-            let path = join(&directory, name);
-            if LEFT_OUT.contains(&name) || name.ends_with(".pyc") || path == "evals" {
-                return packaged.left_out.push(format!("{path} (not part of a skill)"));
-            }
-            match kind {
-                EntryKind::Directory => pending.push(path),
-                EntryKind::File => packaged.files.push(path),
-                EntryKind::Link => packaged.left_out.push(format!("{path} (a link)")),
-                EntryKind::Other => packaged.left_out.push(format!("{path} (not a regular file)")),
-            }
-        })?;
-        if packaged.files.len() > MAX_PACKAGE_FILES {
-            return Err(PackageError::TooLarge(format!("more than {MAX_PACKAGE_FILES} files")));
-        }
-    }
-    Ok(())
 }
 
 impl PackageError {

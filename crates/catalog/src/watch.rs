@@ -83,6 +83,24 @@ impl Watcher {
         quiet: Duration,
         changed: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
+        Self::start_attentive(host, quiet, move |diff| {
+            if !diff.is_empty() {
+                changed(diff);
+            }
+        })
+    }
+
+    /// [`Watcher::start`] for those who also want to know of other files: `looked` is called after each look, be
+    /// there something new for the catalog or not.
+    ///
+    /// # Errors
+    ///
+    /// The roots cannot be watched.
+    pub fn start_attentive(
+        host: Arc<CatalogHost>,
+        quiet: Duration,
+        looked: impl Fn(&CatalogDiff) + Send + 'static,
+    ) -> Result<Self, WatchError> {
         let (messages, inbox) = channel();
         let events = messages.clone();
         let on_event = move |result: DebounceEventResult| {
@@ -102,10 +120,7 @@ impl Watcher {
                     tracing::warn!(%error, "A root cannot be watched");
                 }
                 // After arming, so that what came before the watch is seen too.
-                let diff = host.refresh();
-                if !diff.is_empty() {
-                    changed(&diff);
-                }
+                looked(&host.refresh());
             };
             look(&mut watches);
             while let Ok(Message::Changed) = inbox.recv() {

@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod demo;
 mod executor;
+mod hosts;
 mod live;
 mod markdown;
 mod nearest;

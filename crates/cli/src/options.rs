@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, chat, check, completions, config, demo, doctor, info, list, man, new, package, prompt, run,
-    search, session, trust,
+    artifacts, chat, check, completions, config, demo, doctor, info, list, man, mcp, new, package, prompt,
+    run, search, session, trust,
 };
 
 /// The version, with its commit where that is known.
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Search(search::Options),
     /// Try a session by hand: see what a model would see at each step
     Session(Box<session::Options>),
+    /// Serve the skills to a client of the Model Context Protocol, on standard input and output
+    Mcp(Box<mcp::Options>),
     /// Run a command of a skill, isolated
     Run(Box<run::Options>),
     /// Show what runs have saved, or get it out

@@ -19,6 +19,8 @@ use crate::trust::{self, Standing};
 /// The skills of the places that were asked for.
 pub(crate) struct Skills {
     pub(crate) catalog: Catalog,
+    /// Where it was looked, and where there may be something later.
+    pub(crate) roots: Vec<Root>,
     /// Where a person could put a first skill.
     pub(crate) create_in: Vec<String>,
     /// The project around the working directory, if it was looked at.
@@ -77,7 +79,7 @@ impl Places {
         let _progress = Progress::start("looking for skills");
         let catalog = known.refreshed(&roots, &options);
         tell_caps(&catalog)?;
-        Ok(Skills { catalog, create_in, project, standing })
+        Ok(Skills { catalog, roots, create_in, project, standing })
     }
 
     /// The project around, and whether what it brings may be used: it is trusted, or is for this command.

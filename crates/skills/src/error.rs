@@ -1,7 +1,7 @@
 //! What an operation says when it cannot be done. Nothing has changed then.
 
 use prowess_catalog::{DocumentError, ReadError, code_text};
-use prowess_permission::Refusal;
+use prowess_permission::{Refusal, Request};
 
 use crate::dialect::Dialect;
 use crate::load::Over;
@@ -222,6 +222,15 @@ impl SkillError {
             Self::Refused { refusal, .. } => Some(refusal),
             #[cfg(feature = "run")]
             Self::RunRefused { refusal, .. } => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// What somebody has to be asked, where nobody could be: a host that can wait asks, and tries again with
+    /// [`Permissions::allow_once`](prowess_permission::Permissions::allow_once).
+    pub fn unanswered(&self) -> Option<&Request> {
+        match self.refusal()? {
+            Refusal::NobodyToAsk { request, .. } => Some(request),
             _ => None,
         }
     }

@@ -48,6 +48,23 @@ impl SkillSession {
         Ok(Some(text))
     }
 
+    /// A skill whose files may be read, for a host that hands them on: the gate is passed as for a load, each time.
+    /// Where somebody was asked, the text comes with it that was approved: it is the one to hand on.
+    ///
+    /// # Errors
+    ///
+    /// There is no such skill for this agent, or the gate does not let it pass.
+    pub async fn open_to_read(&self, name: &str) -> Result<(Arc<SkillEntry>, Option<SkillText>), SkillError> {
+        let known = self.known();
+        let Some(entry) = known.view.get(name) else {
+            let available = known.view.names().map(ToOwned::to_owned).collect();
+            let (name, dialect) = (name.to_owned(), self.options().dialect);
+            return Err(SkillError::NotFound { name, available, dialect });
+        };
+        let approved = self.pass_gate(entry, None).await?;
+        Ok((Arc::clone(entry), approved))
+    }
+
     /// Whether a text may be shown without asking anybody: a rule allows it, or an approval covers it.
     pub(crate) fn may_show(&self, text: &SkillText) -> bool {
         self.permissions().decide(&bound(text)).decision == Decision::Allow

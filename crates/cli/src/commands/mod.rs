@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod new;
 pub(crate) mod package;
 pub(crate) mod prompt;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Prompt(options) => prompt::run(&options, terminal),
         Command::Search(options) => search::run(&options, terminal),
         Command::Session(options) => session::run(&options, terminal),
+        Command::Mcp(options) => mcp::run(&options, terminal),
         Command::Run(options) => run::run(&options, terminal),
         Command::Artifacts(options) => artifacts::run(&options, terminal),
         Command::Doctor(options) => doctor::run(&options, terminal),

@@ -58,7 +58,7 @@ pub(crate) struct Options {
 /// Whether and where the model's commands run.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Running commands")]
-struct Running {
+pub(crate) struct Running {
     /// Give the model the tools that run commands of skills; they are asked about unless a rule allows them
     #[arg(long)]
     run: bool,
@@ -130,7 +130,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let policy = policy(&options.files, &config)?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
-    let runs = options.running.runs(options, &config)?;
+    let dialect = options.behaviour.dialect;
+    let runs = options.running.runs(dialect, options.files.workspace()?, &config)?;
     let untrusted = skills.catalog.untrusted().len();
     if let Some(notice) = skills.standing.notice(skills.project.as_ref(), untrusted) {
         writeln!(anstream::stderr(), "{notice}")?;
@@ -158,12 +159,17 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 impl Running {
-    /// What commands run with, if they do. A session that is saved finds its files again.
-    fn runs(&self, options: &Options, config: &Config) -> Result<Option<Runs>> {
+    /// Whether clients or models get tools that run commands.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.run
+    }
+
+    /// What commands run with, if they do, in the workspace of this name.
+    pub(crate) fn runs(&self, dialect: Dialect, workspace: String, config: &Config) -> Result<Option<Runs>> {
         if !self.run {
             return Ok(None);
         }
-        if options.behaviour.dialect != Dialect::Trpc {
+        if dialect != Dialect::Trpc {
             bail!("only the dialect trpc has tools that run commands: add --dialect trpc");
         }
         let place = self.kept.workspaces()?;
@@ -175,20 +181,22 @@ impl Running {
             artifacts: Some(Arc::new(self.kept.artifacts()?)),
             executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
         };
-        let name = match &options.files.state {
-            Some(file) => {
-                let file = std::path::absolute(file).context("the working directory cannot be read")?;
-                format!("session {}", file.display())
-            }
-            None => unnamed(),
-        };
-        let mut runs = Runs::new(runner, name);
+        let mut runs = Runs::new(runner, workspace);
         let hosts: Vec<HostRule> =
             self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
         if !hosts.is_empty() {
             runs.network = Network::Hosts(hosts);
         }
         Ok(Some(runs))
+    }
+}
+
+impl Files {
+    /// The workspace's name. A session that is saved finds its files again.
+    fn workspace(&self) -> Result<String> {
+        let Some(file) = &self.state else { return Ok(unnamed()) };
+        let file = std::path::absolute(file).context("the working directory cannot be read")?;
+        Ok(format!("session {}", file.display()))
     }
 }
 
@@ -256,7 +264,9 @@ async fn broker(approvals: Option<&Path>) -> Result<Arc<Broker>> {
 }
 
 /// One of the words in `values`, and what it stands for.
-fn one_of<T: Clone + Send + Sync>(values: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T> {
+pub(crate) fn one_of<T: Clone + Send + Sync>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
         let found = values.iter().find(|(name, _)| *name == given);
         found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")

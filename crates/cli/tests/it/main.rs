@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod document;
 mod documents;
+mod mcp;
 mod mistakes;
 mod model;
 mod pty;

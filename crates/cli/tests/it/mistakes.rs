@@ -30,6 +30,8 @@ fn every_mistake_is_told_in_one_line() {
         &["session", "--permissions", "nowhere.toml"],
         &["session", "--state", ".git"],
         &["session", "-c"],
+        &["mcp", "--print-config", "emacs"],
+        &["mcp", "--trust-project", "--run", "--dialect", "opencode"],
         &["package", "./nowhere"],
         &["new"],
         &["completions", "tcsh"],

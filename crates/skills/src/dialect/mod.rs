@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use prowess_catalog::{Activation, SectionTemplate};
-use prowess_permission::{Refusal, Request};
+use prowess_permission::Request;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -281,10 +281,7 @@ impl PreparedCall {
     /// What somebody has to be asked for this call, where nobody could be: a host that can wait asks, and makes the call
     /// again with [`prowess_permission::Permissions::allow_once`].
     pub fn unanswered(&self) -> Option<&Request> {
-        match self.prepared.as_ref().err()?.refusal()? {
-            Refusal::NobodyToAsk { request, .. } => Some(request),
-            _ => None,
-        }
+        self.prepared.as_ref().err()?.unanswered()
     }
 
     /// The skill that this call loads, if it says `context: fork`. A host that has sub-agents gives it to one, and drops

@@ -1,0 +1,133 @@
+//! Frontmatter with the types that YAML gives its scalars, for those who hand it on as data.
+
+use crate::frontmatter;
+use crate::skill::Skill;
+use crate::yaml::{self, Kind, Node, Schema};
+
+/// A value of the frontmatter as YAML 1.2 (its core schema) understands it.
+///
+/// The catalog itself keeps scalars as they are written ([`Value`](crate::Value)); this is for others who read the
+/// same document with a YAML parser and compare.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Typed {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other finite number.
+    Float(f64),
+    /// Text, and numbers that data formats do not have, such as `.inf`.
+    Text(String),
+    /// A list.
+    List(Vec<Typed>),
+    /// A map, its keys in the order of the file.
+    Map(Vec<(String, Typed)>),
+}
+
+impl Skill {
+    /// The frontmatter of a whole SKILL.md with every field in it; `None` where there is none that is a map without
+    /// repeated keys. Nothing is repaired.
+    ///
+    /// ```
+    /// use prowess_catalog::{Skill, Typed};
+    ///
+    /// let source = b"---\nname: greet\nmetadata:\n  version: 1.0\n  tag: '1.0'\n---\nWave.\n";
+    /// let Some(Typed::Map(fields)) = Skill::frontmatter(source) else { unreachable!() };
+    /// let versions = vec![("version".into(), Typed::Float(1.0)), ("tag".into(), Typed::Text("1.0".into()))];
+    /// assert_eq!(fields[1], ("metadata".into(), Typed::Map(versions)));
+    /// ```
+    pub fn frontmatter(source: &[u8]) -> Option<Typed> {
+        let text = std::str::from_utf8(source).ok()?;
+        let split = frontmatter::split(source, true).ok()?;
+        let document = yaml::compose(&text[split.yaml]).ok()?;
+        let root = document.root.filter(|_| document.duplicates.is_empty())?;
+        Some(typed(&root)).filter(|typed| matches!(typed, Typed::Map(_)))
+    }
+}
+
+fn typed(node: &Node<'_>) -> Typed {
+    match &node.kind {
+        Kind::Scalar { schema: Schema::Null, .. } => Typed::Null,
+        Kind::Scalar { schema: Schema::String, text, .. } => Typed::Text(text.to_string()),
+        Kind::Scalar { schema: Schema::Other, text, .. } => scalar(text),
+        Kind::List(items) => Typed::List(items.iter().map(typed).collect()),
+        Kind::Map(entries) => {
+            Typed::Map(entries.iter().map(|(key, node)| (key.text.to_string(), typed(node))).collect())
+        }
+    }
+}
+
+fn scalar(text: &str) -> Typed {
+    let radix = |prefix: &str, radix| {
+        text.strip_prefix(prefix).and_then(|digits| i64::from_str_radix(digits, radix).ok())
+    };
+    match text {
+        "true" | "True" | "TRUE" => return Typed::Bool(true),
+        "false" | "False" | "FALSE" => return Typed::Bool(false),
+        _ => {}
+    }
+    if let Some(number) = radix("0x", 16).or_else(|| radix("0o", 8)).or_else(|| text.parse().ok()) {
+        return Typed::Integer(number);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Typed::Float(number),
+        _ => Typed::Text(text.to_string()),
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Typed {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_none(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Integer(number) => serializer.serialize_i64(*number),
+            Self::Float(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::List(items) => serializer.collect_seq(items),
+            Self::Map(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &str) -> Typed {
+        let source = format!("---\nvalue: {value}\n---\n");
+        let Some(Typed::Map(mut fields)) = Skill::frontmatter(source.as_bytes()) else {
+            return Typed::Null;
+        };
+        fields.remove(0).1
+    }
+
+    #[test]
+    fn scalars_have_the_types_of_the_core_schema() {
+        let text = |text: &str| Typed::Text(text.to_owned());
+        assert_eq!(of("yes"), text("yes"));
+        assert_eq!(of("True"), Typed::Bool(true));
+        assert_eq!(of("'true'"), text("true"));
+        assert_eq!(of("007"), Typed::Integer(7));
+        assert_eq!(of("0x1F"), Typed::Integer(31));
+        assert_eq!(of("0o17"), Typed::Integer(15));
+        assert_eq!(of("+12"), Typed::Integer(12));
+        assert_eq!(of("1.10"), Typed::Float(1.1));
+        assert_eq!(of("1e3"), Typed::Float(1000.0));
+        assert_eq!(of(".inf"), text(".inf"));
+        assert_eq!(of("2024-01-01"), text("2024-01-01"));
+        assert_eq!(of("~"), Typed::Null);
+        assert_eq!(of("[1, a]"), Typed::List(vec![Typed::Integer(1), text("a")]));
+        assert_eq!(of("99999999999999999999"), Typed::Float(1e20));
+    }
+
+    #[test]
+    fn what_is_no_map_or_has_a_key_twice_is_none() {
+        for source in ["", "no", "---\n- a\n---\n", "---\na: 1\na: 2\n---\n", "---\na: b: c\n---\n"] {
+            assert_eq!(Skill::frontmatter(source.as_bytes()), None, "{source}");
+        }
+    }
+}

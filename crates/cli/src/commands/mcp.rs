@@ -1,0 +1,206 @@
+//! `prowess mcp`
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use prowess_catalog::Catalog;
+use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_stdio, session_options};
+use prowess_permission::{Broker, FileApprovals, Permissions};
+use prowess_skills::{Budgets, Dialect, SkillSession};
+
+use crate::commands::Outcome;
+use crate::commands::run::unnamed;
+use crate::commands::session::{Running, one_of};
+use crate::config::Config;
+use crate::hosts::Host;
+use crate::options::Places;
+use crate::signals::Signals;
+use crate::skills::Skills;
+use crate::state;
+use crate::terminal::{Terminal, shown};
+
+/// Whose rules in the configuration are for this, beside everybody's.
+const NAME: &str = "mcp";
+/// How long what still runs may take to end.
+const LAST: Duration = Duration::from_secs(2);
+
+const AFTER_HELP: &str = "\
+A host starts this program and talks to it; --print-config says how it is told to. Questions about permissions go to the \
+person at the host, where it can ask; what was answered with \"always\" is remembered as for `prowess chat`. The rules are \
+those of prowess.toml, with [agent.mcp.permission].
+
+Exit codes: 0 standard input ended, 2 misuse";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Print the configuration that has a host start this server with the other options given, and end
+    #[arg(long, value_enum, value_name = "HOST")]
+    print_config: Option<Host>,
+    /// Whose tools and words clients have [default: deepagents, and trpc with --run]
+    #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
+    dialect: Option<Dialect>,
+    #[command(flatten)]
+    running: Running,
+    #[command(flatten)]
+    places: Places,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    if let Some(host) = options.print_config {
+        return print(host, terminal);
+    }
+    let mut err = anstream::stderr();
+    if std::io::stdin().is_terminal() {
+        bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
+    }
+    let skills = options.places.discover()?;
+    let config = Config::load(skills.trusted_project(), &[])?;
+    for warning in config.warnings() {
+        writeln!(err, "warning: {warning}")?;
+    }
+    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()) {
+        writeln!(err, "{notice}")?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("the server cannot be started")?;
+    let ended = runtime.block_on(serve(options, skills, &config));
+    // What a command still does is ended with it.
+    runtime.shutdown_timeout(LAST);
+    ended
+}
+
+async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Outcome> {
+    let mut signals = Signals::catch().context("signals cannot be caught")?;
+    let is_running = options.running.is_wanted();
+    let dialect = options.dialect.unwrap_or(if is_running { Dialect::Trpc } else { Dialect::DeepAgents });
+    let settings = &config.settings.skills;
+    let mut behaviour = session_options(dialect);
+    behaviour.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
+    behaviour.allowed_tools = settings.allowed_tools.into();
+    behaviour.create_in.clone_from(&skills.create_in);
+    let permissions = Permissions::new(broker(&skills).await?, NAME, config.policy(NAME));
+    let mut session =
+        SkillSession::builder(skills.catalog.clone()).options(behaviour).permissions(permissions);
+    let runs = options.running.runs(dialect, unnamed(), config)?;
+    let artifacts = runs.as_ref().and_then(|runs| runs.runner.artifacts.clone());
+    if let Some(runs) = runs {
+        session = session.runs(runs);
+    }
+    let live = LiveSkills::new(skills.catalog.clone());
+    let mut server = SkillServer::new(Arc::clone(&live), session.start().await);
+    if let Some(artifacts) = artifacts {
+        server = server.with_artifacts(artifacts);
+    }
+    let _watching = watch(&live, skills, &options.places)?;
+    let telling = tokio::spawn(tell_unserved(server.clone()));
+    let ended = tokio::select! {
+        ended = serve_stdio(server) => ended.map(|()| Outcome::Done).map_err(|error| anyhow!("{error}")),
+        code = signals.code() => return Ok(Outcome::Code(code)),
+    };
+    // A client that said little was served all the same.
+    let _ = tokio::time::timeout(LAST, telling).await;
+    ended
+}
+
+/// Who remembers what was allowed for good: as for `prowess chat`, in this project.
+async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
+    let Some(state) = state::directory() else { return Ok(Broker::in_memory()) };
+    let directory = std::env::current_dir().context("the working directory cannot be read")?;
+    let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
+    let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
+    Ok(Broker::open(approvals, project.to_string_lossy()).await?)
+}
+
+/// Looks for skills again whenever something changes where they are. What is trusted is found out anew.
+fn watch(live: &Arc<LiveSkills>, skills: Skills, places: &Places) -> Result<Option<Watching>> {
+    let again = places.clone();
+    let look = move |known: &Catalog| match again.discover_again(known) {
+        Ok(skills) => skills.catalog,
+        Err(error) => {
+            // Nothing can be done about an error stream that is closed.
+            let _ = writeln!(
+                anstream::stderr(),
+                "skills cannot be looked for again: {}",
+                shown(&format!("{error:#}"))
+            );
+            known.clone()
+        }
+    };
+    match live.watch(skills.roots, places.scan_options(), look) {
+        Ok(watching) => Ok(Some(watching)),
+        Err(error) => {
+            let error = shown(&error.to_string());
+            writeln!(anstream::stderr(), "changes of skills are not seen until the next start: {error}")?;
+            Ok(None)
+        }
+    }
+}
+
+async fn tell_unserved(server: SkillServer) {
+    for skill in server.unserved().await {
+        let (name, why) = (shown(&skill.name), shown(&skill.why));
+        let _ = writeln!(anstream::stderr(), "`{name}` is not served by the Skills extension: {why}");
+    }
+}
+
+/// Prints how `host` is told of this server.
+fn print(host: Host, terminal: &mut Terminal) -> Result<Outcome> {
+    let program = std::env::current_exe().context("the path of this program is not known")?;
+    let configuration = host.configuration(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
+    write!(terminal, "{configuration}")?;
+    terminal.flush()?;
+    writeln!(anstream::stderr(), "this belongs in {}", host.place())?;
+    Ok(Outcome::Done)
+}
+
+/// The options that were given but for the host's name, with paths that hold wherever it starts us.
+fn arguments(given: impl Iterator<Item = String>) -> Result<Vec<String>> {
+    let absolute = |path: &str| {
+        let path = std::path::absolute(Path::new(path)).context("the working directory cannot be read")?;
+        anyhow::Ok(path.to_string_lossy().into_owned())
+    };
+    let (mut arguments, mut given) = (Vec::new(), given);
+    while let Some(argument) = given.next() {
+        match argument.split_once('=') {
+            Some(("--print-config", _)) => {}
+            Some((name @ ("--root" | "--workspace"), path)) => {
+                arguments.push(format!("{name}={}", absolute(path)?));
+            }
+            _ if argument == "--print-config" => drop(given.next()),
+            _ if matches!(argument.as_str(), "--root" | "--workspace") => {
+                arguments.push(argument);
+                arguments.extend(given.next().map(|path| absolute(&path)).transpose()?);
+            }
+            _ => arguments.push(argument),
+        }
+    }
+    Ok(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_given_are_those_printed() {
+        let given = [
+            "-v",
+            "mcp",
+            "--root",
+            "skills",
+            "--print-config",
+            "zed",
+            "--run",
+            "--root=/x",
+            "--print-config=zed",
+        ];
+        let here = std::env::current_dir().unwrap().join("skills");
+        let printed = arguments(given.into_iter().map(str::to_owned)).unwrap();
+        assert_eq!(printed, ["-v", "mcp", "--root", here.to_str().unwrap(), "--run", "--root=/x"]);
+    }
+}

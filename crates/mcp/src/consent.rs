@@ -1,0 +1,349 @@
+//! Questions of the permission gate, put to the person behind a client.
+//!
+//! A call is attempted with nobody to ask. Where the gate wants an answer, the client is asked, and the call is
+//! attempted again with exactly that allowed. Clients of older revisions are asked while their call waits; those of
+//! 2026-07-28 get the question as the call's result, and make the call again with the answer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use prowess_catalog::{Digest, is_unprintable, one_line};
+use prowess_permission::{AllowedOnce, Fingerprint, Pattern, Permissions, Refusal, Request};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+/// How many questions one call may ask.
+const MAX_QUESTIONS: usize = 32;
+/// How many calls may wait for an answer; the oldest is forgotten then, and asks again.
+const MAX_WAITING: usize = 64;
+/// The longest question that is put to a person, in bytes. What cannot be shown whole is not asked.
+const MAX_QUESTION: usize = 64 * 1024;
+/// The name of the question among the inputs that a result requires.
+const PERMISSION: &str = "permission";
+
+/// What an attempt came to.
+pub(crate) enum Attempt<T> {
+    /// It is done.
+    Done(T),
+    /// Somebody has to be asked; if nobody can be, this is the answer.
+    Unanswered(Box<Request>, T),
+}
+
+/// What a call came to, with the person asked where that was needed.
+pub(crate) enum Attended<T> {
+    /// It is done, or could not be asked about.
+    Done(T),
+    /// The person said no.
+    Refused(Refusal),
+    /// The client is to ask, and to make the call again.
+    Asks(InputRequiredResult),
+}
+
+/// Calls that wait for an answer, by what their clients hand back.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(Mutex<VecDeque<(String, Asked)>>);
+
+#[derive(Clone, Debug)]
+struct Asked {
+    /// Which call it was, arguments and all.
+    call: Digest,
+    request: Request,
+    /// What was allowed for this call before.
+    allowed: Vec<Fingerprint>,
+}
+
+impl Waiting {
+    fn keep(&self, asked: Asked) -> Option<String> {
+        let mut handle = [0; 16];
+        getrandom::fill(&mut handle).ok()?;
+        let handle: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() == MAX_WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back((handle.clone(), asked));
+        Some(handle)
+    }
+
+    /// What was asked for this very call; each answer counts once.
+    fn take(&self, handle: &str, call: Digest) -> Option<Asked> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = waiting.iter().position(|(known, asked)| known == handle && asked.call == call)?;
+        waiting.remove(at).map(|(_, asked)| asked)
+    }
+}
+
+/// How the person behind a client can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    Elicitation,
+    InputRequired,
+    Nothing,
+}
+
+impl Means {
+    fn of(context: &RequestContext<RoleServer>) -> Self {
+        let has_forms = context.client_capabilities().as_ref().is_some_and(has_forms);
+        let is_newest =
+            context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        match (has_forms, is_newest) {
+            (false, _) => Self::Nothing,
+            (true, false) => Self::Elicitation,
+            (true, true) => Self::InputRequired,
+        }
+    }
+}
+
+/// Whether a client shows forms; one that names no kind of elicitation does.
+fn has_forms(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
+}
+
+/// One call, and how its person can be asked about it.
+pub(crate) struct Consent<'a> {
+    pub(crate) permissions: &'a Permissions,
+    pub(crate) context: &'a RequestContext<RoleServer>,
+    pub(crate) waiting: &'a Waiting,
+    /// The call's method and arguments.
+    pub(crate) call: Value,
+    /// What the client handed back.
+    pub(crate) state: Option<String>,
+    pub(crate) responses: Option<InputResponses>,
+}
+
+impl Consent<'_> {
+    /// Attempts a call until it is done, refused, or the client has to ask.
+    pub(crate) async fn attend<T, F>(mut self, attempt: impl Fn() -> F) -> Attended<T>
+    where
+        F: Future<Output = Attempt<T>>,
+    {
+        let call = Digest::of(self.call.to_string().as_bytes());
+        let means = Means::of(self.context);
+        let mut allowed = Vec::new();
+        if let Some(asked) = self.state.take().and_then(|state| self.waiting.take(&state, call)) {
+            allowed = asked.allowed;
+            let answer = self.responses.take().and_then(|mut all| all.remove(PERMISSION));
+            // An answer that is missing is asked for again.
+            if let Some(answer) = answer
+                && let Err(refusal) = self.settle(parsed(answer), &asked.request, &mut allowed).await
+            {
+                return Attended::Refused(refusal);
+            }
+        }
+        for _ in 0..MAX_QUESTIONS {
+            let _allowed: Vec<AllowedOnce> =
+                allowed.iter().map(|fingerprint| self.permissions.allow_once(*fingerprint)).collect();
+            let (request, otherwise) = match attempt().await {
+                Attempt::Done(done) => return Attended::Done(done),
+                Attempt::Unanswered(request, otherwise) => (request, otherwise),
+            };
+            let question = question(&request);
+            if question.len() > MAX_QUESTION {
+                return Attended::Done(otherwise);
+            }
+            match means {
+                Means::Nothing => return Attended::Done(otherwise),
+                Means::InputRequired => {
+                    let form = ElicitRequest::new(form(question, &request));
+                    let asked = Asked { call, request: *request, allowed };
+                    let Some(state) = self.waiting.keep(asked) else { return Attended::Done(otherwise) };
+                    let inputs = BTreeMap::from([(PERMISSION.to_owned(), InputRequest::Elicitation(form))]);
+                    return Attended::Asks(InputRequiredResult::new(Some(inputs), Some(state)));
+                }
+                Means::Elicitation => {
+                    let form = ElicitRequest::new(form(question, &request));
+                    let answer = self.context.peer.send_request(ServerRequest::ElicitRequest(form)).await;
+                    let Ok(ClientResult::ElicitResult(answer)) = answer else {
+                        return Attended::Done(otherwise);
+                    };
+                    if let Err(refusal) = self.settle(answer, &request, &mut allowed).await {
+                        return Attended::Refused(refusal);
+                    }
+                }
+            }
+        }
+        Attended::Refused(Refusal::Cancelled)
+    }
+
+    /// Notes what a person allowed.
+    async fn settle(
+        &self,
+        answer: ElicitResult,
+        request: &Request,
+        allowed: &mut Vec<Fingerprint>,
+    ) -> Result<(), Refusal> {
+        match decision(&answer) {
+            Decision::Once => allowed.push(request.fingerprint()),
+            Decision::Always => {
+                if let Err(error) = self.permissions.broker().remember(request).await {
+                    tracing::warn!(%error, "What was allowed for good is remembered for now alone");
+                }
+                allowed.push(request.fingerprint());
+            }
+            Decision::Reject(message) => return Err(Refusal::Rejected { message }),
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    Once,
+    Always,
+    Reject(Option<String>),
+}
+
+/// What an answer says. Only clear words allow.
+fn decision(answer: &ElicitResult) -> Decision {
+    let field = |name: &str| answer.content.as_ref().and_then(|content| content.get(name)?.as_str());
+    let reason = field("reason").map(str::trim).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
+    match (&answer.action, field("decision")) {
+        (ElicitationAction::Accept, Some("once")) => Decision::Once,
+        (ElicitationAction::Accept, Some("always")) => Decision::Always,
+        _ => Decision::Reject(reason),
+    }
+}
+
+/// An answer among the inputs of a call. What is none, is no.
+fn parsed(answer: Value) -> ElicitResult {
+    serde_json::from_value(answer).unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel))
+}
+
+/// The form that a person fills in.
+fn form(message: String, request: &Request) -> ElicitRequestParams {
+    let mut decisions = vec!["once", "reject"];
+    if !request.always.is_empty() {
+        decisions.insert(1, "always");
+    }
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "decision": {"type": "string", "title": "Decision", "enum": decisions},
+            "reason": {"type": "string", "title": "Reason", "description": "If you reject it: what the model is told."},
+        },
+        "required": ["decision"],
+    });
+    let requested_schema =
+        serde_json::from_value(schema).unwrap_or_else(|_| ElicitationSchema::new(BTreeMap::new()));
+    ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
+}
+
+/// What a person has to know to decide: all of it.
+fn question(request: &Request) -> String {
+    let mut lines = vec![format!("Permission is needed: {}", one_line(&request.title))];
+    match &request.details {
+        Value::Null => {}
+        Value::Object(details) => {
+            let given = details.iter().filter(|(_, value)| !is_empty(value));
+            lines.extend(given.map(|(name, value)| format!("{}: {}", one_line(name), shown(value))));
+        }
+        other => lines.push(shown(other)),
+    }
+    let always: Vec<String> =
+        request.always.iter().map(|pattern| format!("`{}`", one_line(Pattern::as_str(pattern)))).collect();
+    if !always.is_empty() {
+        let binding = if request.binding.is_some() { ", as long as it says what it says now" } else { "" };
+        lines.push(format!("`always` would allow {} {}{binding}", request.kind, always.join(", ")));
+    }
+    lines.join("\n")
+}
+
+/// A value on one line, with nothing in it that is not seen.
+fn shown(value: &Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        if is_unprintable(c) { line.extend(c.escape_unicode()) } else { line.push(c) }
+    }
+    line
+}
+
+/// Whether a value says nothing.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prowess_permission::Kind;
+
+    fn answer(action: ElicitationAction, content: Value) -> ElicitResult {
+        ElicitResult::new(action).with_content(content)
+    }
+
+    #[test]
+    fn only_clear_words_allow() {
+        use ElicitationAction::{Accept, Cancel, Decline};
+        assert_eq!(decision(&answer(Accept, json!({"decision": "once"}))), Decision::Once);
+        assert_eq!(decision(&answer(Accept, json!({"decision": "always"}))), Decision::Always);
+        for no in [
+            answer(Accept, json!({"decision": "reject"})),
+            answer(Accept, json!({"decision": "yes"})),
+            answer(Accept, json!({"decision": true})),
+            answer(Accept, json!({})),
+            answer(Decline, json!({"decision": "once"})),
+            answer(Cancel, json!({"decision": "always"})),
+            ElicitResult::new(Accept),
+            parsed(json!({"action": "sure", "content": {"decision": "once"}})),
+            parsed(json!("once")),
+        ] {
+            assert_eq!(decision(&no), Decision::Reject(None), "{no:?}");
+        }
+        let why = answer(Decline, json!({"reason": " not today "}));
+        assert_eq!(decision(&why), Decision::Reject(Some("not today".to_owned())));
+    }
+
+    #[test]
+    fn a_question_shows_what_it_allows() {
+        let request = Request::new(Kind::RUN, "kit make")
+            .titled("run in skill 'kit': make")
+            .with_details(
+                json!({"command": "make\u{202e}\nrm", "env": {"A": "b"}, "inputs": [], "cwd": null}),
+            )
+            .bound_to("x");
+        insta::assert_snapshot!(question(&request), @r#"
+        Permission is needed: run in skill 'kit': make
+        command: "make\u{202e}\nrm"
+        env: {"A":"b"}
+        `always` would allow run `kit make`, as long as it says what it says now
+        "#);
+        let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
+            form(String::new(), &request.clone().always([]))
+        else {
+            unreachable!()
+        };
+        let schema = serde_json::to_value(requested_schema).unwrap();
+        assert_eq!(schema["properties"]["decision"]["enum"], json!(["once", "reject"]));
+        assert_eq!(schema["required"], json!(["decision"]));
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_for_its_call() {
+        let waiting = Waiting::default();
+        let asked = |call: &[u8]| Asked {
+            call: Digest::of(call),
+            request: Request::new(Kind::RUN, "x"),
+            allowed: Vec::new(),
+        };
+        let handle = waiting.keep(asked(b"a")).unwrap();
+        assert!(waiting.take(&handle, Digest::of(b"b")).is_none());
+        assert!(waiting.take("", Digest::of(b"a")).is_none());
+        assert!(waiting.take(&handle, Digest::of(b"a")).is_some());
+        assert!(waiting.take(&handle, Digest::of(b"a")).is_none());
+        for _ in 0..=MAX_WAITING {
+            waiting.keep(asked(b"a")).unwrap();
+        }
+        assert_eq!(waiting.0.lock().unwrap().len(), MAX_WAITING);
+    }
+}

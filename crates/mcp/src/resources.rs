@@ -1,0 +1,170 @@
+//! Files of skills and outputs of commands, as MCP has resources.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use prowess_catalog::{MANIFEST, SkillEntry, SkillText};
+use prowess_skills::{SkillError, SkillSession};
+use rmcp::ErrorData;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CustomRequest, CustomResult, ErrorCode, ListResourcesResult, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ResourceContents, ResourceTemplate,
+};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::consent::{Attempt, Attended, Consent};
+use crate::outputs::{Content, Output};
+use crate::publication::Publication;
+use crate::server::SkillServer;
+use crate::{mime, progress};
+
+/// How every file of a skill is addressed.
+pub(crate) fn templates() -> Vec<ResourceTemplate> {
+    let template = ResourceTemplate::new("skill://{skill}/{+file}", "skill-file");
+    vec![template.with_description("A file of a skill: SKILL.md, or one that its instructions name")]
+}
+
+/// The parameters of the extension's methods.
+#[derive(Deserialize)]
+struct Asked {
+    uri: Option<String>,
+    cursor: Option<String>,
+}
+
+impl SkillServer {
+    /// One page: the SKILL.md of every skill, and in the end what commands put out.
+    pub(crate) async fn resources(&self, cursor: Option<String>) -> Result<ListResourcesResult, ErrorData> {
+        let listed = self.blocking(move |session| Publication::of(session).manifests(cursor.as_deref()));
+        let (mut resources, next) = listed.await??;
+        if next.is_none() {
+            resources.extend(self.outputs().resources());
+        }
+        let mut result = ListResourcesResult::with_all_items(resources);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    /// A file of a skill, past the gate, or an output of a command that this client ran.
+    pub(crate) async fn read(
+        &self,
+        request: ReadResourceRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let address = request.uri;
+        if let Some(output) = self.outputs().get(&address) {
+            return Ok(ReadResourceResult::new(vec![self.output(output).await?]).into());
+        }
+        let sought = address.clone();
+        let place = self.blocking(move |session| Publication::of(session).file(&sought)).await??;
+        let session = self.session().await;
+        let name = place.skill.skill.name.as_str();
+        let consent = Consent {
+            permissions: session.permissions(),
+            context,
+            waiting: self.waiting(),
+            call: json!({"resource": address}),
+            state: request.request_state,
+            responses: request.input_responses,
+        };
+        let attended = consent.attend(|| attempt(session, name));
+        let approved = match progress::attended(context, &address, attended).await? {
+            Attended::Done(Ok((_, approved))) => approved,
+            Attended::Done(Err(error)) => return Err(ErrorData::invalid_request(error.to_string(), None)),
+            Attended::Refused(refusal) => return Err(ErrorData::invalid_request(refusal.to_string(), None)),
+            Attended::Asks(question) => return Ok(question.into()),
+        };
+        let bytes = match approved.filter(|_| place.path == MANIFEST) {
+            // What was approved is what is handed on.
+            Some(text) => text.document().as_bytes().to_vec(),
+            None => {
+                let at = address.clone();
+                self.blocking(move |_| place.read(&at)).await??
+            }
+        };
+        Ok(ReadResourceResult::new(vec![contents(&address, bytes)]).into())
+    }
+
+    async fn output(&self, output: Output) -> Result<ResourceContents, ErrorData> {
+        let address = output.resource.uri;
+        let contents = match output.kept {
+            Content::Text(text) => ResourceContents::text(text, address),
+            Content::Artifact { name, version } => {
+                let bytes = self.artifact(&name, version).await;
+                contents(&address, bytes.map_err(|error| ErrorData::internal_error(error, None))?)
+            }
+        };
+        Ok(match output.resource.mime_type {
+            Some(mime) => contents.with_mime_type(mime),
+            None => contents,
+        })
+    }
+
+    /// The methods of the Skills extension.
+    pub(crate) async fn extension(&self, request: CustomRequest) -> Result<CustomResult, ErrorData> {
+        let unknown = || ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None);
+        if !matches!(request.method.as_str(), "skills/list" | "skills/get" | "resources/directory/read") {
+            return Err(unknown());
+        }
+        let invalid = |error: serde_json::Error| ErrorData::invalid_params(error.to_string(), None);
+        let asked: Option<Asked> = request.params_as().map_err(invalid)?;
+        let Asked { uri, cursor } = asked.unwrap_or(Asked { uri: None, cursor: None });
+        let no_uri = || ErrorData::invalid_params("`uri` is missing", None);
+        let answered = match request.method.as_str() {
+            "skills/list" => {
+                self.blocking(move |session| Publication::of(session).list(cursor.as_deref())).await
+            }
+            "skills/get" => {
+                let uri = uri.ok_or_else(no_uri)?;
+                self.blocking(move |session| Publication::of(session).get(&uri)).await
+            }
+            _ => {
+                let uri = uri.ok_or_else(no_uri)?;
+                self.blocking(move |session| Publication::of(session).directory(&uri, cursor.as_deref()))
+                    .await
+            }
+        };
+        answered?.map(CustomResult::new)
+    }
+
+    /// Does what waits for a disk where that is allowed.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SkillSession) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let session = self.session().await.clone();
+        let done = tokio::task::spawn_blocking(move || work(&session)).await;
+        done.map_err(|error| ErrorData::internal_error(format!("The skills cannot be read: {error}"), None))
+    }
+}
+
+type Opened = Result<(Arc<SkillEntry>, Option<SkillText>), SkillError>;
+
+async fn attempt(session: &SkillSession, name: &str) -> Attempt<Opened> {
+    let opened = session.open_to_read(name).await;
+    let request = opened.as_ref().err().and_then(SkillError::unanswered).cloned();
+    match request {
+        None => Attempt::Done(opened),
+        Some(request) => Attempt::Unanswered(Box::new(request), opened),
+    }
+}
+
+/// Text where it is text, byte for byte, and else Base64.
+fn contents(address: &str, bytes: Vec<u8>) -> ResourceContents {
+    let known = mime::of(address);
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => {
+            ResourceContents::text(text, address).with_mime_type(known.unwrap_or("text/plain"))
+        }
+        Ok(text) => blob(address, text.as_bytes(), known),
+        Err(error) => blob(address, error.as_bytes(), known),
+    }
+}
+
+fn blob(address: &str, bytes: &[u8], known: Option<&'static str>) -> ResourceContents {
+    let blob = ResourceContents::blob(STANDARD.encode(bytes), address);
+    blob.with_mime_type(known.unwrap_or("application/octet-stream"))
+}

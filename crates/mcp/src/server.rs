@@ -1,0 +1,358 @@
+//! One client's server.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prowess_catalog::Catalog;
+use prowess_skills::{Dialect, Lifetime, Placement, SessionOptions, SkillSession};
+#[cfg(feature = "run")]
+use prowess_workspace::{ArtifactName, ArtifactStore};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, GetPromptRequestParams,
+    GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::json;
+use tokio::sync::{Mutex, watch};
+
+use crate::consent::Waiting;
+use crate::live::{LiveSkills, Version};
+use crate::outputs::Outputs;
+use crate::publication::{Publication, SKILLS_EXTENSION, Unserved};
+use crate::{prompts, resources, tools};
+
+/// How often it is looked whether a client is still there that hears of changes.
+const LOOK_FOR_PEER: Duration = Duration::from_secs(5);
+
+/// The options of a session whose client has no system message that a server could write: the text of loaded skills
+/// comes in answers, and stays.
+///
+/// ```
+/// use prowess_skills::{Dialect, Placement};
+///
+/// assert_eq!(prowess_mcp::session_options(Dialect::Trpc).placement, Placement::ToolAnswer);
+/// ```
+pub fn session_options(dialect: Dialect) -> SessionOptions {
+    let mut options = SessionOptions::new(dialect);
+    options.placement = Placement::ToolAnswer;
+    options.lifetime = Lifetime::Session;
+    options
+}
+
+/// Serves skills to one client. Clones are handles on the same server.
+///
+/// It is a handler of `rmcp`, which serves it on any of its transports:
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_mcp::rmcp::ServiceExt as _;
+/// use prowess_mcp::{LiveSkills, SkillServer};
+/// use prowess_skills::SkillSession;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let session = SkillSession::builder(Catalog::empty()).start().await;
+/// let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
+/// let (client, ours) = tokio::io::duplex(4096);
+/// drop(client); // one that went before it said anything
+/// assert!(server.serve(ours).await.is_err());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SkillServer(Arc<Inner>);
+
+struct Inner {
+    live: Arc<LiveSkills>,
+    session: SkillSession,
+    /// The skills that the session works with.
+    seen: Mutex<Catalog>,
+    /// The version of the skills that the server began with.
+    begun: Version,
+    waiting: Waiting,
+    outputs: Outputs,
+    /// How often there were new outputs.
+    put_out: watch::Sender<u64>,
+    /// Whether the client has said all that it will say.
+    ended: watch::Sender<bool>,
+    #[cfg(feature = "run")]
+    artifacts: Option<Arc<dyn ArtifactStore>>,
+}
+
+impl SkillServer {
+    /// A server of these skills for one client, whose session is this. Permissions that nobody else answers for are
+    /// asked of the client.
+    pub fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
+        let seen = Mutex::new(session.view().catalog().clone());
+        let begun = *live.versions().borrow();
+        Self(Arc::new(Inner {
+            begun,
+            live,
+            session,
+            seen,
+            waiting: Waiting::default(),
+            outputs: Outputs::default(),
+            put_out: watch::Sender::new(0),
+            ended: watch::Sender::new(false),
+            #[cfg(feature = "run")]
+            artifacts: None,
+        }))
+    }
+
+    /// The same, with the store that its commands save artifacts in: the client may read those that it had saved.
+    #[cfg(feature = "run")]
+    #[must_use]
+    pub fn with_artifacts(self, artifacts: Arc<dyn ArtifactStore>) -> Self {
+        let Inner { live, session, .. } = &*self.0;
+        let mut server = Self::new(Arc::clone(live), session.clone());
+        if let Some(inner) = Arc::get_mut(&mut server.0) {
+            inner.artifacts = Some(artifacts);
+        }
+        server
+    }
+
+    /// The skills that the Skills extension does not serve, and why: they breach the specification, or are larger than
+    /// [`MAX_SERVED_FILES`](crate::MAX_SERVED_FILES) and [`MAX_SERVED_BYTES`](crate::MAX_SERVED_BYTES).
+    pub async fn unserved(&self) -> Vec<Unserved> {
+        self.blocking(|session| Publication::of(session).unserved()).await.unwrap_or_default()
+    }
+
+    /// The session, with the skills there are now.
+    pub(crate) async fn session(&self) -> &SkillSession {
+        // Whoever comes meanwhile waits: nobody works with skills that were taken away.
+        let mut seen = self.0.seen.lock().await;
+        let catalog = self.0.live.catalog();
+        if !seen.is_same(&catalog) {
+            self.0.session.refresh(&catalog).await;
+            *seen = catalog;
+        }
+        &self.0.session
+    }
+
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.0.waiting
+    }
+
+    pub(crate) fn outputs(&self) -> &Outputs {
+        &self.0.outputs
+    }
+
+    pub(crate) fn outputs_changed(&self) {
+        self.0.put_out.send_modify(|times| *times += 1);
+    }
+
+    /// Notes that the client will say nothing more: what only listens ends.
+    pub(crate) fn end(&self) {
+        self.0.ended.send_replace(true);
+    }
+
+    /// The bytes of an artifact.
+    #[cfg(feature = "run")]
+    pub(crate) async fn artifact(&self, name: &str, version: u64) -> Result<Vec<u8>, String> {
+        let store = self.0.artifacts.as_ref().ok_or("there is no store of artifacts")?;
+        let name = ArtifactName::parse(name).map_err(|error| error.to_string())?;
+        let loaded = store.load(&name, Some(version)).await.map_err(|error| error.to_string())?;
+        Ok(loaded.bytes.to_vec())
+    }
+
+    #[cfg(not(feature = "run"))]
+    #[expect(clippy::unused_async, reason = "with runs there is something to wait for")]
+    pub(crate) async fn artifact(&self, _name: &str, _version: u64) -> Result<Vec<u8>, String> {
+        Err("there is no store of artifacts".to_owned())
+    }
+
+    /// What a client should hear of, from the server's beginning on: what changed before it listened is told at once.
+    fn changes(&self) -> Changes {
+        let mut versions = self.0.live.versions();
+        let told = self.0.begun;
+        if *versions.borrow_and_update() != told {
+            versions.mark_changed();
+        }
+        Changes { versions, put_out: self.0.put_out.subscribe(), ended: self.0.ended.subscribe(), told }
+    }
+}
+
+/// What a client has still to be told.
+struct Changes {
+    versions: watch::Receiver<Version>,
+    put_out: watch::Receiver<u64>,
+    ended: watch::Receiver<bool>,
+    told: Version,
+}
+
+impl Changes {
+    /// Whether skills are others, when something is; `None` when nothing will change any more.
+    async fn next(&mut self) -> Option<bool> {
+        tokio::select! {
+            biased;
+            _ = self.ended.wait_for(|ended| *ended) => None,
+            changed = self.versions.changed() => {
+                changed.ok()?;
+                let version = *self.versions.borrow_and_update();
+                let before = std::mem::replace(&mut self.told, version);
+                Some(version.skills != before.skills)
+            }
+            changed = self.put_out.changed() => {
+                changed.ok()?;
+                Some(false)
+            }
+        }
+    }
+}
+
+/// A list that is given whole has no second page.
+fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params("There is no such page", None)),
+    }
+}
+
+impl ServerHandler for SkillServer {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        let settings: JsonObject = [("directoryRead".to_owned(), json!(true))].into_iter().collect();
+        capabilities.extensions = Some(BTreeMap::from([(SKILLS_EXTENSION.to_owned(), settings)]));
+        let implementation =
+            Implementation::new("prowess", env!("CARGO_PKG_VERSION")).with_title("Agent Skills");
+        let info = ServerConfig::new(capabilities).with_server_info(implementation);
+        let overview = self.0.session.prompt().text;
+        if overview.is_empty() { info } else { info.with_instructions(overview) }
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        only_page(request)?;
+        Ok(ListToolsResult::with_all_items(tools::list(self.session().await)))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.call(request, &context).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        only_page(request)?;
+        Ok(ListPromptsResult::with_all_items(prompts::list(self.session().await)))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.prompt(request, &context).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.resources(request.and_then(|request| request.cursor)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        only_page(request)?;
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.read(request, &context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        self.extension(request).await
+    }
+
+    /// Tells clients of older revisions, who need not ask for it.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut changes = self.changes();
+        let peer = context.peer;
+        loop {
+            let next = tokio::time::timeout(LOOK_FOR_PEER, changes.next()).await;
+            let has_other_skills = match next {
+                Ok(Some(has_other_skills)) => has_other_skills,
+                Err(_) if !peer.is_transport_closed() => continue,
+                Ok(None) | Err(_) => return,
+            };
+            let mut told = peer.notify_resource_list_changed().await;
+            if has_other_skills && told.is_ok() {
+                told = peer.notify_tool_list_changed().await.and(peer.notify_prompt_list_changed().await);
+            }
+            if told.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        accepted.resource_subscriptions = None;
+        Some(accepted)
+    }
+
+    /// Tells clients of the newest revision what they asked to be told.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.changes();
+        loop {
+            let has_other_skills = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                next = changes.next() => match next {
+                    Some(has_other_skills) => has_other_skills,
+                    None => return Ok(()),
+                },
+            };
+            let (sink, accepted) = (context.sink(), context.accepted());
+            // A client that is gone is seen in the next round.
+            if accepted.resources_list_changed == Some(true) {
+                let _ = sink.notify_resource_list_changed().await;
+            }
+            if has_other_skills && accepted.tools_list_changed == Some(true) {
+                let _ = sink.notify_tool_list_changed().await;
+            }
+            if has_other_skills && accepted.prompts_list_changed == Some(true) {
+                let _ = sink.notify_prompt_list_changed().await;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SkillServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SkillServer").field("session", &self.0.session).finish_non_exhaustive()
+    }
+}

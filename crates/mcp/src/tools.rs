@@ -1,0 +1,91 @@
+//! The tools of the session's dialect, as MCP has tools.
+
+use std::sync::Arc;
+
+use prowess_skills::{SkillSession, ToolReply, ToolSpec};
+use rmcp::ErrorData;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+use crate::consent::{Attempt, Attended, Consent};
+use crate::progress;
+use crate::server::SkillServer;
+
+/// The tools that run something.
+const RUNNING: [&str; 4] = ["skill_run", "skill_exec", "skill_write_stdin", "skill_kill_session"];
+
+/// The tools that there are now.
+pub(crate) fn list(session: &SkillSession) -> Vec<Tool> {
+    session.tools().into_iter().map(tool).collect()
+}
+
+fn tool(spec: ToolSpec) -> Tool {
+    let is_idempotent = spec.is_idempotent();
+    let schema = match spec.parameters {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    let runs = RUNNING.contains(&spec.name);
+    let annotations = ToolAnnotations::new().read_only(!runs).idempotent(is_idempotent).open_world(runs);
+    Tool::new(spec.name, spec.description, Arc::new(schema)).with_annotations(annotations)
+}
+
+impl SkillServer {
+    /// Makes a call. What goes wrong is a result that says so; only a tool that does not exist is an error.
+    pub(crate) async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let session = self.session().await;
+        let name = request.name.as_ref();
+        if !session.options().dialect.tool_names().contains(&name) {
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
+        }
+        let arguments = Value::from(request.arguments.unwrap_or_default());
+        let consent = Consent {
+            permissions: session.permissions(),
+            context,
+            waiting: self.waiting(),
+            call: json!({"tool": name, "arguments": arguments}),
+            state: request.request_state,
+            responses: request.input_responses,
+        };
+        let attended = consent.attend(|| attempt(session, name, arguments.clone()));
+        Ok(match progress::attended(context, name, attended).await? {
+            Attended::Done(reply) => self.result(reply).into(),
+            Attended::Refused(refusal) => {
+                CallToolResult::error(vec![ContentBlock::text(format!("Error: {refusal}"))]).into()
+            }
+            Attended::Asks(question) => question.into(),
+        })
+    }
+
+    /// A reply with its data, and links to what a command put out.
+    fn result(&self, reply: ToolReply) -> CallToolResult {
+        let mut content = vec![ContentBlock::text(reply.text)];
+        if let Some(report) = &reply.data {
+            let outputs = self.outputs().keep(report);
+            if !outputs.is_empty() {
+                self.outputs_changed();
+            }
+            content.extend(outputs.into_iter().map(ContentBlock::resource_link));
+        }
+        let mut result =
+            if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+        result.structured_content = reply.data.filter(Value::is_object);
+        result
+    }
+}
+
+async fn attempt(session: &SkillSession, name: &str, arguments: Value) -> Attempt<ToolReply> {
+    let prepared = session.prepare_call(name, arguments).await;
+    match prepared.unanswered().cloned() {
+        None => Attempt::Done(prepared.finish()),
+        Some(request) => Attempt::Unanswered(Box::new(request), prepared.finish()),
+    }
+}
