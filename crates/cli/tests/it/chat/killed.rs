@@ -143,7 +143,9 @@ fn one_thread_after_another() {
     at_prompt(&pty);
     let first = thread(&world);
     pty.type_line("/new");
-    pty.wait_until("another prompt", |screen| screen.contains("> /new\n· this is ") && screen.ends_with("\n>"));
+    pty.wait_until("another prompt", |screen| {
+        screen.contains("> /new\n· this is ") && screen.ends_with("\n>")
+    });
     pty.type_line("two");
     pty.wait_for("The second.");
     at_prompt(&pty);
