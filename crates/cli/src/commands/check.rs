@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use prowess_catalog::{CheckReport, Profile, ScanOptions, check_directory};
+use prowess_catalog::{CheckReport, Code, Diagnostic, Profile, ScanOptions, check_directory};
 
 use crate::check::{github, human, machine, sarif};
 use crate::commands::Outcome;
@@ -108,7 +108,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         match checked.with_context(|| format!("{} cannot be checked", path.display())) {
             Ok(met) => {
                 tally.incomplete |= met.iter().any(|met| met.code.leaves_out());
-                met.iter().try_for_each(|met| writeln!(anstream::stderr(), "{}", shown(&met.to_string())))?;
+                tell(&met)?;
             }
             Err(error) => tally.failures.push(error),
         }
@@ -122,6 +122,24 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     terminal.flush()?;
     outcome(tally)
+}
+
+/// Says what was met on the way. Of what was not looked at for one reason the first is named, and how many more there are.
+fn tell(met: &[Diagnostic]) -> Result<()> {
+    let mut err = anstream::stderr();
+    for (at, found) in met.iter().enumerate() {
+        let is_like = |other: &&Diagnostic| other.code == found.code;
+        if found.code.leaves_out() && met[..at].iter().any(|other| is_like(&other)) {
+            continue;
+        }
+        writeln!(err, "{}", shown(&found.to_string()))?;
+        let more = met[at + 1..].iter().filter(is_like).count();
+        if found.code.leaves_out() && more > 0 {
+            let limit = if found.code == Code::DepthCap { "; --max-depth N looks deeper" } else { "" };
+            writeln!(err, "and {more} more like it{limit}")?;
+        }
+    }
+    Ok(())
 }
 
 /// What could not be done comes before what is wrong; all but the last of it is told here.
@@ -206,6 +224,9 @@ fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     }
     if tally.fixable > 0 {
         line = format!("{line}; --fix would mend {}", count(tally.fixable, "finding"));
+    }
+    if tally.incomplete {
+        line = format!("{line}; not everything was looked at");
     }
     writeln!(terminal, "{line}")?;
     Ok(())

@@ -191,3 +191,22 @@ fn a_long_line_is_drawn_in_part() {
     let output = world.output(&["check", "long"]);
     assert!(output.stdout.len() < 5000, "{}", output.stdout.len());
 }
+
+/// Many directories that are too deep are one thing to know, and the summary says that it is not all.
+#[test]
+fn what_was_not_looked_at_is_told_once() {
+    let world = World::new();
+    world.skill("project", "tides", "Looks up tides. Use at sea.");
+    for name in ["a", "b", "c"] {
+        world.file(&format!("project/1/2/3/4/5/{name}/7/notes.txt"), "");
+    }
+    assert_snapshot!(world.run(&["check"]), @r"
+    exit 1
+    --- out
+    ./tides: valid
+    1 skill checked: 1 valid; not everything was looked at
+    --- err
+    ./1/2/3/4/5/a: warning [depth-cap] directories below level 6 are not scanned (raise the limit, or give a deeper root)
+    and 2 more like it; --max-depth N looks deeper
+    ");
+}
