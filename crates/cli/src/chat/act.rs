@@ -25,8 +25,6 @@ pub(super) enum Next {
     Reopen,
     /// The same, because another process may have gone on with it.
     Again,
-    /// Nothing.
-    Quit,
 }
 
 /// Does what a command says. An error leaves the conversation as it was.
@@ -87,7 +85,8 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             begun(talk)?;
             note(talk, format!("this is {} now", talk.thread.id()))?;
         }
-        Command::Quit => return Ok(Next::Quit),
+        // Whoever reads lines ends with it.
+        Command::Quit => {}
     }
     Ok(Next::Stay)
 }

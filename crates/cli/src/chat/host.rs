@@ -20,6 +20,7 @@ use prowess_workspace::{Network, Runner};
 
 use super::model::{self, Manner};
 use super::place::Place;
+use crate::commands::run::quoted;
 use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::project::MEMORY;
@@ -271,7 +272,9 @@ impl Host {
         }
         for root in &self.places.root {
             let root = std::path::absolute(root).unwrap_or_else(|_| root.clone());
-            line.push_str(&format!(" --root {}", shown(&root.display().to_string())));
+            let root = shown(&root.display().to_string());
+            let is_plain = root.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c));
+            line.push_str(&format!(" --root {}", if is_plain { root } else { quoted(&root) }));
         }
         format!("{line} --resume {thread}")
     }

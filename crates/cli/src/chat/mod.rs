@@ -170,38 +170,35 @@ async fn forever(talk: &mut Talk, history: &Path) -> Result<()> {
             Line::Wrong(why) => talk.show(&Happening::Note { text: why })?,
             Line::Command(Command::Quit) => return Ok(()),
             line => {
-                if !refreshed(talk).await? {
-                    continue;
-                }
-                match follow(talk, line).await {
-                    Ok(Rest::Left) => return Ok(()),
-                    Ok(_) => {}
-                    Err(error) => talk.failed(&error)?,
+                if refreshed(talk).await? && follow(talk, line).await? == Rest::Left {
+                    return Ok(());
                 }
             }
         }
     }
 }
 
-/// Does what a line says.
+/// Does what a line says. What goes wrong is shown, and the conversation goes on; only a thread that cannot be opened again
+/// is an error, because there is nothing left to go on with.
 async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
+    let next = match &line {
+        Line::Command(command) => act(talk, command.clone()).await,
+        _ => Ok(Next::Stay),
+    };
+    if matches!(next, Ok(Next::Reopen | Next::Again)) {
+        talk.reopen().await?;
+    }
+    let rest = match (next, line) {
+        (Err(error), _) => Err(error),
+        (Ok(Next::Again), _) => begun(talk).and(talk.go_on().await),
+        (Ok(Next::Reopen), _) => talk.show(&opened(talk)).map(|()| None),
+        (Ok(Next::Stay), Line::Talk(text)) => talk.say(text).await.map(Some),
+        (Ok(Next::Stay), _) => Ok(None),
+    };
     let stayed = Rest::Ended(Outcome::Answered);
-    match line {
-        Line::Talk(text) => talk.say(text).await,
-        Line::Command(command) => match act(talk, command).await? {
-            Next::Stay | Next::Quit => Ok(stayed),
-            Next::Reopen => {
-                talk.reopen().await?;
-                talk.show(&opened(talk))?;
-                Ok(stayed)
-            }
-            Next::Again => {
-                talk.reopen().await?;
-                begun(talk)?;
-                Ok(talk.go_on().await?.unwrap_or(stayed))
-            }
-        },
-        Line::Empty | Line::Wrong(_) => Ok(stayed),
+    match rest {
+        Ok(rest) => Ok(rest.unwrap_or(stayed)),
+        Err(error) => talk.failed(&error).map(|()| stayed),
     }
 }
 

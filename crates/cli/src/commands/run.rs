@@ -259,11 +259,13 @@ fn shell(entry: &SkillEntry, is_local: bool) -> Result<Option<String>> {
 fn line(words: &[String]) -> String {
     match words {
         [line] => line.clone(),
-        words => {
-            let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
-            quoted.collect::<Vec<_>>().join(" ")
-        }
+        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
     }
+}
+
+/// A word that a shell takes as it is.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// `FROM` or `FROM=TO`; a file whose name has a `=` counts as itself.

@@ -170,3 +170,20 @@ fn threads_that_others_may_write_are_not_used() {
     let told = super::told(&world, &["chat", "again"]);
     assert!(told.starts_with("exit 2") && told.contains("is not a file: remove it"), "{told}");
 }
+
+/// A conversation whose thread cannot be opened again ends: it does not go on in one that nobody keeps.
+#[test]
+fn a_thread_that_cannot_be_opened_again_ends_the_program() {
+    let model = FakeModel::start(vec![Answer::text("Hello.")]);
+    let world = world(&model);
+    let mut pty = begun(&world, &[], 80, 30);
+    pty.type_line("hello");
+    pty.wait_for("Hello.");
+    at_prompt(&pty);
+    let beside = world.path("home/.local/state/prowess/threads");
+    std::fs::remove_dir_all(&beside).unwrap();
+    std::fs::write(&beside, "").unwrap();
+    pty.type_line("/model offline");
+    assert_eq!(pty.wait(), Some(2));
+    assert!(pty.screen().contains("cannot be made"), "{}", pty.screen());
+}
