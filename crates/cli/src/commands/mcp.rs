@@ -107,7 +107,8 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     ended
 }
 
-/// Who remembers what was allowed for good: as for `prowess chat`, in this project.
+/// Who remembers what was allowed for good in this project. What is asked here says the same in every directory of it,
+/// unlike the paths of `prowess chat`.
 async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
     let Some(state) = state::directory() else { return Ok(Broker::in_memory()) };
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
