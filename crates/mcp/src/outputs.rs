@@ -17,7 +17,11 @@ const ARTIFACTS: &str = "artifact_files";
 
 /// What was put out so far.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs(Mutex<Kept>);
+pub(crate) struct Outputs {
+    kept: Mutex<Kept>,
+    /// Whether clients share it that may not know of each other's.
+    is_of_many: bool,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -42,17 +46,29 @@ pub(crate) enum Content {
 }
 
 impl Outputs {
+    /// For many clients: what one's commands put out has a name that no other guesses, and is in no list.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_many() -> Self {
+        Self { is_of_many: true, ..Self::default() }
+    }
+
     /// Keeps the files in a report, and gives them as resources, whose addresses the report has then, too. None, when
     /// it is no report of a run.
     pub(crate) fn keep(&self, report: &mut Value) -> Vec<Resource> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let run = kept.runs + 1;
+        let (key, before) = if self.is_of_many {
+            let Some(key) = random() else { return Vec::new() };
+            (key.clone(), format!("{key}/"))
+        } else {
+            (run.to_string(), String::new())
+        };
         let mut new: Vec<Output> = Vec::new();
         for file in files(report, TEXTS) {
             let (Some(name), Some(text)) = (file["name"].as_str(), file["content"].as_str()) else {
                 continue;
             };
-            let mut resource = Resource::new(format!("run://{run}/{}", uri::escaped(name)), last(name));
+            let mut resource = Resource::new(format!("run://{key}/{}", uri::escaped(name)), last(name));
             resource.size = Some(text.len() as u64);
             resource.mime_type = file["mime_type"].as_str().map(ToOwned::to_owned);
             if file["truncated"] == true {
@@ -68,7 +84,7 @@ impl Outputs {
             };
             let name = name.to_owned();
             let resource =
-                Resource::new(format!("artifact://{}@{version}", uri::escaped(&name)), last(&name));
+                Resource::new(format!("artifact://{before}{}@{version}", uri::escaped(&name)), last(&name));
             file["uri"] = resource.uri.clone().into();
             new.push(Output { resource, kept: Content::Artifact { name, version } });
         }
@@ -88,15 +104,18 @@ impl Outputs {
         resources
     }
 
-    /// All that are kept.
+    /// All that are kept, if all are one client's.
     pub(crate) fn resources(&self) -> Vec<Resource> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_of_many {
+            return Vec::new();
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().map(|output| output.resource.clone()).collect()
     }
 
     /// The one at an address.
     pub(crate) fn get(&self, address: &str) -> Option<Output> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().find(|output| output.resource.uri == address).cloned()
     }
 }
@@ -125,6 +144,13 @@ pub(crate) fn addressed(shown: String, report: &mut Value) -> String {
 
 fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
     report.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// What nobody guesses.
+pub(crate) fn random() -> Option<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn last(path: &str) -> &str {
