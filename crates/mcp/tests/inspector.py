@@ -6,9 +6,11 @@ reads its output, and finds a skill that came meanwhile. Neither shows what a se
 """
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -47,6 +49,13 @@ def skill(root: pathlib.Path, name: str, body: str = "Do it.", fields: str = "")
     return directory
 
 
+def runs(process: int) -> bool:
+    try:
+        return bool(pathlib.Path(f"/proc/{process}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
 class World:
     """A home with skills and rules, in which clients and servers run."""
 
@@ -76,6 +85,15 @@ class World:
         )
         assert done.returncode == code, f"{command[4:]} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def let_go(self) -> None:
+        """Ends the process that keeps connections."""
+        daemon = json.loads(self.ran([*HELD, "daemon", "status"])).get("pid")
+        self.ran([*HELD, "daemon", "stop"])
+        deadline = time.monotonic() + PATIENCE
+        while daemon and runs(daemon):
+            assert time.monotonic() < deadline, "mcpdo's daemon does not end"
+            time.sleep(0.05)
 
     def files(self) -> Iterator[pathlib.Path]:
         """The files that are served."""
@@ -194,11 +212,36 @@ def converse(world: World, target: list[str]) -> int:
         refused(Held(world, target, "mute", "--elicit", "off"))
         seen(Held(world, target, "watching"))
     finally:
-        world.ran([*HELD, "daemon", "stop"])
+        world.let_go()
     return files
 
 
-with tempfile.TemporaryDirectory() as scratch:
-    world = World(pathlib.Path(scratch))
-    files = converse(world, ["--", *world.server])
-    print(f"the Inspector, {REVISION}: {files} files verified, asked and answered")
+@contextlib.contextmanager
+def over_http(world: World) -> Iterator[list[str]]:
+    """How clients find a server that runs for as long as this is entered."""
+    token = secrets.token_hex(32)
+    environment = world.environment | {"PROWESS_MCP_TOKEN": token}
+    command = [*world.server, "--http", "127.0.0.1:0"]
+    server = subprocess.Popen(command, env=environment, cwd=world.home, stderr=subprocess.PIPE, text=True)
+    try:
+        said = []
+        while not said or not said[-1].startswith("serving at "):
+            said.append(server.stderr.readline())
+            assert said[-1], "the server did not start:\n" + "".join(said)
+        address = said[-1].split()[-1]
+        yield ["--transport", "http", "--server-url", address, "--header", f"Authorization: Bearer {token}"]
+        assert server.poll() is None, "the server ended"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+for way in ("standard input and output", "HTTP"):
+    with tempfile.TemporaryDirectory() as scratch:
+        world = World(pathlib.Path(scratch))
+        if way == "HTTP":
+            with over_http(world) as target:
+                files = converse(world, target)
+        else:
+            files = converse(world, ["--", *world.server])
+    print(f"the Inspector, {REVISION} over {way}: {files} files verified, asked and answered")

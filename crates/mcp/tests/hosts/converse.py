@@ -1,24 +1,28 @@
-"""One whole conversation in a host that others wrote: converse.py HOST BINARY PROGRAM DIRECTORY
+"""One whole conversation in a host that others wrote: converse.py HOST BINARY PROGRAM DIRECTORY [ADDRESS]
 
-The host is told of our server by what `--print-config` prints, and of a model that plays a script: it lists what there
-is, loads a skill, runs a command, reads what that put out, is refused two others, and says what it has found. What the
-host sent to the model shows whether each of them came to pass. Everything of it is below DIRECTORY, which is made anew.
+Our server is started by the host, or with ADDRESS before it, and serves there over HTTP. The host is told of it by what
+`--print-config` prints, and of a model that plays a script: it lists what there is, loads a skill, runs a command, reads
+what that put out, is refused two others, and says what it has found. What the host sent to the model shows whether each
+of them came to pass. Everything is below DIRECTORY, which is made anew.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from model import Asked, Call, Model, Step
 
 NAME, BINARY, PROGRAM, DIRECTORY = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
+ADDRESS = sys.argv[5] if len(sys.argv) > 5 else None
 EXAMPLES = pathlib.Path(__file__).resolve().parents[4] / "examples" / "skills"
 PATIENCE = 120  # seconds
 KEY = "of-no-value"
@@ -162,6 +166,25 @@ def checked(host: Host, asked: list[Asked]) -> None:
     assert host.unanswered in unanswered.replace('\\"', '"'), unanswered
 
 
+@contextlib.contextmanager
+def serving(options: list[str], environment: dict[str, str]) -> Iterator[None]:
+    """The server, while this is entered, where no host starts it."""
+    if ADDRESS is None:
+        yield
+        return
+    server = subprocess.Popen([PROGRAM, "mcp", *options], env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        said = []
+        while not said or not said[-1].startswith("serving at "):
+            said.append(server.stderr.readline())
+            assert said[-1], "the server did not start:\n" + "".join(said)
+        yield
+        assert server.poll() is None, "the server ended"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
 def main() -> None:
     host = HOSTS[NAME]
     shutil.rmtree(DIRECTORY, ignore_errors=True)
@@ -171,9 +194,12 @@ def main() -> None:
     rules.parent.mkdir(parents=True)
     rules.write_text(RULES)
     options = ["--run", "--only", "--root", str(EXAMPLES), "--workspace", str(DIRECTORY / "kept")]
-    printed = subprocess.check_output([PROGRAM, "mcp", *options, "--print-config", NAME], text=True, timeout=PATIENCE)
     environment = {"HOME": str(DIRECTORY), "PATH": os.environ["PATH"], **host.environment}
-    with Model(script(host)) as model:
+    if ADDRESS is not None:
+        options += ["--http", ADDRESS]
+        environment["PROWESS_MCP_TOKEN"] = secrets.token_hex(32)
+    printed = subprocess.check_output([PROGRAM, "mcp", *options, "--print-config", NAME], text=True, timeout=PATIENCE)
+    with Model(script(host)) as model, serving(options, environment):
         host.set_up(DIRECTORY, printed, model.address)
         done = subprocess.run(
             [BINARY, *host.arguments],
@@ -189,7 +215,8 @@ def main() -> None:
     assert not model.failures, f"{model.failures}\n{said}"
     checked(host, model.asked)
     assert ANSWER in done.stdout, said
-    print(f"{NAME}: listed, loaded, ran, read, was refused twice, and answered")
+    way = "standard input and output" if ADDRESS is None else "HTTP"
+    print(f"{NAME} over {way}: listed, loaded, ran, read, was refused twice, and answered")
 
 
 main()

@@ -33,7 +33,12 @@ alone true || fail "nothing can be run without a network here: allow user namesp
 # The host of this name, whose binary is the one at this place.
 converse() {
   [ -x "$2" ] || fail "npm did not install $2"
-  alone python3 "$here/converse.py" "$1" "$2" "$program" "$directory/home-$1" || fail "the conversation in $1 failed"
+  # Nothing else is in its network, so that any port is free.
+  for address in "" 127.0.0.1:8931; do
+    alone python3 "$here/converse.py" "$1" "$2" "$program" "$directory/home" $address ||
+      fail "the conversation in $1 failed"
+  done
+  rm -rf "$directory/home"
 }
 
 program=$2
