@@ -13,7 +13,7 @@ use http::header::{
 use http::uri::Authority;
 use http::{Method, Request, StatusCode, Uri};
 
-use super::reply::{Reply, empty, refused, with};
+use super::reply::{Refused, Reply, empty, refused, with};
 use super::token::Token;
 
 /// What a page may send, and read of the answers.
@@ -36,17 +36,17 @@ impl Guard {
         &self,
         local: SocketAddr,
         request: &Request<B>,
-    ) -> Result<Option<HeaderValue>, Reply> {
+    ) -> Result<Option<HeaderValue>, Refused> {
         if !self.is_for(local, request) {
             return Err(refused(StatusCode::FORBIDDEN, "This is not a host that is served here"));
         }
         let origin = self.origin(request.headers())?;
         if let (&Method::OPTIONS, Some(origin)) = (request.method(), &origin) {
-            return Err(preflight(origin));
+            return Err(Box::new(preflight(origin)));
         }
         if !self.has_token(request.headers()) {
             let reply = refused(StatusCode::UNAUTHORIZED, "The token is missing or wrong");
-            return Err(readable_by(with(reply, WWW_AUTHENTICATE, "Bearer"), origin.as_ref()));
+            return Err(Box::new(readable_by(with(*reply, WWW_AUTHENTICATE, "Bearer"), origin.as_ref())));
         }
         Ok(origin)
     }
@@ -76,7 +76,7 @@ impl Guard {
     }
 
     /// The page that a request is of, if it is of one.
-    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Reply> {
+    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Refused> {
         if !headers.contains_key(ORIGIN) {
             return Ok(None);
         }

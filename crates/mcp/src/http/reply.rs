@@ -12,26 +12,29 @@ use serde_json::json;
 /// An answer, whole or as a stream.
 pub(crate) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
+/// An answer that says no. It is large, and rare.
+pub(crate) type Refused = Box<Reply>;
+
 /// The code of JSON-RPC for what is no JSON, and for what is no message.
 const NO_JSON: i32 = -32700;
 const NO_MESSAGE: i32 = -32600;
 
 /// Refuses a request.
-pub(crate) fn refused(status: StatusCode, why: &str) -> Reply {
+pub(crate) fn refused(status: StatusCode, why: &str) -> Refused {
     error(status, NO_MESSAGE, why)
 }
 
 /// Refuses a message that cannot be read.
-pub(crate) fn unreadable(why: &str) -> Reply {
+pub(crate) fn unreadable(why: &str) -> Refused {
     error(StatusCode::BAD_REQUEST, NO_JSON, why)
 }
 
-fn error(status: StatusCode, code: i32, message: &str) -> Reply {
+fn error(status: StatusCode, code: i32, message: &str) -> Refused {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
     let mut reply = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    reply
+    Box::new(reply)
 }
 
 /// An answer that says nothing more.

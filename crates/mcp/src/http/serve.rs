@@ -26,7 +26,7 @@ use super::connection::Connection;
 use super::guard::{Guard, readable_by};
 use super::limits::HttpLimits;
 use super::message::{self, Envelope};
-use super::reply::{Reply, refused, unreadable};
+use super::reply::{Refused, Reply, refused, unreadable};
 use super::sessions::{Sessions, Visit};
 use crate::lasting::Lasting;
 use crate::server::SkillServer;
@@ -182,16 +182,17 @@ impl Service {
     async fn answer(&self, local: SocketAddr, request: Request<Incoming>) -> Reply {
         let origin = match self.guard.admit(local, &request) {
             Ok(origin) => origin,
-            Err(reply) => return reply,
+            Err(refused) => return *refused,
         };
         let reply = match self.attend(request).await {
-            Ok(reply) | Err(reply) => reply,
+            Ok(reply) => reply,
+            Err(refused) => *refused,
         };
         readable_by(reply, origin.as_ref())
     }
 
     /// Hands a request on, to the session that it names, begins, or does not need.
-    async fn attend(&self, mut request: Request<Incoming>) -> Result<Reply, Reply> {
+    async fn attend(&self, mut request: Request<Incoming>) -> Result<Reply, Refused> {
         if request.uri().path() != PATH {
             return Err(refused(StatusCode::NOT_FOUND, "The server is at /mcp"));
         }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::only;
 use super::limits::HttpLimits;
-use super::reply::{Reply, refused};
+use super::reply::{Refused, refused};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The random bytes of an id.
@@ -85,7 +85,7 @@ impl Sessions {
     }
 
     /// Room for one more.
-    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, Reply> {
+    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, Refused> {
         let seat = Arc::clone(&self.seats).try_acquire_owned();
         seat.map_err(|_| {
             refused(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions; try again later")
@@ -93,7 +93,7 @@ impl Sessions {
     }
 
     /// Whether the request names a session; if so, one of ours that is still there.
-    pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, Reply> {
+    pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, Refused> {
         if !headers.contains_key(SESSION_ID) {
             return Ok(false);
         }
