@@ -203,7 +203,12 @@ impl Service {
         if request.method() != Method::POST {
             let visit = self.visit(None);
             let without_body = request.map(|_| http_body_util::Empty::<bytes::Bytes>::new());
-            return Ok(self.rmcp(visit, None).handle(without_body).await);
+            let mut reply = self.rmcp(visit, None).handle(without_body).await;
+            // A session that is ended has ended.
+            if reply.status() == StatusCode::ACCEPTED {
+                *reply.status_mut() = StatusCode::NO_CONTENT;
+            }
+            return Ok(reply);
         }
         let (parts, body) = request.into_parts();
         let body = message::read(&parts.headers, body, &self.limits).await?;

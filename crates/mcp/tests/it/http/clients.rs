@@ -135,7 +135,7 @@ async fn sessions_end_when_they_are_ended_or_left_and_are_counted() {
     assert_eq!(served.post("", hello(OLDER[1], &json!({})).to_string()).await.status, 503);
     // One is ended by its client.
     let ended = served.request("DELETE", &one.headers("", &json!({}))) + "\r\n";
-    assert_eq!(served.raw(ended).await.status, 202);
+    assert_eq!(served.raw(ended).await.status, 204);
     let list = one.body("tools/list", json!({}));
     assert_eq!(served.post(&one.headers("", &json!({})), &list).await.status, 404);
     let third = served.client(OLDER[0]).await;

@@ -116,7 +116,7 @@ async fn what_runs_ends_with_its_session_its_request_and_the_server() {
     let _wire = client.open("tools/call", run("87651")).await;
     until("it does not run", || is_running("87651")).await;
     let ended = served.request("DELETE", &client.headers("", &json!({}))) + "\r\n";
-    assert_eq!(served.raw(ended).await.status, 202);
+    assert_eq!(served.raw(ended).await.status, 204);
     until("it runs on", || !is_running("87651")).await;
     // A request without a session, whose client goes.
     let newest = served.client(NEWEST).await;
