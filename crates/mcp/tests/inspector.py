@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -233,7 +234,8 @@ def over_http(world: World) -> Iterator[list[str]]:
         assert server.poll() is None, "the server ended"
     finally:
         server.terminate()
-        server.wait(PATIENCE)
+        code = server.wait(PATIENCE)
+    assert code == 128 + signal.SIGTERM, f"the server ended with {code}"
 
 
 for way in ("standard input and output", "HTTP"):

@@ -13,6 +13,7 @@ import pathlib
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -182,7 +183,8 @@ def serving(options: list[str], environment: dict[str, str]) -> Iterator[None]:
         assert server.poll() is None, "the server ended"
     finally:
         server.terminate()
-        server.wait(PATIENCE)
+        code = server.wait(PATIENCE)
+    assert code == 128 + signal.SIGTERM, f"the server ended with {code}"
 
 
 def main() -> None:
