@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -224,15 +225,19 @@ def over_http(world: World) -> Iterator[list[str]]:
     environment = world.environment | {"PROWESS_MCP_TOKEN": token}
     command = [*world.server, "--http", "127.0.0.1:0"]
     server = subprocess.Popen(command, env=environment, cwd=world.home, stderr=subprocess.PIPE, text=True)
+    too_late = threading.Timer(PATIENCE, server.kill)
+    too_late.start()
     try:
         said = []
         while not said or not said[-1].startswith("serving at "):
             said.append(server.stderr.readline())
             assert said[-1], "the server did not start:\n" + "".join(said)
+        too_late.cancel()
         address = said[-1].split()[-1]
         yield ["--transport", "http", "--server-url", address, "--header", f"Authorization: Bearer {token}"]
         assert server.poll() is None, "the server ended"
     finally:
+        too_late.cancel()
         server.terminate()
         code = server.wait(PATIENCE)
     assert code == 128 + signal.SIGTERM, f"the server ended with {code}"

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -174,14 +175,18 @@ def serving(options: list[str], environment: dict[str, str]) -> Iterator[None]:
         yield
         return
     server = subprocess.Popen([PROGRAM, "mcp", *options], env=environment, stderr=subprocess.PIPE, text=True)
+    too_late = threading.Timer(PATIENCE, server.kill)
+    too_late.start()
     try:
         said = []
         while not said or not said[-1].startswith("serving at "):
             said.append(server.stderr.readline())
             assert said[-1], "the server did not start:\n" + "".join(said)
+        too_late.cancel()
         yield
         assert server.poll() is None, "the server ended"
     finally:
+        too_late.cancel()
         server.terminate()
         code = server.wait(PATIENCE)
     assert code == 128 + signal.SIGTERM, f"the server ended with {code}"
