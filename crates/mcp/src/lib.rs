@@ -33,6 +33,8 @@
 //! untrusted or denied is neither listed nor read.
 
 mod consent;
+#[cfg(feature = "host")]
+pub mod host;
 mod live;
 mod mime;
 mod outputs;

@@ -1,0 +1,27 @@
+//! Skills and tools of other servers.
+//!
+//! What a server says is foreign: it is bounded in size, number and time, what it says of itself tells it from no other
+//! server, and what it gives is used when it is what its entry promised.
+
+mod cache;
+mod client;
+mod command;
+mod entry;
+mod error;
+mod http;
+mod label;
+mod list;
+mod options;
+mod published;
+mod read;
+mod server;
+mod shown;
+mod verify;
+
+pub use cache::{Cache, CacheError};
+pub use error::{Mismatch, ServerError, Unverified};
+pub use label::{LabelError, ServerLabel};
+pub use list::SkillList;
+pub use options::{Connection, ServerLimits, ServerOptions, ServerUrl, Token, UrlError};
+pub use published::{Offer, Published, PublishedFile};
+pub use server::Server;
