@@ -105,7 +105,7 @@ impl Cache {
     pub fn get(&self, server: &ServerLabel, file: &PublishedFile) -> Option<Vec<u8>> {
         let path = self.path(server, file);
         let bytes = read(&path, file.size).ok()?;
-        if bytes.len() as u64 == file.size && Digest::of(&bytes).to_string() == file.digest {
+        if bytes.len() as u64 == file.size && Digest::of(&bytes) == file.digest {
             return Some(bytes);
         }
         tracing::warn!(%server, "A file in the cache is not what it was, and is retrieved again");
@@ -209,6 +209,10 @@ fn read(path: &Path, size: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Where a path leads, even if its end is not there yet.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is compared are places as they are named by links, once, at the start"
+)]
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     for above in path.ancestors() {
@@ -237,7 +241,7 @@ mod tests {
     use super::*;
 
     fn file(uri: &str, bytes: &[u8]) -> PublishedFile {
-        let digest = Digest::of(bytes).to_string();
+        let digest = Digest::of(bytes);
         PublishedFile { path: "x".to_owned(), uri: uri.to_owned(), digest, size: bytes.len() as u64 }
     }
 
@@ -267,7 +271,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let cache = Cache::open(&scratch.path().join("c"), [""; 0]).unwrap();
         let wave = file("skill://greet/SKILL.md", b"Wave.");
-        let cases: [(&str, fn(&Path)); 4] = [
+        type Change = fn(&Path);
+        let cases: [(&str, Change); 4] = [
             ("other bytes", |path| fs::write(path, "Bow!!").unwrap()),
             ("fewer bytes", |path| fs::write(path, "W").unwrap()),
             ("more bytes", |path| fs::write(path, "Wave. And run.").unwrap()),

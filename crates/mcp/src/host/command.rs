@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
+use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::pipes::Pipes;
 use super::shown::shown;
 
 /// What a program finds of our environment: what programs need to run at all, and none of our keys.
@@ -34,9 +31,6 @@ pub(crate) struct Program {
     group: Option<Pid>,
     last_words: LastWords,
 }
-
-/// How the program is spoken to.
-pub(crate) type Pipes = AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>;
 
 /// The end of what a program wrote to standard error.
 #[derive(Clone, Default)]
@@ -58,6 +52,10 @@ impl LastWords {
         if words.is_empty() { words } else { format!(" (it wrote: {words})") }
     }
 
+    pub(crate) fn said_too_much(&self) {
+        self.said_too_much.store(true, Ordering::Relaxed);
+    }
+
     fn add(&self, bytes: &[u8]) {
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         words.extend_from_slice(bytes);
@@ -73,7 +71,7 @@ impl Program {
         env: &BTreeMap<OsString, OsString>,
         directory: Option<&Path>,
         message_bytes: usize,
-    ) -> Result<(Self, Pipes), String> {
+    ) -> Result<(Self, Pipes<ChildStdout, ChildStdin>), String> {
         let mut command = Command::new(program);
         command.args(args).env_clear();
         command.envs(BASICS.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -95,9 +93,7 @@ impl Program {
             return Err("it has no standard streams".to_owned());
         };
         tokio::spawn(drain(stderr, last_words.clone()));
-        let stdout = Bounded::new(stdout, message_bytes, last_words.said_too_much);
-        let pipes = AsyncRwTransport::new_client(stdout, stdin);
-        Ok((started, pipes.with_max_line_length(message_bytes)))
+        Ok((started, Pipes::new(stdout, stdin, message_bytes, last_words)))
     }
 
     pub(crate) fn last_words(&self) -> LastWords {
@@ -126,55 +122,9 @@ async fn drain(mut stderr: ChildStderr, last_words: LastWords) {
     }
 }
 
-/// A reader that fails at a line that is too long: whoever waits for it is told at once.
-pub(crate) struct Bounded<R> {
-    reader: R,
-    line: usize,
-    most: usize,
-    has_failed: Arc<AtomicBool>,
-}
-
-impl<R> Bounded<R> {
-    fn new(reader: R, most: usize, has_failed: Arc<AtomicBool>) -> Self {
-        Self { reader, line: 0, most, has_failed }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.reader).poll_read(context, buffer))?;
-        for piece in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
-            self.line += piece.len();
-            if self.line > self.most {
-                self.has_failed.store(true, Ordering::Relaxed);
-                return Poll::Ready(Err(std::io::Error::other("a message is too long")));
-            }
-            if piece.ends_with(b"\n") {
-                self.line = 0;
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_line_that_is_too_long_ends_the_reading() {
-        let mut text = String::new();
-        let mut fine = Bounded::new(&b"1234\n1234\n\n1234"[..], 5, Arc::default());
-        fine.read_to_string(&mut text).await.unwrap();
-        assert_eq!(text, "1234\n1234\n\n1234");
-        let mut long = Bounded::new(&b"12\n123456"[..], 5, Arc::default());
-        assert!(long.read_to_string(&mut text).await.is_err());
-    }
 
     #[test]
     fn last_words_are_few() {

@@ -21,12 +21,7 @@ pub(crate) fn read(server: &ServerLabel, entry: &Value) -> Result<Offer, String>
     let root = root_of(uri)?;
     let frontmatter = frontmatter(entry, &root)?;
     let files = files(&entry["resources"], &root)?;
-    let published = Published {
-        server: server.to_string(),
-        uri: uri.to_owned(),
-        files,
-        frontmatter: frontmatter.clone(),
-    };
+    let published = Published { server: server.to_string(), uri: uri.to_owned(), files };
     Ok(Offer { frontmatter, published, is_granted: false })
 }
 
@@ -127,7 +122,7 @@ fn file(listed: &Value, root: &SkillRoot<'_>) -> Result<PublishedFile, String> {
         return Err("its SKILL.md has another address in the list of files".to_owned());
     }
     let digest = listed["digest"].as_str().and_then(|digest| digest.parse::<Digest>().ok());
-    let digest = digest.ok_or_else(|| format!("`{path}` has no digest of SHA-256"))?.to_string();
+    let digest = digest.ok_or_else(|| format!("`{path}` has no digest of SHA-256"))?;
     let size = listed["size"].as_u64().ok_or_else(|| format!("`{path}` has no size"))?;
     Ok(PublishedFile { path, uri: uri.to_owned(), digest, size })
 }

@@ -10,14 +10,16 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode, redirect};
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
     StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
+use super::answer;
 use super::options::{ServerLimits, ServerUrl, Token};
 
 const JSON: &str = "application/json";
@@ -82,7 +84,12 @@ impl BoundedClient {
         Ok(body.freeze())
     }
 
-    fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+    /// The events of an answer. The one that answers the request with this id is wrapped.
+    fn events(
+        &self,
+        response: Response,
+        asked: Option<RequestId>,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
         let mut event = EventLength { most: self.most, event: 0, line: 0 };
         let chunks = response.bytes_stream().map(move |chunk| {
             let chunk = chunk.map_err(|error| std::io::Error::other(error.without_url()))?;
@@ -92,7 +99,16 @@ impl BoundedClient {
                 Err(std::io::Error::other("a message is too long"))
             }
         });
-        SseStream::from_bytes_stream(chunks).boxed()
+        let events = SseStream::from_bytes_stream(chunks);
+        let Some(asked) = asked else { return events.boxed() };
+        let wrap = move |mut event: Sse| {
+            let message = event.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
+            if let Some(message) = message.filter(|message| answer::id_of(message).as_ref() == Some(&asked)) {
+                event.data = Some(answer::wrapped(message).to_string());
+            }
+            event
+        };
+        events.map_ok(wrap).boxed()
     }
 }
 
@@ -150,8 +166,9 @@ impl StreamableHttpClient for BoundedClient {
         }
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let is_json = has_type(&response, JSON);
+        let asked = answer::is_asked_by(&message);
         if status.is_success() && has_type(&response, EVENTS) {
-            return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response, asked), session));
         }
         if !is_json || is_about_the_token(status) {
             return if status.is_success() && !is_request {
@@ -163,14 +180,16 @@ impl StreamableHttpClient for BoundedClient {
             };
         }
         let body = self.body(response).await?;
-        match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-            Ok(JsonRpcMessage::Error(mut error)) if is_discovery(&message) => {
+        let parsed = serde_json::from_slice::<Value>(&body).ok();
+        let parsed = parsed.map(|parsed| if asked.is_some() { answer::wrapped(parsed) } else { parsed });
+        match parsed.and_then(answer::message) {
+            Some(JsonRpcMessage::Error(mut error)) if is_discovery(&message) => {
                 // Whoever refuses before it looks at the message cannot tell its id.
                 error.id = id_of(&message);
                 Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
             }
-            Ok(answer @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            Ok(answer) if status.is_success() => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            Some(answer @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            Some(answer) if status.is_success() => Ok(StreamableHttpPostResponse::Json(answer, session)),
             _ if status.is_success() && !is_request => Ok(StreamableHttpPostResponse::Accepted),
             _ if is_discovery(&message) && status.is_client_error() => Ok(not_discoverable(&message)),
             _ => Err(unexpected(format!("HTTP {status}, and no message"))),
@@ -206,7 +225,7 @@ impl StreamableHttpClient for BoundedClient {
         }
         let response = request.headers(custom_headers.into_iter().collect()).send().await.map_err(hidden)?;
         match response.status() {
-            status if status.is_success() && has_type(&response, EVENTS) => Ok(self.events(response)),
+            status if status.is_success() && has_type(&response, EVENTS) => Ok(self.events(response, None)),
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status => Err(unexpected(format!("HTTP {status}"))),
         }
@@ -222,7 +241,7 @@ fn is_about_the_token(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
-fn id_of(message: &ClientJsonRpcMessage) -> Option<rmcp::model::RequestId> {
+fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,

@@ -3,15 +3,18 @@
 //! What a server says is foreign: it is bounded in size, number and time, what it says of itself tells it from no other
 //! server, and what it gives is used when it is what its entry promised.
 
+mod answer;
 mod cache;
 mod client;
 mod command;
 mod entry;
 mod error;
+mod held;
 mod http;
 mod label;
 mod list;
 mod options;
+mod pipes;
 mod published;
 mod read;
 mod server;
@@ -20,6 +23,7 @@ mod verify;
 
 pub use cache::{Cache, CacheError};
 pub use error::{Mismatch, ServerError, Unverified};
+pub use held::HeldEntry;
 pub use label::{LabelError, ServerLabel};
 pub use list::SkillList;
 pub use options::{Connection, ServerLimits, ServerOptions, ServerUrl, Token, UrlError};

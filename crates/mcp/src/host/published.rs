@@ -10,8 +10,6 @@ pub struct Published {
     pub uri: String,
     /// Its files.
     pub files: Vec<PublishedFile>,
-    /// Its frontmatter: JSON.
-    pub frontmatter: String,
 }
 
 /// One of its files.
@@ -22,12 +20,17 @@ pub struct PublishedFile {
     /// At the server.
     pub uri: String,
     /// What it should be.
-    pub digest: String,
+    pub digest: Digest,
     /// In bytes.
     pub size: u64,
 }
 
 impl Published {
+    /// One.
+    pub fn file(&self, path: &str) -> Option<&PublishedFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
     /// All.
     pub fn digest(&self) -> Digest {
         let mut text = format!("{}\n", self.uri);

@@ -7,6 +7,7 @@ use rmcp::model::{
 };
 
 use super::error::{Mismatch, ServerError, Unverified};
+use super::held::HeldEntry;
 use super::published::{Published, PublishedFile};
 use super::server::Server;
 use super::verify;
@@ -24,9 +25,10 @@ impl Server {
     ///
     /// [`ServerError::Unverified`] when the entry does not list the file, or the file is not what the entry says; and
     /// whatever keeps the server from answering.
-    pub async fn read(&self, published: &Published, path: &str) -> Result<Vec<u8>, ServerError> {
+    pub async fn read(&self, held: &HeldEntry, path: &str) -> Result<Vec<u8>, ServerError> {
+        let published = held.published();
         let fails = |mismatch| self.unverified(published, mismatch);
-        let file = verify::listed(published, path).map_err(fails)?;
+        let file = verify::listed(held, path).map_err(fails)?;
         if published.server != self.label().as_str() {
             // Who asks mixed up servers: this one is not told of the other's addresses.
             let why = format!("it is of server `{}`", published.server);
@@ -40,7 +42,7 @@ impl Server {
             return Err(self.odd(METHOD, "it has no contents"));
         };
         let bytes = only_contents(file, result.contents).map_err(fails)?;
-        verify::check(published, file, &bytes).map_err(fails)?;
+        verify::check(held, file, &bytes).map_err(fails)?;
         Ok(bytes)
     }
 

@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::answer;
 use super::client::Client;
 use super::command::{LastWords, Program};
 use super::error::ServerError;
@@ -133,7 +134,7 @@ impl Server {
     pub(crate) async fn custom(&self, method: &'static str, params: Value) -> Result<Value, ServerError> {
         let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
         match self.request(method, request, self.limits.answer).await? {
-            ServerResult::CustomResult(result) => Ok(result.0),
+            ServerResult::CustomResult(result) => Ok(answer::unwrapped(result.0)),
             // What looks like another answer is no answer to this.
             _ => Err(self.odd(method, "it is an answer to something else")),
         }

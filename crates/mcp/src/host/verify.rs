@@ -4,26 +4,26 @@ use prowess_catalog::{Digest, MANIFEST, Skill};
 use serde_json::{Map, Value};
 
 use super::error::Mismatch;
-use super::published::{Published, PublishedFile};
+use super::held::HeldEntry;
+use super::published::PublishedFile;
 
 /// The file at `path`, if the entry lists it.
-pub(crate) fn listed<'a>(published: &'a Published, path: &str) -> Result<&'a PublishedFile, Mismatch> {
-    let file = published.files.iter().find(|file| file.path == path);
-    file.ok_or_else(|| Mismatch::Unlisted { path: super::shown::shown(path) })
+pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {
+    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::shown::shown(path) })
 }
 
 /// Checks that these bytes are the file: its size, its digest and, for SKILL.md, what it says of the skill.
-pub(crate) fn check(published: &Published, file: &PublishedFile, bytes: &[u8]) -> Result<(), Mismatch> {
+pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Result<(), Mismatch> {
     let path = || file.path.clone();
     let got = bytes.len() as u64;
     if got != file.size {
         return Err(Mismatch::Size { path: path(), listed: file.size, got });
     }
-    if Digest::of(bytes).to_string() != file.digest {
+    if Digest::of(bytes) != file.digest {
         return Err(Mismatch::Digest { path: path() });
     }
     if file.path == MANIFEST {
-        frontmatter(&published.frontmatter, bytes)?;
+        frontmatter(&held.frontmatter, bytes)?;
     }
     Ok(())
 }
