@@ -10,6 +10,12 @@ use super::label::ServerLabel;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
+    /// There is none with this label, or it could not be reached.
+    #[error("there is no server `{label}`, or it could not be reached")]
+    Unknown {
+        /// The label.
+        label: String,
+    },
     /// There is no connection to it.
     #[error("server `{server}` cannot be reached: {why}; look at how it is configured, and start again")]
     Unreachable {

@@ -18,7 +18,11 @@ mod pipes;
 mod published;
 mod read;
 mod server;
+mod server_tools;
+mod servers;
 mod shown;
+mod tool_answer;
+mod tools;
 mod verify;
 
 pub use cache::{Cache, CacheError};
@@ -29,3 +33,10 @@ pub use list::SkillList;
 pub use options::{Connection, ServerLimits, ServerOptions, ServerUrl, Token, UrlError};
 pub use published::{Offer, Published, PublishedFile};
 pub use server::Server;
+pub use server_tools::ServerTools;
+pub use servers::Servers;
+pub use tools::{ServerTool, ToolList};
+
+fn permission_kind() -> prowess_permission::Kind {
+    prowess_permission::Kind::TOOL
+}

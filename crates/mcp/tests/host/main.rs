@@ -5,3 +5,4 @@
 mod bounds;
 mod lying;
 mod retrieval;
+mod tools;
