@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::published::Published;
 use crate::root::{Place, Root, Trust};
 use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
@@ -26,6 +27,11 @@ pub struct SkillEntry {
 }
 
 impl SkillEntry {
+    /// What its server says of its files, if it is a server's.
+    pub fn published(&self) -> Option<&Arc<Published>> {
+        self.manifest.published.as_ref()
+    }
+
     /// What its document has wrong with it.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.manifest.diagnostics
@@ -112,8 +118,8 @@ impl Catalog {
     /// The catalog of `roots` now. Documents in the version that this catalog knows are not read
     /// again, and when nothing changed it is this very snapshot.
     ///
-    /// A root in a backend keeps the scan that this catalog has of it: only its host can look again,
-    /// with `scan_backend` and [`Catalog::assembled`].
+    /// A root in a backend or of a server keeps the scan that this catalog has of it: only its host can look
+    /// again, with `scan_backend` or [`scan_published`](crate::scan_published), and [`Catalog::assembled`].
     pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
         // A root given twice counts once, where it has the most precedence.
         let once = |at: usize, root: &Root| {
@@ -122,7 +128,7 @@ impl Catalog {
         let scans = roots.iter().enumerate().filter(|(at, root)| once(*at, root)).filter_map(|(_, root)| {
             let previous = self.shared_scan_of(root);
             match root.place {
-                Place::Backend => previous.cloned(),
+                Place::Backend | Place::Server => previous.cloned(),
                 Place::Local => {
                     let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
                     Some(Arc::new(scan_local(&root, options, previous.map(Arc::as_ref))))
@@ -190,8 +196,11 @@ impl Catalog {
         }
         // Among skills of one name the later root comes first, inside a root those in a directory of
         // that name, and then the first in path order, in which a stable sort leaves them.
+        // A server's skill takes nobody's name, wherever its root stands.
         candidates.sort_by(|a, b| {
-            a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
+            let is_servers = |candidate: &Candidate| candidate.entry.published().is_some();
+            let order = a.key().cmp(b.key()).then(is_servers(a).cmp(&is_servers(b)));
+            order.then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
         });
         let mut winner: Option<Candidate> = None;
         for candidate in candidates {
