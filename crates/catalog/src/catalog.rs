@@ -32,6 +32,11 @@ impl SkillEntry {
         self.manifest.published.as_ref()
     }
 
+    /// What its server says that its frontmatter is, as JSON, if it is a server's. What is fetched is held to it.
+    pub fn published_frontmatter(&self) -> Option<&str> {
+        self.manifest.published.is_some().then_some(&*self.manifest.frontmatter)
+    }
+
     /// What its document has wrong with it.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.manifest.diagnostics
@@ -168,6 +173,30 @@ impl Catalog {
             "Discovered {skills} skills from {sources} sources"
         );
         Self(Arc::new(inner))
+    }
+
+    /// The catalog with this scan in place of the one that it has of the same root, or below all others.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use prowess_catalog::{Catalog, Offer, Published, Root, scan_published};
+    ///
+    /// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };
+    /// let frontmatter = r#"{"name":"pdf","description":"Reads PDFs."}"#.into();
+    /// let offer = Offer { frontmatter, published, is_granted: false };
+    /// let root = Arc::new(Root::server("docs"));
+    /// let catalog = Catalog::empty().with(scan_published(&root, vec![offer], None));
+    /// assert!(catalog.get("docs:pdf").is_some());
+    /// assert!(catalog.with(scan_published(&root, Vec::new(), None)).get("docs:pdf").is_none());
+    /// ```
+    pub fn with(&self, scan: RootScan) -> Self {
+        let scan = Arc::new(scan);
+        let mut scans = self.0.scans.clone();
+        match scans.iter_mut().find(|known| known.root == scan.root) {
+            Some(known) => *known = scan,
+            None => scans.insert(0, scan),
+        }
+        self.assembled(scans)
     }
 
     fn assemble(&self, scans: Vec<Arc<RootScan>>) -> Inner {

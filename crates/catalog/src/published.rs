@@ -159,7 +159,8 @@ fn manifest(offer: Offer) -> Manifest {
     // JSON is YAML.
     let parsed = Skill::parse(format!("---\n{frontmatter}\n---\n").as_bytes(), &location);
     let skill = parsed.skill.map(|skill| Arc::new(skill.into_published(name, is_granted)));
-    Manifest { skill, diagnostics: parsed.diagnostics, published: Some(Arc::new(published)), is_granted }
+    let published = Some(Arc::new(published));
+    Manifest { skill, diagnostics: parsed.diagnostics, published, frontmatter, is_granted }
 }
 
 impl Skill {

@@ -126,6 +126,8 @@ pub(crate) struct Manifest {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// What a server says of the skill's files.
     pub(crate) published: Option<Arc<Published>>,
+    /// What a server says that the skill's frontmatter is, as JSON.
+    pub(crate) frontmatter: String,
     /// Whether the user granted what a published skill asks for.
     pub(crate) is_granted: bool,
 }

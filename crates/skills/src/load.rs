@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, SkillContext, SkillEntry, SkillText};
+use prowess_catalog::{MANIFEST, ManualSkills, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
 use crate::commit::Rejected;
@@ -138,7 +138,7 @@ impl SkillSession {
         if let Some(catalog) = self.files().look_up(name, known.view.catalog()).await {
             self.refresh(&catalog).await;
         }
-        self.visible_to_model(name)
+        self.visible_to_model(&published_name(name))
     }
 
     /// Whether loading a loaded skill again changes its documents.
@@ -307,6 +307,13 @@ impl SkillSession {
     pub(crate) fn placement_of(&self, is_servers: bool) -> Placement {
         if is_servers { Placement::ToolAnswer } else { self.options().placement }
     }
+}
+
+/// The name of a server's skill, when it is called by its address there: `docs:skill://pdf/SKILL.md` is `docs:pdf`.
+fn published_name(name: &str) -> String {
+    let Some((server, path)) = name.split_once(":skill://") else { return name.to_owned() };
+    let path = path.strip_suffix(MANIFEST).unwrap_or(path);
+    format!("{server}:{}", path.trim_end_matches('/'))
 }
 
 /// Which server's skill this is, and as what it publishes it.

@@ -12,8 +12,8 @@ use prowess_catalog::Digest;
 use rustix::fs::OFlags;
 
 use super::label::ServerLabel;
-use super::published::PublishedFile;
 use crate::publication::MAX_SERVED_BYTES;
+use prowess_catalog::PublishedFile;
 
 /// How much is kept, in bytes, unless it is said otherwise.
 const MOST: u64 = 256 * 1024 * 1024;

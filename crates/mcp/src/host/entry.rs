@@ -6,9 +6,9 @@ use prowess_catalog::{Digest, MANIFEST, MAX_FRONTMATTER, MAX_MANIFEST, is_unprin
 use serde_json::Value;
 
 use super::label::ServerLabel;
-use super::published::{Offer, Published, PublishedFile};
 use crate::publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES};
 use crate::uri;
+use prowess_catalog::{Offer, Published, PublishedFile};
 
 /// The longest address, in bytes.
 const MAX_URI: usize = 2048;

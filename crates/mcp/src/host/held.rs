@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::published::{Offer, Published};
+use prowess_catalog::{Offer, Published, SkillEntry};
 
 /// A skill as its server offered it. Everything that is retrieved of it is held to this, for as long as anyone acts on
 /// it, whatever the server says meanwhile.
@@ -16,6 +16,14 @@ impl HeldEntry {
     /// What its server says of its files.
     pub fn published(&self) -> &Published {
         &self.published
+    }
+}
+
+impl HeldEntry {
+    /// What a catalog holds of a skill; `None` when it is no server's.
+    pub fn of(entry: &SkillEntry) -> Option<Self> {
+        let frontmatter = entry.published_frontmatter()?.into();
+        Some(Self { frontmatter, published: Arc::clone(entry.published()?) })
     }
 }
 

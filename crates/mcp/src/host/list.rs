@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::entry;
 use super::error::ServerError;
-use super::published::Offer;
 use super::server::Server;
 use super::shown::shown;
+use prowess_catalog::Offer;
 
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";

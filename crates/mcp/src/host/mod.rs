@@ -9,34 +9,32 @@ mod client;
 mod command;
 mod entry;
 mod error;
+mod files;
 mod held;
 mod http;
 mod label;
 mod list;
 mod options;
 mod pipes;
-mod published;
 mod read;
 mod server;
 mod server_tools;
 mod servers;
 mod shown;
+#[cfg(feature = "run")]
+mod stage;
 mod tool_answer;
 mod tools;
 mod verify;
 
 pub use cache::{Cache, CacheError};
 pub use error::{Mismatch, ServerError, Unverified};
+pub use files::ServerFiles;
 pub use held::HeldEntry;
 pub use label::{LabelError, ServerLabel};
 pub use list::SkillList;
 pub use options::{Connection, ServerLimits, ServerOptions, ServerUrl, Token, UrlError};
-pub use published::{Offer, Published, PublishedFile};
 pub use server::Server;
 pub use server_tools::ServerTools;
-pub use servers::Servers;
+pub use servers::{FoundSkills, Servers};
 pub use tools::{ServerTool, ToolList};
-
-fn permission_kind() -> prowess_permission::Kind {
-    prowess_permission::Kind::TOOL
-}

@@ -8,9 +8,9 @@ use rmcp::model::{
 
 use super::error::{Mismatch, ServerError, Unverified};
 use super::held::HeldEntry;
-use super::published::{Published, PublishedFile};
 use super::server::Server;
 use super::verify;
+use prowess_catalog::{Published, PublishedFile};
 
 const METHOD: &str = "resources/read";
 

@@ -118,6 +118,11 @@ impl Server {
         self.changes.clone()
     }
 
+    /// Takes what is known of it for outdated, as if it had said so.
+    pub(crate) fn note_outdated(&self) {
+        self.running.service().note_change();
+    }
+
     /// Ends the connection in good order, and the program that was started for it.
     pub async fn close(mut self) {
         let _ = self.running.close_with_timeout(Duration::from_secs(2)).await;

@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use prowess_agent::{
     Act, Effect, Middleware, Moment, NextTool, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
 };
-use prowess_permission::{Decision, Permissions, Request};
+use prowess_permission::{Decision, Kind, Permissions, Request};
 use serde_json::{Value, json};
 
-use super::permission_kind;
 use super::server::Server;
 use super::servers::Servers;
 use super::tool_answer;
@@ -93,7 +92,7 @@ impl Remote {
 
     fn request(&self) -> Request {
         let (server, tool) = (self.server.label(), &self.tool.their_name);
-        Request::new(permission_kind(), self.subject())
+        Request::new(Kind::MCP, self.subject())
             .bound_to(self.tool.digest().to_string())
             .titled(format!("call `{tool}` of the MCP server `{server}`"))
     }
@@ -121,7 +120,7 @@ impl Middleware for ServerTools {
 
     fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
         let is_shown = |remote: &Arc<Remote>| {
-            !self.0.permissions.is_denied(&permission_kind(), &remote.subject()) && !remote.server.is_gone()
+            !self.0.permissions.is_denied(&Kind::MCP, &remote.subject()) && !remote.server.is_gone()
         };
         self.known().into_iter().filter(is_shown).map(|remote| remote as Arc<dyn Tool>).collect()
     }

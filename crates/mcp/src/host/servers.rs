@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use prowess_catalog::{Catalog, MANIFEST, Offer, Root, RootScan, scan_published};
 
 use super::cache::Cache;
 use super::error::{ServerError, Unverified};
@@ -15,6 +16,8 @@ use super::options::ServerOptions;
 use super::server::Server;
 use super::verify;
 
+/// The most skills of a server that were looked up and are kept in mind.
+const MAX_LOOKED_UP: usize = 64;
 /// The most servers that are connected to at the same time.
 const AT_ONCE: usize = 8;
 
@@ -25,6 +28,33 @@ pub struct Servers {
     cache: Option<Arc<Cache>>,
     /// What the servers had said of changes when they were last looked at.
     seen: Mutex<Vec<u64>>,
+    offers: Mutex<BTreeMap<ServerLabel, Offers>>,
+}
+
+/// What is known of a server's skills.
+#[derive(Clone, Debug, Default)]
+struct Offers {
+    listed: Vec<Offer>,
+    /// Those that it does not list and that somebody asked for.
+    looked_up: Vec<Offer>,
+}
+
+impl Offers {
+    fn all(&self) -> Vec<Offer> {
+        let is_listed =
+            |offer: &&Offer| !self.listed.iter().any(|listed| listed.published.uri == offer.published.uri);
+        self.listed.iter().chain(self.looked_up.iter().filter(is_listed)).cloned().collect()
+    }
+}
+
+/// What servers offer, for a catalog, and what a user should know of it.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct FoundSkills {
+    /// One for each server.
+    pub scans: Vec<RootScan>,
+    /// What cannot be used, and why.
+    pub notices: Vec<ServerError>,
 }
 
 impl Servers {
@@ -58,8 +88,9 @@ impl Servers {
             }
             connecting.extend(waiting.next().map(Server::connect));
         }
-        let seen = Mutex::new(vec![0; by_label.len()]);
-        (Arc::new(Self { by_label, cache, seen }), failed)
+        // Nobody has looked yet.
+        let seen = Mutex::new(vec![u64::MAX; by_label.len()]);
+        (Arc::new(Self { by_label, cache, seen, offers: Mutex::default() }), failed)
     }
 
     fn seen(&self) -> MutexGuard<'_, Vec<u64>> {
@@ -107,6 +138,83 @@ impl Servers {
         std::future::pending().await
     }
 
+    /// The skills that all servers list now, and those that were looked up. None of their files is retrieved. What
+    /// `previous` knows unchanged stays the very same entries.
+    ///
+    /// A list is no proof of absence: of a server that does not answer what it said before stands.
+    pub async fn scans(&self, previous: &Catalog) -> FoundSkills {
+        *self.seen() = self.versions();
+        let lists = self.all().map(|server| async move { (server, self.look_at(server).await) });
+        let mut found = FoundSkills::default();
+        for (server, mut notices) in futures_util::future::join_all(lists).await {
+            found.notices.append(&mut notices);
+            found.scans.push(self.scan(server.label(), previous));
+        }
+        found
+    }
+
+    /// Asks a server for its skills, and gives what a user should know of the answer.
+    async fn look_at(&self, server: &Server) -> Vec<ServerError> {
+        let mut notices = Vec::new();
+        match server.skills().await {
+            Ok(list) => {
+                notices.extend(list.refused);
+                notices.extend(list.stopped);
+                self.change_offers(server.label(), |offers| offers.listed = list.offers);
+            }
+            Err(error) => notices.push(error),
+        }
+        if server.is_gone() {
+            self.change_offers(server.label(), |offers| *offers = Offers::default());
+            return notices;
+        }
+        let looked_up = self.change_offers(server.label(), |offers| offers.looked_up.clone());
+        for offer in looked_up {
+            let uri = offer.published.uri;
+            let now = server.skill(&uri).await;
+            self.change_offers(server.label(), |offers| {
+                offers.looked_up.retain(|known| known.published.uri != uri);
+                offers.looked_up.extend(now);
+            });
+        }
+        notices
+    }
+
+    fn change_offers<T>(&self, label: &ServerLabel, change: impl FnOnce(&mut Offers) -> T) -> T {
+        let mut offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        change(offers.entry(label.clone()).or_default())
+    }
+
+    fn scan(&self, label: &ServerLabel, previous: &Catalog) -> RootScan {
+        let root = Arc::new(Root::server(label.as_str()));
+        let offers = self.change_offers(label, |offers| offers.all());
+        scan_published(&root, offers, previous.scan_of(&root))
+    }
+
+    /// The catalog with a skill in it that its server need not list, by the name that it has here or would have:
+    /// `label:path`, or `label:` and its address.
+    pub async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {
+        let (label, path) = name.split_once(':')?;
+        let server = self.get(label)?;
+        let uri = match path.split_once("://") {
+            Some(_) if path.ends_with("/SKILL.md") => path.to_owned(),
+            Some(_) => format!("{path}/{MANIFEST}"),
+            None => format!("skill://{path}/{MANIFEST}"),
+        };
+        let offer = server.skill(&uri).await.ok()?;
+        self.change_offers(server.label(), |offers| {
+            let others = |known: &Offer| known.published.uri != uri;
+            offers.looked_up.retain(others);
+            if offers.looked_up.len() == MAX_LOOKED_UP {
+                offers.looked_up.remove(0);
+            }
+            // What is listed at this address is what it was then.
+            offers.listed.retain(others);
+            offers.looked_up.push(offer);
+        });
+        Some(catalog.with(self.scan(server.label(), catalog)))
+    }
+
     /// A file of a skill, as the entry that is held lists it: from the cache if it is there, and else from its server.
     /// Either is checked before it is used.
     ///
@@ -133,7 +241,11 @@ impl Servers {
             return Ok(bytes);
         }
         let server = self.by_label.get(&label).ok_or_else(|| self.unknown(&published.server))?;
-        let bytes = server.read(held, path).await?;
+        let bytes = server.read(held, path).await.inspect_err(|error| {
+            if matches!(error, ServerError::Unverified(failed) if failed.mismatch.may_be_outdated()) {
+                server.note_outdated();
+            }
+        })?;
         if let Some(cache) = &self.cache {
             let (cache, kept) = (Arc::clone(cache), bytes.clone());
             let _ = tokio::task::spawn_blocking(move || cache.put(&label, &file, &kept)).await;

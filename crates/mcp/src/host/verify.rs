@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::error::Mismatch;
 use super::held::HeldEntry;
-use super::published::PublishedFile;
+use prowess_catalog::PublishedFile;
 
 /// The file at `path`, if the entry lists it.
 pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {

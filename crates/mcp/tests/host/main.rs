@@ -5,4 +5,5 @@
 mod bounds;
 mod lying;
 mod retrieval;
+mod session;
 mod tools;

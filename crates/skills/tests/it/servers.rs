@@ -77,7 +77,11 @@ impl SkillFiles for Shelf {
     }
 
     async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {
-        let offer = self.unlisted.clone().filter(|offer| offer.published.name() == name)?;
+        let is_it = |offer: &Offer| {
+            let address = format!("{}:{}", offer.published.server, offer.published.uri);
+            offer.published.name() == name || address == name
+        };
+        let offer = self.unlisted.clone().filter(is_it)?;
         Some(catalog.assembled([scan(vec![offer])]))
     }
 
@@ -294,4 +298,8 @@ async fn a_skill_that_no_list_has_is_looked_up() {
     let session = session(&shelf, Catalog::empty(), rules(&[("mcp_skill", "*")])).await;
     assert!(matches!(session.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
     assert!(session.load("docs:hidden", None).await.unwrap().text.contains("Found."));
+    session.unload("docs:hidden").unwrap();
+    session.refresh(&Catalog::empty()).await;
+    let by_address = session.load("docs:skill://hidden/SKILL.md", None).await.unwrap();
+    assert!(by_address.text.contains("Found."));
 }
