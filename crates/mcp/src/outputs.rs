@@ -14,7 +14,11 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// What was put out so far.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs(Mutex<Kept>);
+pub(crate) struct Outputs {
+    kept: Mutex<Kept>,
+    /// Whether clients share it that may not know of each other's.
+    is_of_many: bool,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -39,14 +43,26 @@ pub(crate) enum Content {
 }
 
 impl Outputs {
+    /// For many clients: what one's commands put out has a name that no other guesses, and is in no list.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_many() -> Self {
+        Self { is_of_many: true, ..Self::default() }
+    }
+
     /// Keeps the files in a report, and gives them as resources. None, when it is no report of a run.
     pub(crate) fn keep(&self, report: &Value) -> Vec<Resource> {
         let list = |name: &str| report[name].as_array().into_iter().flatten();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let run = kept.runs + 1;
+        let (key, before) = if self.is_of_many {
+            let Some(key) = random() else { return Vec::new() };
+            (key.clone(), format!("{key}/"))
+        } else {
+            (run.to_string(), String::new())
+        };
         let texts = list("output_files").filter_map(|file| {
             let (name, text) = (file["name"].as_str()?, file["content"].as_str()?);
-            let mut resource = Resource::new(format!("run://{run}/{}", uri::escaped(name)), last(name));
+            let mut resource = Resource::new(format!("run://{key}/{}", uri::escaped(name)), last(name));
             resource.size = Some(text.len() as u64);
             resource.mime_type = file["mime_type"].as_str().map(ToOwned::to_owned);
             if file["truncated"] == true {
@@ -56,7 +72,8 @@ impl Outputs {
         });
         let artifacts = list("artifact_files").filter_map(|file| {
             let (name, version) = (file["name"].as_str()?, file["version"].as_u64()?);
-            let resource = Resource::new(format!("artifact://{}@{version}", uri::escaped(name)), last(name));
+            let resource =
+                Resource::new(format!("artifact://{before}{}@{version}", uri::escaped(name)), last(name));
             Some(Output { resource, kept: Content::Artifact { name: name.to_owned(), version } })
         });
         let new: Vec<Output> = texts.chain(artifacts).collect();
@@ -76,15 +93,18 @@ impl Outputs {
         resources
     }
 
-    /// All that are kept.
+    /// All that are kept, if all are one client's.
     pub(crate) fn resources(&self) -> Vec<Resource> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_of_many {
+            return Vec::new();
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().map(|output| output.resource.clone()).collect()
     }
 
     /// The one at an address.
     pub(crate) fn get(&self, address: &str) -> Option<Output> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().find(|output| output.resource.uri == address).cloned()
     }
 }
@@ -96,6 +116,13 @@ impl Output {
             Content::Artifact { .. } => 0,
         }
     }
+}
+
+/// What nobody guesses.
+pub(crate) fn random() -> Option<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn last(path: &str) -> &str {
