@@ -278,7 +278,9 @@ impl ServerHandler for SkillServer {
         let implementation =
             Implementation::new("prowess", env!("CARGO_PKG_VERSION")).with_title("Agent Skills");
         let info = ServerConfig::new(capabilities).with_server_info(implementation);
+        // It is written to follow other text, and here it is first.
         let overview = self.0.session.prompt().text;
+        let overview = overview.trim();
         if overview.is_empty() { info } else { info.with_instructions(overview) }
     }
 

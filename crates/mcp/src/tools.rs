@@ -12,6 +12,7 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 use crate::consent::{Attempt, Attended, Consent};
+use crate::outputs::addressed;
 use crate::progress;
 use crate::server::SkillServer;
 
@@ -78,16 +79,18 @@ impl SkillServer {
         })
     }
 
-    /// A reply with its data, and links to what a command put out.
-    fn result(&self, reply: ToolReply) -> CallToolResult {
-        let mut content = vec![ContentBlock::text(reply.text)];
-        if let Some(report) = &reply.data {
-            let outputs = self.outputs().keep(report);
+    /// A reply with its data, and with the addresses of what a command put out.
+    fn result(&self, mut reply: ToolReply) -> CallToolResult {
+        let mut outputs = Vec::new();
+        if let Some(report) = &mut reply.data {
+            outputs = self.outputs().keep(report);
             if !outputs.is_empty() {
                 self.outputs_changed();
+                reply.text = addressed(reply.text, report);
             }
-            content.extend(outputs.into_iter().map(ContentBlock::resource_link));
         }
+        let mut content = vec![ContentBlock::text(reply.text)];
+        content.extend(outputs.into_iter().map(ContentBlock::resource_link));
         let mut result =
             if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
         result.structured_content = reply.data.filter(Value::is_object);
