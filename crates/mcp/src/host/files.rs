@@ -17,6 +17,21 @@ use super::servers::Servers;
 /// Reads skills of servers from them, held to the entry that the catalog has, and all others from the local disk.
 ///
 /// What is read is verified each time. A file that its entry does not list is not asked for.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_catalog::Catalog;
+/// use prowess_mcp::host::{ServerFiles, Servers};
+/// use prowess_skills::SkillSession;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (servers, _) = Servers::connect([], None).await;
+/// let files = Arc::new(ServerFiles::new(servers));
+/// let session = SkillSession::builder(Catalog::empty()).files(files).start().await;
+/// assert!(session.load("docs:pdf", None).await.is_err(), "there is no such server");
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ServerFiles(Arc<Servers>);
 

@@ -6,6 +6,16 @@ use prowess_catalog::{Offer, Published, SkillEntry};
 
 /// A skill as its server offered it. Everything that is retrieved of it is held to this, for as long as anyone acts on
 /// it, whatever the server says meanwhile.
+///
+/// ```
+/// use prowess_catalog::{Offer, Published};
+/// use prowess_mcp::host::HeldEntry;
+///
+/// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };
+/// let frontmatter = r#"{"name":"pdf","description":"Reads PDFs."}"#.into();
+/// let held = HeldEntry::from(&Offer { frontmatter, published, is_granted: false });
+/// assert_eq!(held.published().server, "docs");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldEntry {
     pub(crate) frontmatter: Arc<str>,

@@ -32,6 +32,22 @@ const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18];
 
 /// A server that we are connected to, until this goes. A program that was started for it ends then.
+///
+/// ```no_run
+/// use prowess_mcp::host::{Connection, HeldEntry, Server, ServerOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ServerOptions::new("docs".parse()?, Connection::command("docs-server", ["--stdio"]));
+/// let server = Server::connect(options).await?;
+/// for offer in server.skills().await?.offers {
+///     let text = server.read(&HeldEntry::from(&offer), "SKILL.md").await?; // verified, or an error
+///     println!("{}: {} bytes", offer.published.name(), text.len());
+/// }
+/// server.close().await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     label: ServerLabel,
     grants: BTreeMap<String, Digest>,

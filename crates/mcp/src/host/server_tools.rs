@@ -24,6 +24,25 @@ const NAME: &str = "server_tools";
 /// Each call passes the rules of kind `mcp`, whose subject is our label for the server and its name for the tool, such
 /// as `docs search`; what no rule settles is asked, and waits in the thread. An approval that is remembered is for the
 /// tool as the server described it when it was given.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
+/// use prowess_mcp::host::{ServerTools, Servers};
+/// use prowess_models::{Scripted, Turn};
+/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (servers, _) = Servers::connect([], None).await;
+/// let rules = [Rule::new("mcp", "docs search", Decision::Allow)]; // all others are asked about
+/// let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+/// let model = Arc::new(Scripted::new([Turn::new().say("Hello.")]));
+/// let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build()?;
+/// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ServerTools(Arc<Inner>);
 

@@ -22,6 +22,23 @@ const MAX_LOOKED_UP: usize = 64;
 const AT_ONCE: usize = 8;
 
 /// All servers of a host. Those that cannot be reached are told, and the others work.
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_mcp::host::{Connection, ServerOptions, Servers};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let missing = ServerOptions::new("docs".parse()?, Connection::command("/no/such/program", [""; 0]));
+/// let (servers, failed) = Servers::connect([missing], None).await;
+/// assert!(failed[0].to_string().starts_with("server `docs` cannot be reached"));
+/// let catalog = Catalog::empty();
+/// let found = servers.scans(&catalog).await;
+/// let catalog = found.scans.into_iter().fold(catalog, |catalog, scan| catalog.with(scan));
+/// assert!(catalog.entries().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Servers {
     by_label: BTreeMap<ServerLabel, Arc<Server>>,

@@ -79,11 +79,11 @@ impl Lying {
     }
 
     /// Waits for a line in its log.
-    pub(crate) fn wait_for(&self, line: &str) {
+    pub(crate) async fn wait_for(&self, line: &str) {
         let begun = Instant::now();
         while !self.log().iter().any(|logged| logged == line) {
             assert!(begun.elapsed() < PATIENCE, "{line}: {:?}", self.log());
-            pause();
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 

@@ -119,7 +119,7 @@ async fn x_20_two_servers_with_equal_skills_and_names_are_two() {
 async fn x_21_a_bare_address_can_be_loaded() {
     let lying = Lying::new("unlisted-skill");
     let mut host = Host::new([lying.options("docs")], rules(&[])).await;
-    assert!(host.catalog.is_empty());
+    assert!(host.catalog.entries().is_empty());
     assert!(matches!(host.session.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
     assert!(matches!(host.session.load("else:pdf", None).await, Err(SkillError::NotFound { .. })));
     assert!(load(&host.session, "docs:skill://pdf/SKILL.md").await.unwrap().contains("Read the guide."));
@@ -134,14 +134,14 @@ async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     let host = Host::new([lying.options("docs")], rules(&[])).await;
     assert!(!host.servers.has_changed());
     let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("skill://pdf/SKILL.md of server `docs` fails verification"), "{failed}");
+    assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' fails verification"), "{failed}");
     assert!(host.session.servers_at_work().is_empty());
     assert!(host.servers.has_changed(), "it is time to look again");
 
     let lying = Lying::new("digest");
     let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
     host.session.load("docs:pdf", None).await.unwrap();
-    let choice = Choice::These(vec!["docs/guide.md".to_owned()]);
+    let choice = Choice::Named(vec!["docs/guide.md".to_owned()]);
     let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, choice).await;
     let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
     assert!(told.contains("fails verification") && !told.contains("Turn the pages"), "{told}");
@@ -153,7 +153,7 @@ async fn x_24_a_skill_whose_frontmatter_differs_is_not_loaded() {
     let lying = Lying::new("frontmatter-value");
     let host = Host::new([lying.options("docs")], rules(&[])).await;
     let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("`description` in its SKILL.md is not what its entry says"), "{failed}");
+    assert!(failed.contains("'description' in its SKILL.md is not what its entry says"), "{failed}");
     // What is in the cache by now is held to the entry as well.
     let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
     assert!(failed.contains("fails verification"), "{failed}");
@@ -165,7 +165,7 @@ async fn x_25_a_skill_at_work_is_held_to_its_entry() {
     let lying = Lying::new("honest");
     let mut host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
     host.session.load("docs:pdf", None).await.unwrap();
-    let secret = || Choice::These(vec!["docs/secret.md".to_owned()]);
+    let secret = || Choice::Named(vec!["docs/secret.md".to_owned()]);
     let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, secret()).await;
     let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
     assert!(!told.contains("Not listed."), "{told}");
@@ -173,7 +173,7 @@ async fn x_25_a_skill_at_work_is_held_to_its_entry() {
     // The server says something else now: what was loaded is not mixed with it.
     lying.control("changed");
     host.refresh().await;
-    let guide = Choice::These(vec!["docs/guide.md".to_owned()]);
+    let guide = Choice::Named(vec!["docs/guide.md".to_owned()]);
     let refused = host.session.select_documents("docs:pdf", SelectMode::Add, guide).await;
     assert!(matches!(refused, Err(SkillError::Republished { .. })), "{refused:?}");
 }
@@ -261,7 +261,6 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
     let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
     let request = asked(&host.session.run(run.clone()).await.unwrap_err());
     assert!(request.each_time, "whatever the rules allow");
-    assert!(lying.asked("resources/read skill://pdf/scripts").is_empty(), "nor is anything retrieved for it");
     let allowed = permissions.allow_once(request.fingerprint());
     let ran = host.session.run(run.clone()).await.unwrap().data.unwrap();
     assert_eq!(ran["stdout"], "ran\n# Guide\n\nTurn the pages.\n", "{ran}");
@@ -278,13 +277,10 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_30_what_is_staged_is_verified() {
     let lying = Lying::new("digest");
-    let permissions = rules(&[("mcp_skill", "*")]);
-    let host = Host::new([lying.options("docs")], permissions.clone()).await;
-    let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
-    let request = asked(&host.session.run(run.clone()).await.unwrap_err());
-    let _allowed = permissions.allow_once(request.fingerprint());
-    let failed = host.session.run(run).await.unwrap_err().to_string();
-    assert!(failed.contains("fails verification"), "{failed}");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let failed = host.session.run(RunRequest::new("docs:pdf", "sh scripts/run.sh")).await.unwrap_err();
+    assert!(failed.unanswered().is_none(), "nobody is asked about what cannot be");
+    assert!(failed.to_string().contains("fails verification"), "{failed}");
 }
 
 #[tokio::test]
@@ -316,8 +312,7 @@ async fn x_32_fields_that_widen_are_ignored_unless_granted() {
     assert!(entry.skill.allowed_tools.is_empty());
     let set = entry.published().unwrap().digest();
     host.session.load("docs:pdf", None).await.unwrap();
-    let is_preapproved = |host: &Host| host.session.preapproves("Bash", None);
-    assert!(!is_preapproved(&host));
+    assert!(host.session.state().loaded()[0].allowed_tools.is_empty(), "nor when its text was read");
 
     let mut granted = lying.options("docs");
     granted.grants.insert(SKILL.to_owned(), set);
@@ -359,7 +354,7 @@ async fn x_33_a_change_revokes_what_was_approved() {
     assert_ne!(again.binding, request.binding);
     let dynamic = Lying::new("dynamic");
     let host = Host::new([dynamic.options("docs")], permissions).await;
-    assert!(host.catalog.is_empty(), "nothing can be bound to what has no digests");
+    assert!(host.catalog.entries().is_empty(), "nothing can be bound to what has no digests");
 }
 
 #[tokio::test]
