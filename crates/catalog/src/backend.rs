@@ -57,7 +57,7 @@ pub async fn scan_backend(
     // Whoever made the root, its files are this backend's.
     let root = &match root.place {
         Place::Backend => Arc::clone(root),
-        Place::Local => Arc::new(Root::clone(root).in_backend()),
+        Place::Local | Place::Server => Arc::new(Root::clone(root).in_backend()),
     };
     let mut scan = RootScan::new(root, options);
     match search(backend, root, options).await {
@@ -214,8 +214,7 @@ async fn read(
                     let complete = contents.is_whole();
                     let parsed =
                         skill::parse_head(&contents.bytes, complete, &location, options.missing_name);
-                    let manifest =
-                        Manifest { skill: parsed.skill.map(Arc::new), diagnostics: parsed.diagnostics };
+                    let manifest = Manifest::of(parsed);
                     (version(contents.stamp.as_ref()), manifest)
                 }
                 Some(Err(error)) => (None, Manifest::refused(unreadable(&location, &error.to_string()))),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::published::Published;
 use crate::root::{Place, Root, Trust};
 use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
@@ -26,6 +27,16 @@ pub struct SkillEntry {
 }
 
 impl SkillEntry {
+    /// What its server says of its files, if it is a server's.
+    pub fn published(&self) -> Option<&Arc<Published>> {
+        self.manifest.published.as_ref()
+    }
+
+    /// What its server says that its frontmatter is, as JSON, if it is a server's. What is fetched is held to it.
+    pub fn published_frontmatter(&self) -> Option<&str> {
+        self.manifest.published.is_some().then_some(&*self.manifest.frontmatter)
+    }
+
     /// What its document has wrong with it.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.manifest.diagnostics
@@ -112,8 +123,8 @@ impl Catalog {
     /// The catalog of `roots` now. Documents in the version that this catalog knows are not read
     /// again, and when nothing changed it is this very snapshot.
     ///
-    /// A root in a backend keeps the scan that this catalog has of it: only its host can look again,
-    /// with `scan_backend` and [`Catalog::assembled`].
+    /// A root in a backend or of a server keeps the scan that this catalog has of it: only its host can look
+    /// again, with `scan_backend` or [`scan_published`](crate::scan_published), and [`Catalog::assembled`].
     pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
         // A root given twice counts once, where it has the most precedence.
         let once = |at: usize, root: &Root| {
@@ -122,7 +133,7 @@ impl Catalog {
         let scans = roots.iter().enumerate().filter(|(at, root)| once(*at, root)).filter_map(|(_, root)| {
             let previous = self.shared_scan_of(root);
             match root.place {
-                Place::Backend => previous.cloned(),
+                Place::Backend | Place::Server => previous.cloned(),
                 Place::Local => {
                     let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
                     Some(Arc::new(scan_local(&root, options, previous.map(Arc::as_ref))))
@@ -164,6 +175,30 @@ impl Catalog {
         Self(Arc::new(inner))
     }
 
+    /// The catalog with this scan in place of the one that it has of the same root, or below all others.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use prowess_catalog::{Catalog, Offer, Published, Root, scan_published};
+    ///
+    /// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };
+    /// let frontmatter = r#"{"name":"pdf","description":"Reads PDFs."}"#.into();
+    /// let offer = Offer { frontmatter, published, is_granted: false };
+    /// let root = Arc::new(Root::server("docs"));
+    /// let catalog = Catalog::empty().with(scan_published(&root, vec![offer], None));
+    /// assert!(catalog.get("docs:pdf").is_some());
+    /// assert!(catalog.with(scan_published(&root, Vec::new(), None)).get("docs:pdf").is_none());
+    /// ```
+    pub fn with(&self, scan: RootScan) -> Self {
+        let scan = Arc::new(scan);
+        let mut scans = self.0.scans.clone();
+        match scans.iter_mut().find(|known| known.root == scan.root) {
+            Some(known) => *known = scan,
+            None => scans.insert(0, scan),
+        }
+        self.assembled(scans)
+    }
+
     fn assemble(&self, scans: Vec<Arc<RootScan>>) -> Inner {
         // An entry is kept from the last snapshot when nothing about it changed, so that comparing
         // two snapshots is comparing pointers.
@@ -190,8 +225,11 @@ impl Catalog {
         }
         // Among skills of one name the later root comes first, inside a root those in a directory of
         // that name, and then the first in path order, in which a stable sort leaves them.
+        // A server's skill takes nobody's name, wherever its root stands.
         candidates.sort_by(|a, b| {
-            a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
+            let is_servers = |candidate: &Candidate| candidate.entry.published().is_some();
+            let order = a.key().cmp(b.key()).then(is_servers(a).cmp(&is_servers(b)));
+            order.then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
         });
         let mut winner: Option<Candidate> = None;
         for candidate in candidates {

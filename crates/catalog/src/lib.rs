@@ -50,6 +50,7 @@ mod overview;
 #[cfg(feature = "package")]
 mod package;
 mod plain;
+mod published;
 mod repair;
 mod resource;
 mod root;
@@ -87,6 +88,7 @@ pub use name::{MAX_NAME_CHARS, NameError, SkillName};
 pub use overview::{Activation, ManualSkills, OverviewOptions, Rendered};
 #[cfg(feature = "package")]
 pub use package::{PackageError, Packaged, package};
+pub use published::{Offer, Published, PublishedFile, scan_published};
 pub use resource::{MAX_RESOURCES, Resource, ResourceCounts, ResourceKind, Resources};
 pub use root::{Layer, Layers, Place, Root, RootKind, Surroundings, Trust};
 pub use scan::{Links, RootScan, ScanOptions};

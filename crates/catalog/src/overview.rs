@@ -201,7 +201,10 @@ fn write_entry(
     emphasised(skill.name.as_str(), text);
     text.push_str(if loaded { "** [Loaded]: " } else { "**: " });
     prompt_line(&full_description(entry), text);
-    let annotations = [("License: ", &skill.license), ("Compatibility: ", &skill.compatibility)];
+    // A model knows whose words these are.
+    let origin = entry.published().map(|_| entry.root.label.clone());
+    let annotations =
+        [("From: ", &origin), ("License: ", &skill.license), ("Compatibility: ", &skill.compatibility)];
     let mut separator = " (";
     for (label, value) in annotations {
         if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {

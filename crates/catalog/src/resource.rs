@@ -108,7 +108,7 @@ impl fmt::Display for ResourceCounts {
 }
 
 impl SkillEntry {
-    /// Lists the skill's files on the local disk: those beside SKILL.md, and those in the standard
+    /// Lists the skill's files on the local disk, or as its server lists them: those beside SKILL.md, and those in the standard
     /// directories to `depth` levels (1: their own files only).
     ///
     /// ```
@@ -126,6 +126,9 @@ impl SkillEntry {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn resources(&self, depth: usize) -> Resources {
+        if let Some(published) = self.published() {
+            return Self::published_resources(published, depth);
+        }
         self.listed(self.open_own_directory(), depth, &Listing::whole())
     }
 
@@ -135,6 +138,9 @@ impl SkillEntry {
 
     /// [`SkillEntry::resources`] with the size of each file, which has to be asked for one by one.
     pub fn resources_with_sizes(&self, depth: usize) -> Resources {
+        if self.published().is_some() {
+            return self.resources(depth);
+        }
         let size = |directory: &OwnedFd, name: &str| Some(local::size(directory, name));
         let listing = Listing { size: &size, ..Listing::whole() };
         self.listed(self.open_own_directory(), depth, &listing)

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum RootKind {
+    /// An MCP server's.
+    Server,
     /// Shipped with the host.
     BuiltIn,
     /// The user's, in another client's directory.
@@ -26,6 +28,7 @@ impl RootKind {
     /// The word for it in lists and messages.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Server => "server",
             Self::BuiltIn => "built-in",
             Self::UserCompatibility | Self::User => "user",
             Self::ProjectCompatibility | Self::Project => "project",
@@ -58,6 +61,8 @@ pub enum Place {
     Local,
     /// A backend, which only its host can read.
     Backend,
+    /// An MCP server, which only its host can ask.
+    Server,
 }
 
 /// A place to look for skills.
@@ -106,6 +111,19 @@ impl Root {
             label: label.into(),
             trust: Trust::Trusted,
         }
+    }
+
+    /// The skills of an MCP server, by our label for it.
+    ///
+    /// ```
+    /// use prowess_catalog::{Place, Root};
+    ///
+    /// let root = Root::server("docs");
+    /// assert_eq!((root.place, root.label.as_str()), (Place::Server, "MCP server docs"));
+    /// ```
+    pub fn server(label: &str) -> Self {
+        let root = Self::new(format!("{label}:"), RootKind::Server, format!("MCP server {label}"));
+        Self { place: Place::Server, ..root }
     }
 
     /// The same root, in a backend.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::listing::Listing;
 use crate::local::FileStamp;
+use crate::published::Published;
 use crate::root::Root;
-use crate::skill::{MissingName, Skill};
+use crate::skill::{MissingName, Parsed, Skill};
 
 /// What to do with symbolic links to directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,22 +115,32 @@ impl ScanOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
     File(FileStamp),
-    /// A backend's own word for a version.
-    #[cfg(feature = "backend")]
+    /// A backend's own word for a version, or the digest of all that a server publishes.
     Version(String),
 }
 
 /// A SKILL.md that was read: the skill, or why there is none.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) skill: Option<Arc<Skill>>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// What a server says of the skill's files.
+    pub(crate) published: Option<Arc<Published>>,
+    /// What a server says that the skill's frontmatter is, as JSON.
+    pub(crate) frontmatter: String,
+    /// Whether the user granted what a published skill asks for.
+    pub(crate) is_granted: bool,
 }
 
 impl Manifest {
+    /// What a document that was read comes to.
+    pub(crate) fn of(parsed: Parsed) -> Self {
+        Self { skill: parsed.skill.map(Arc::new), diagnostics: parsed.diagnostics, ..Self::default() }
+    }
+
     /// A manifest that gave no skill, and why.
     pub(crate) fn refused(diagnostic: Diagnostic) -> Self {
-        Self { skill: None, diagnostics: vec![diagnostic] }
+        Self { diagnostics: vec![diagnostic], ..Self::default() }
     }
 }
 

@@ -68,7 +68,8 @@ impl SkillText {
         SkillIdentity { location: self.skill.location.clone(), digest: self.digest }
     }
 
-    /// The text of `entry`'s document in `bytes`, just read; the index may be out of date.
+    /// The text of `entry`'s document in `bytes`, just read; the index may be out of date. A server's skill has the name
+    /// that it has here.
     pub fn from_bytes(entry: &SkillEntry, bytes: Vec<u8>) -> Result<Self, ReadError> {
         let location = &entry.skill.location;
         if bytes.len() as u64 > MAX_MANIFEST {
@@ -83,6 +84,10 @@ impl SkillText {
             let error = found.find(|found| found.severity == Severity::Error);
             let reason = error.map(|error| error.message.clone()).unwrap_or_default();
             return Err(ReadError::NoLongerASkill { location: location.clone(), reason });
+        };
+        let skill = match entry.published() {
+            Some(_) => skill.into_published(entry.skill.name.clone(), entry.manifest.is_granted),
+            None => skill,
         };
         if skill.name != entry.skill.name {
             return Err(ReadError::Renamed {
@@ -128,7 +133,7 @@ pub enum ReadError {
         /// Where it is not.
         error: std::str::Utf8Error,
     },
-    /// It is in a backend, which must be asked for it.
+    /// It is in a backend or at a server, which must be asked for it.
     NotLocal {
         /// The document.
         location: Location,
@@ -167,7 +172,7 @@ impl fmt::Display for ReadError {
             Self::NotLocal { location } => {
                 write!(
                     f,
-                    "Failed to read skill file at {location}: it is in a backend, not on the local disk"
+                    "Failed to read skill file at {location}: it is in a backend or at a server, not on the local disk"
                 )
             }
             Self::NotAFile { location } => {
@@ -241,7 +246,7 @@ impl SkillEntry {
     fn open_base_to_read(&self) -> Result<OwnedFd, ReadError> {
         let location = &self.skill.location;
         match self.root.place {
-            Place::Backend => Err(ReadError::NotLocal { location: location.clone() }),
+            Place::Backend | Place::Server => Err(ReadError::NotLocal { location: location.clone() }),
             Place::Local => {
                 self.open_base().map_err(|error| ReadError::Io { location: location.clone(), error })
             }
@@ -277,11 +282,13 @@ impl SkillEntry {
 
     /// Opens what the skill's directory was found beneath: its root, or the link that led to it.
     pub(crate) fn open_base(&self) -> io::Result<OwnedFd> {
-        if self.root.place == Place::Backend {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the skill is in a backend, not on the local disk",
-            ));
+        let elsewhere = match self.root.place {
+            Place::Local => None,
+            Place::Backend => Some("the skill is in a backend, not on the local disk"),
+            Place::Server => Some("the skill is at a server, not on the local disk"),
+        };
+        if let Some(elsewhere) = elsewhere {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, elsewhere));
         }
         let root = local::open_root(&self.root)?;
         match self.links {

@@ -352,7 +352,7 @@ impl Walk<'_> {
         }
         let parse = |source: &[u8], complete| {
             let parsed = skill::parse_head(source, complete, location, self.rules.options.missing_name);
-            Manifest { skill: parsed.skill.map(Arc::new), diagnostics: parsed.diagnostics }
+            Manifest::of(parsed)
         };
         let read = match local::read_up_to(file, size, head) {
             Ok(read) => read,

@@ -36,6 +36,8 @@
 //! untrusted or denied is neither listed nor read.
 
 mod consent;
+#[cfg(feature = "host")]
+pub mod host;
 #[cfg(feature = "http")]
 mod http;
 mod lasting;

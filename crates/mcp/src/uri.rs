@@ -38,7 +38,7 @@ pub(crate) fn segments(uri: &str) -> Option<Vec<String>> {
 }
 
 /// A segment without escapes; `None` when it could be taken for anything but a name.
-fn segment(text: &str) -> Option<String> {
+pub(crate) fn segment(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -43,6 +43,9 @@ impl Fingerprint {
             }
         }
         json(&mut hash, &request.details);
+        if request.each_time {
+            text(&mut hash, "each time");
+        }
         Self(hash.finalize())
     }
 
@@ -162,6 +165,7 @@ mod tests {
             Request::new(Kind::RUN, "a").and("b"),
             Request::new(Kind::RUN, "ab").and(""),
             base.clone().bound_to(""),
+            base.clone().each_time(),
             base.clone().with_details(json!("")),
             base.clone().with_details(json!({})),
             base.clone().with_details(json!([])),

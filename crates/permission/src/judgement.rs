@@ -21,6 +21,7 @@ impl Judgement {
             Decision::Deny => return Self::Denied(verdict),
             // Nothing to cover is not the same as everything covered.
             Decision::Ask if request.patterns.is_empty() => return Self::Asking(Vec::new(), verdict),
+            Decision::Ask if request.each_time => return Self::Asking(request.patterns.clone(), verdict),
             Decision::Ask => {}
         }
         let uncovered: Vec<String> = request

@@ -41,7 +41,14 @@ impl Kind {
     /// Running a hook of a skill; the subject is the skill's name and the event: `pdf PreToolUse`.
     pub const HOOK: Self = Self(Cow::Borrowed("hook"));
 
-    pub(crate) const KNOWN: [&str; 7] = ["skill", "run", "read", "write", "tool", "network", "hook"];
+    /// Calling a tool of an MCP server; the subject is our label for the server and the tool: `docs search`.
+    pub const MCP: Self = Self(Cow::Borrowed("mcp"));
+    /// Loading a skill of an MCP server; the subject is its name, which begins with our label for the server:
+    /// `docs:pdf`.
+    pub const MCP_SKILL: Self = Self(Cow::Borrowed("mcp_skill"));
+
+    pub(crate) const KNOWN: [&str; 9] =
+        ["skill", "run", "read", "write", "tool", "network", "hook", "mcp", "mcp_skill"];
 
     /// A kind from text: lowercase letters, digits, `-`, `_` and `.`, at most [`MAX_KIND_CHARS`] of them.
     pub fn parse(text: &str) -> Result<Self, KindError> {
@@ -106,8 +113,17 @@ mod tests {
 
     #[test]
     fn the_constants_are_kinds() {
-        let constants =
-            [Kind::SKILL, Kind::RUN, Kind::READ, Kind::WRITE, Kind::TOOL, Kind::NETWORK, Kind::HOOK];
+        let constants = [
+            Kind::SKILL,
+            Kind::RUN,
+            Kind::READ,
+            Kind::WRITE,
+            Kind::TOOL,
+            Kind::NETWORK,
+            Kind::HOOK,
+            Kind::MCP,
+            Kind::MCP_SKILL,
+        ];
         for (kind, name) in constants.into_iter().zip(Kind::KNOWN) {
             assert_eq!(Kind::parse(name), Ok(kind));
         }

@@ -143,11 +143,15 @@ impl Permissions {
     ///
     /// # Errors
     ///
-    /// A rule denies it.
+    /// A rule denies it, or a person has to be asked each time.
     pub fn request_preapproved(&self, request: &Request) -> Result<Grant, Refusal> {
         let verdict = self.session.policy().evaluate(request);
         let how = match verdict.decision {
             Decision::Allow => Granted::Rule,
+            Decision::Ask if request.each_time => {
+                let (kind, subjects) = (request.kind.clone(), request.patterns.clone());
+                return Err(Refusal::NobodyToAsk { kind, subjects, request: Box::new(request.clone()) });
+            }
             Decision::Ask => Granted::Preapproved,
             Decision::Deny => return Err(Refusal::denied(&request.kind, verdict)),
         };
@@ -214,6 +218,30 @@ impl Drop for AllowedOnce {
 mod tests {
     use super::*;
     use crate::{Reply, ReplyError};
+
+    #[tokio::test]
+    async fn what_is_asked_each_time_is_settled_by_nothing_but_an_answer() {
+        let allow = Policy::new().with(Layer::User, [Rule::new("run", "*", Decision::Allow)]);
+        let permissions = Permissions::unattended(allow);
+        let plain = Request::new(Kind::RUN, "make");
+        permissions.broker().remember(&plain).await.unwrap();
+        let asked = plain.clone().each_time().always([crate::Pattern::literal("make")]);
+        assert!(asked.always.is_empty());
+        assert!(permissions.request(plain.clone()).await.is_ok());
+        let refusal = permissions.request(asked.clone()).await.unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "Permission for run 'make' is needed each time, and nobody can be asked."
+        );
+        assert!(permissions.request_preapproved(&asked).is_err());
+        let _plain = permissions.allow_once(plain.fingerprint());
+        assert!(permissions.request(asked.clone()).await.is_err(), "another question");
+        let _allowed = permissions.allow_once(asked.fingerprint());
+        assert_eq!(permissions.request(asked.clone()).await.unwrap().how(), Granted::Once);
+        permissions.set(Layer::User, vec![Rule::new("run", "make", Decision::Deny)]);
+        let _allowed = permissions.allow_once(asked.fingerprint());
+        assert!(matches!(permissions.request(asked).await, Err(Refusal::Denied { .. })));
+    }
 
     #[tokio::test]
     async fn the_rules_are_looked_at_again_when_the_answer_comes() {

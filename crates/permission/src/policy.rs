@@ -80,6 +80,9 @@ impl Policy {
             .map(|subject| (subject, self.last_match(&request.kind, subject)))
             .reduce(|so_far, next| if action(next.1) > action(so_far.1) { next } else { so_far });
         match strictest {
+            Some((subject, rule)) if request.each_time && action(rule) == Decision::Allow => {
+                Verdict { decision: Decision::Ask, subject: subject.to_owned(), rule: None }
+            }
             Some((subject, rule)) => verdict(subject, rule),
             None => {
                 let verdict = self.decide(&request.kind, "");

@@ -30,7 +30,7 @@ pub enum Refusal {
         message: Option<String>,
     },
     /// It has to be asked about, and there is nobody who could answer.
-    #[error("{}", nobody(.kind, .subjects))]
+    #[error("{}", nobody(.kind, .subjects, .request.each_time))]
     NobodyToAsk {
         /// The sort of act.
         kind: Kind,
@@ -86,8 +86,11 @@ fn rejected(message: Option<&str>) -> String {
     }
 }
 
-fn nobody(kind: &Kind, subjects: &[String]) -> String {
+fn nobody(kind: &Kind, subjects: &[String], each_time: bool) -> String {
     let what = subjects_shown(kind, subjects);
+    if each_time {
+        return format!("Permission for {what} is needed each time, and nobody can be asked.");
+    }
     let rules: Vec<Rule> = subjects.iter().map(|s| Rule::literal(kind, s, Decision::Allow)).collect();
     let Some(first) = rules.first() else {
         return format!("Permission for {what} is needed, and nobody can be asked.");

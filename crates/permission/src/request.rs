@@ -29,6 +29,9 @@ pub struct Request {
     pub title: String,
     /// Whatever else the person should see, such as arguments or a difference.
     pub details: Value,
+    /// Whether it is asked each time: neither a rule that allows it nor a remembered approval is an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub each_time: bool,
 }
 
 impl Request {
@@ -43,6 +46,7 @@ impl Request {
             patterns: vec![subject],
             binding: None,
             details: Value::Null,
+            each_time: false,
         }
     }
 
@@ -58,7 +62,7 @@ impl Request {
     /// Replaces what "always" would record: with broader patterns, or with nothing.
     #[must_use]
     pub fn always(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
-        self.always = patterns.into_iter().collect();
+        self.always = patterns.into_iter().filter(|_| !self.each_time).collect();
         self
     }
 
@@ -66,6 +70,21 @@ impl Request {
     #[must_use]
     pub fn bound_to(mut self, binding: impl Into<String>) -> Self {
         self.binding = Some(binding.into());
+        self
+    }
+
+    /// Has a person answer each time, whatever rules and earlier answers allow. A rule that denies it stands.
+    ///
+    /// ```
+    /// use prowess_permission::{Decision, Kind, Layer, Policy, Request, Rule};
+    ///
+    /// let policy = Policy::new().with(Layer::User, [Rule::new("run", "*", Decision::Allow)]);
+    /// assert_eq!(policy.evaluate(&Request::new(Kind::RUN, "make").each_time()).decision, Decision::Ask);
+    /// ```
+    #[must_use]
+    pub fn each_time(mut self) -> Self {
+        self.each_time = true;
+        self.always.clear();
         self
     }
 

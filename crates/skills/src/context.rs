@@ -40,7 +40,9 @@ impl SkillSession {
     pub async fn loaded_section(&self) -> LoadedSection {
         match self.options().placement {
             Placement::ToolAnswer => LoadedSection::default(),
-            Placement::SystemMessage => self.section(&BTreeSet::new(), None, TITLE).await,
+            Placement::SystemMessage => {
+                self.section(&BTreeSet::new(), None, TITLE, |skill| skill.from.is_none()).await
+            }
         }
     }
 
@@ -48,7 +50,8 @@ impl SkillSession {
     /// every loaded skill that is not whole in one of the `kept` messages.
     ///
     /// Room for `budget` tokens goes to the skill that was loaded last, then to the one before it, and so on.
-    /// What finds none is unloaded, and the text says so: a line for each, which the budget does not count.
+    /// What finds none is unloaded, and the text says so: a line for each, which the budget does not count. So is
+    /// a server's skill that is not whole in them, because its words are not for this place.
     ///
     /// ```
     /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -71,17 +74,22 @@ impl SkillSession {
         kept: impl IntoIterator<Item = &'a str>,
         budget: Option<usize>,
     ) -> LoadedSection {
-        if self.options().placement == Placement::SystemMessage {
-            // The system message has it all, whatever was summarised.
-            return LoadedSection::default();
-        }
+        // The system message has all that is local, whatever was summarised.
+        let is_all = self.options().placement == Placement::ToolAnswer;
         let secret = self.secret().as_bytes();
         let frames = kept.into_iter().flat_map(|text| Frame::find_all(text, secret));
         let present: BTreeSet<String> = frames.map(|framed| framed.nonce).collect();
-        self.section(&present, budget, &format!("{TITLE}\n\n{AGAIN}")).await
+        let title = format!("{TITLE}\n\n{AGAIN}");
+        self.section(&present, budget, &title, |skill| is_all || skill.from.is_some()).await
     }
 
-    async fn section(&self, present: &BTreeSet<String>, budget: Option<usize>, title: &str) -> LoadedSection {
+    async fn section(
+        &self,
+        present: &BTreeSet<String>,
+        budget: Option<usize>,
+        title: &str,
+        is_meant: impl Fn(&LoadedSkill) -> bool,
+    ) -> LoadedSection {
         let state = self.state();
         let count = |text: &str| self.options().tokens.count(text);
         let mut making = Making {
@@ -92,7 +100,7 @@ impl SkillSession {
             parts: BTreeMap::new(),
             notices: Vec::new(),
         };
-        for skill in state.loaded().iter().rev() {
+        for skill in state.loaded().iter().rev().filter(|skill| is_meant(skill)) {
             if let Err(dropped) = self.put_skill(skill, &state, &mut making).await {
                 self.drop_skill(&skill.name, dropped, &mut making);
             }
@@ -123,6 +131,9 @@ impl SkillSession {
         making: &mut Making<'_>,
     ) -> Result<(), Dropped> {
         let name = skill.name.as_str();
+        if skill.from.is_some() {
+            return self.keep_servers(skill, state, making);
+        }
         let known = self.known();
         let entry = known.view.get(name);
         if entry.is_none() && self.permissions().is_denied(&Kind::SKILL, name) {
@@ -158,6 +169,30 @@ impl SkillSession {
         self.put_documents(name, state, &kept, entry, making).await
     }
 
+    /// Keeps what is in the messages of a server's skill, and nothing else of it.
+    fn keep_servers(
+        &self,
+        skill: &LoadedSkill,
+        state: &SkillState,
+        making: &mut Making<'_>,
+    ) -> Result<(), Dropped> {
+        if !making.present.contains(&skill.nonce) {
+            return Err(Dropped::Summarised);
+        }
+        for document in state.documents(&skill.name) {
+            if !making.present.contains(&document.nonce) {
+                let why = "the message that it was in has been summarised".to_owned();
+                self.leave_document(
+                    &skill.name,
+                    document,
+                    Left { nonce: document.nonce.clone(), why },
+                    making,
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a loaded skill's document again, and goes on with it if it is the same, or may be.
     async fn reread(
         &self,
@@ -188,7 +223,7 @@ impl SkillSession {
         }
         let depth = self.options().resource_depth;
         let resources = told(entry, &self.files().resources(entry, depth).await);
-        let loaded = self.loaded_skill(&text, arguments, &framed, &heading, &resources);
+        let loaded = self.loaded_skill(entry, &text, arguments, &framed, &heading, &resources);
         let now = LoadedSkill { lifetime: skill.lifetime, ..loaded };
         let delta = SkillDelta::Reloaded { skill: now, resources: resources.clone() };
         match self.commit_with(std::slice::from_ref(&delta), Some(kept)) {
@@ -220,20 +255,22 @@ impl SkillSession {
             if making.present.contains(&document.nonce) {
                 continue;
             }
-            let outcome = self.put_document(name, document, kept, entry, making).await;
-            if let Err(Left { nonce: before, why }) = outcome {
-                let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None };
-                if self.commit(std::slice::from_ref(&delta)).is_ok() {
-                    making.section.deltas.push(delta);
-                    let path = safe(&document.path);
-                    let name = safe(name);
-                    making
-                        .notices
-                        .push(format!("Document '{path}' of skill '{name}' is no longer in context: {why}."));
-                }
+            if let Err(left) = self.put_document(name, document, kept, entry, making).await {
+                self.leave_document(name, document, left, making);
             }
         }
         Ok(())
+    }
+
+    fn leave_document(&self, name: &str, document: &SelectedDocument, left: Left, making: &mut Making<'_>) {
+        let Left { nonce: before, why } = left;
+        let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None };
+        if self.commit(std::slice::from_ref(&delta)).is_ok() {
+            making.section.deltas.push(delta);
+            let (path, name) = (safe(&document.path), safe(name));
+            let notice = format!("Document '{path}' of skill '{name}' is no longer in context: {why}.");
+            making.notices.push(notice);
+        }
     }
 
     async fn put_document(
@@ -302,6 +339,7 @@ impl SkillSession {
         let reason = match &dropped {
             Dropped::NoRoom { .. } => UnloadReason::Budget,
             Dropped::Changed => UnloadReason::Changed,
+            Dropped::Summarised => UnloadReason::Summarised,
             Dropped::Gone | Dropped::Unreadable(_) => UnloadReason::Gone,
             Dropped::Raced => return,
         };
@@ -325,6 +363,10 @@ impl SkillSession {
             ),
             Dropped::Changed => format!(
                 "Skill '{name}' was unloaded: it says something else now, which has not been approved. {again}"
+            ),
+            Dropped::Summarised => format!(
+                "Skill '{name}' was unloaded: it is of an MCP server, and the messages that it was loaded in have been \
+                 summarised. {again}"
             ),
             Dropped::Unreadable(error) => format!("Skill '{name}' was unloaded: {}", safe(&error)),
             Dropped::Gone | Dropped::Raced => {
@@ -374,6 +416,8 @@ enum Dropped {
     },
     Changed,
     Gone,
+    /// A server's words are not put where the user's are.
+    Summarised,
     Unreadable(String),
     /// Somebody else changed it meanwhile.
     Raced,

@@ -18,6 +18,16 @@ pub struct ResourceMetadata {
     pub skill_name: String,
 }
 
+/// Which server's skill was loaded, and as what: what it may be held to until its words are out of sight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LoadedFrom {
+    /// Our label for the server.
+    pub server: String,
+    /// The digest of all that the server said of its files.
+    pub digest: Digest,
+}
+
 /// A skill that is loaded: everything about it but its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -40,6 +50,9 @@ pub struct LoadedSkill {
     /// What it was given to work on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
+    /// The server that it came from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Box<LoadedFrom>>,
 }
 
 /// A document that is in context with its skill.
@@ -83,6 +96,8 @@ pub enum UnloadReason {
     Gone,
     /// It says something else now, which nobody has approved.
     Changed,
+    /// It is a server's, and the messages that it was loaded in are out of sight.
+    Summarised,
 }
 
 /// One change of a session's state. Applying them in order is the only way state changes.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
 use crate::error::{SkillError, or_none, safe};
+use crate::load::loaded_from;
 use crate::options::Placement;
 use crate::render::{self, FramedText};
 use crate::session::{Answer, LoadedText, SkillSession};
@@ -78,7 +79,7 @@ impl SkillSession {
         let gate = self.permissions().policy().evaluate(&Request::new(Kind::SKILL, name)).decision;
         match self.state().get(name) {
             Some(loaded) => self.check_loaded(loaded, &entry)?,
-            None if gate != Decision::Allow => {
+            None if gate != Decision::Allow || entry.published().is_some() => {
                 return Err(SkillError::LoadFirst { name: name.to_owned(), dialect: self.options().dialect });
             }
             None => {}
@@ -122,7 +123,8 @@ impl SkillSession {
         {
             return Err(SkillError::Replaced { name: name.to_owned(), dialect: self.options().dialect });
         }
-        let text = self.selection_text(name, &chosen);
+        let is_servers = entry.published().is_some();
+        let text = self.selection_text(name, &chosen, is_servers);
         let deltas = vec![chosen.delta];
         let kept = LoadedText { documents: chosen.texts, ..LoadedText::default() };
         self.commit_with(&deltas, Some(kept)).map_err(|rejected| self.rejected(name, &deltas, &rejected))?;
@@ -141,6 +143,13 @@ impl SkillSession {
         let state = self.state();
         let Some(loaded) = state.get(name) else { return Err(self.not_loaded(name)) };
         self.check_loaded(loaded, &entry)?;
+        if mode != SelectMode::Clear {
+            let what = match &choice {
+                Choice::All => json!("all"),
+                Choice::Named(paths) => json!(paths),
+            };
+            self.pass_document_gate(&entry, &what).await?;
+        }
         let before = if mode == SelectMode::Add { state.documents(name) } else { &[] };
         self.chosen(&entry, mode, choice, before).await
     }
@@ -150,6 +159,10 @@ impl SkillSession {
         let (name, dialect) = (loaded.name.clone(), self.options().dialect);
         if entry.skill.location != loaded.location {
             return Err(SkillError::Replaced { name, dialect });
+        }
+        // What a server publishes now is not what was approved and read.
+        if loaded_from(entry) != loaded.from {
+            return Err(SkillError::Republished { name, dialect });
         }
         // Another implementation's state has only the name: nobody here has seen the text.
         if loaded.nonce.is_empty() {
@@ -245,10 +258,11 @@ impl SkillSession {
     }
 
     /// What a model reads about documents that were chosen, or the documents themselves.
-    pub(crate) fn selection_text(&self, name: &str, chosen: &Chosen) -> String {
+    pub(crate) fn selection_text(&self, name: &str, chosen: &Chosen, is_servers: bool) -> String {
+        let placement = self.placement_of(is_servers);
         let SkillDelta::Selected { mode, .. } = &chosen.delta else { return String::new() };
         let (name, paths) = (safe(name), or_none(&chosen.paths));
-        let first = match (mode, self.options().placement) {
+        let first = match (mode, placement) {
             (SelectMode::Clear, _) => format!("No documents of skill '{name}' are selected."),
             (SelectMode::Add, Placement::SystemMessage) => {
                 format!("Documents of skill '{name}' added to the system message: {paths}.")
@@ -263,7 +277,7 @@ impl SkillSession {
         };
         let mut parts = vec![first];
         parts.extend(chosen.notes.iter().cloned());
-        if self.options().placement == Placement::ToolAnswer {
+        if placement == Placement::ToolAnswer {
             let texts = chosen.paths.iter().filter_map(|path| chosen.texts.get(path));
             parts.extend(texts.map(|framed| framed.text.clone()));
         }

@@ -134,6 +134,18 @@ pub enum SkillError {
         /// Whose words are used.
         dialect: Dialect,
     },
+    /// Its server publishes something else now than what was loaded.
+    #[error(
+        "Skill '{0}' is not what it was when it was loaded: its server publishes something else now, which nobody has \
+         approved. Use `{1}(\"{3}\")` and `{2}(\"{3}\")` to work with what there is now.",
+        safe(name), dialect.words().unload, dialect.words().load, argument(name)
+    )]
+    Republished {
+        /// Which.
+        name: String,
+        /// Whose words are used.
+        dialect: Dialect,
+    },
     /// The skill has no document of that name.
     #[error(
         "Skill '{}' has no document {}. Its documents: {}.",

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use prowess_catalog::one_line;
+use prowess_permission::{Kind, Request};
 use prowess_workspace::{LiveError, Look, MAX_TIMEOUT, RunRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,8 +101,8 @@ pub struct PollRequest {
 
 impl SkillSession {
     /// Starts a command of a skill that can be written to, once the gates of [`SkillSession::run`] have let it
-    /// pass, and waits for its first question or its end. What is typed later is not asked about: the question
-    /// says so, and an approval of a plain run is none of this.
+    /// pass, and waits for its first question or its end. What is typed later is not asked about, unless the model
+    /// has words of a server's skill: the question says so, and an approval of a plain run is none of this.
     ///
     /// The command ends with the session, or when nobody asks for it for a while (`Runs::live`).
     ///
@@ -120,7 +122,7 @@ impl SkillSession {
         let host = passed.host(self.permissions(), &run);
         let context = passed.context(&find, &host);
         let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
-        let started = self.0.live.start(runner, workspace, run.clone(), &context, terminal).await;
+        let started = self.0.live.start(runner, workspace, passed.request.clone(), &context, terminal).await;
         let id = started.map_err(SkillError::Live)?;
         self.look(&id, None, yield_ms).await
     }
@@ -129,16 +131,31 @@ impl SkillSession {
     ///
     /// # Errors
     ///
-    /// There is no such command, it has ended, or it does not read.
+    /// There is no such command, it has ended, it does not read, or a person said no.
     pub async fn write_stdin(&self, request: WriteRequest) -> Result<Answer, SkillError> {
         let WriteRequest { session_id, mut chars, submit, close, yield_ms } = request;
         let close = close == Some(true);
+        self.pass_typing_gate(&session_id, &chars).await?;
         // Closing alone is no empty line.
         if submit.unwrap_or(!(close && chars.is_empty())) && !chars.ends_with('\n') {
             chars.push('\n');
         }
         self.0.live.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;
         self.look(&session_id, None, yield_ms).await
+    }
+
+    /// Asks about what is typed into a command while the model has words of a server's skill.
+    async fn pass_typing_gate(&self, id: &str, chars: &str) -> Result<(), SkillError> {
+        let at_work = self.servers_at_work();
+        if at_work.is_empty() || chars.is_empty() {
+            return Ok(());
+        }
+        let request = Request::new(Kind::RUN, format!("{id} type {chars}"))
+            .titled(format!("type into '{}': {}", one_line(id), one_line(chars)))
+            .with_details(json!({"session": id, "typed": chars, "mcp_skills_at_work": at_work}))
+            .each_time();
+        let refused = |refusal| SkillError::RunRefused { name: id.to_owned(), refusal };
+        self.permissions().request(request).await.map(drop).map_err(refused)
     }
 
     /// Looks at a command that goes on, once it asks a question or ends, or when its time to wait is over.

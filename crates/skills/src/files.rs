@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use prowess_backend::Backend;
 #[cfg(any(feature = "backend", feature = "run"))]
 use prowess_catalog::Place;
-use prowess_catalog::{DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText};
+use prowess_catalog::{
+    Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText,
+};
 #[cfg(feature = "run")]
 use prowess_workspace::StageSource;
 
@@ -59,6 +61,12 @@ pub trait SkillFiles: Send + Sync + Debug {
 
     /// One of its documents.
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError>;
+
+    /// The catalog with the skill that a model calls `name` in it, when it is one that a server has and does not list; `None`
+    /// when there is none.
+    async fn look_up(&self, _name: &str, _catalog: &Catalog) -> Option<Catalog> {
+        None
+    }
 
     /// Where its files are taken from to run its commands; `None` for a skill whose files cannot be had. A skill
     /// of the local disk is its directory.
@@ -193,14 +201,14 @@ impl SkillFiles for BackendFiles {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
         match entry.root.place {
             Place::Backend => entry.read_text_in(&*self.backend).await,
-            Place::Local => LocalFiles.text(entry).await,
+            Place::Local | Place::Server => LocalFiles.text(entry).await,
         }
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
         match entry.root.place {
             Place::Backend => entry.resources_in(&*self.backend, depth).await,
-            Place::Local => LocalFiles.resources(entry, depth).await,
+            Place::Local | Place::Server => LocalFiles.resources(entry, depth).await,
         }
     }
 
@@ -214,21 +222,21 @@ impl SkillFiles for BackendFiles {
                 let text = self.text(entry).await?;
                 Ok((text, self.resources(entry, depth).await))
             }
-            Place::Local => LocalFiles.text_and_resources(entry, depth).await,
+            Place::Local | Place::Server => LocalFiles.text_and_resources(entry, depth).await,
         }
     }
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
         match entry.root.place {
             Place::Backend => entry.documents_in(&*self.backend).await,
-            Place::Local => LocalFiles.documents(entry).await,
+            Place::Local | Place::Server => LocalFiles.documents(entry).await,
         }
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
         match entry.root.place {
             Place::Backend => entry.read_document_in(&*self.backend, path).await,
-            Place::Local => LocalFiles.document(entry, path).await,
+            Place::Local | Place::Server => LocalFiles.document(entry, path).await,
         }
     }
 
@@ -241,7 +249,7 @@ impl SkillFiles for BackendFiles {
                     crate::stage::BackendSkill::new(backend, entry.skill.location.directory(), identity)?;
                 Some(StageSource::Files(Arc::new(skill)))
             }
-            Place::Local => LocalFiles.stage_source(entry),
+            Place::Local | Place::Server => LocalFiles.stage_source(entry),
         }
     }
 }

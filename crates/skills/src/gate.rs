@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{SkillEntry, SkillText, one_line};
+use prowess_catalog::{Published, SkillEntry, SkillText, one_line};
 use prowess_permission::{Decision, Kind, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::SkillError;
 use crate::session::SkillSession;
@@ -22,6 +22,21 @@ impl SkillSession {
     ) -> Result<Option<SkillText>, SkillError> {
         let name = entry.skill.name.as_str();
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
+        if let Some(published) = entry.published() {
+            let request = self.server_request(published, name, "load the skill").with_details(json!({
+                "skill": name,
+                "server": published.server,
+                "uri": published.uri,
+                "description": entry.skill.description,
+                "files": published.files.len(),
+                "bytes": published.bytes(),
+                "digest": published.digest(),
+                "arguments": arguments,
+                "while": self.others_at_work(&published.server),
+            }));
+            self.permissions().request(request).await.map_err(refused)?;
+            return Ok(None);
+        }
         // An answer to a question without a digest is not to be remembered.
         let plain = Request::new(Kind::SKILL, name)
             .titled(format!("load the skill in {}: '{name}'", one_line(entry.skill.location.directory())))
@@ -46,6 +61,51 @@ impl SkillSession {
         }));
         self.permissions().request(request).await.map_err(refused)?;
         Ok(Some(text))
+    }
+
+    /// A request for a skill of a server: bound to all that the server said of its files, so that nothing has to be
+    /// fetched to ask. While the model has words of another server's skill, it is asked about each time.
+    fn server_request(&self, published: &Published, name: &str, act: &str) -> Request {
+        let others = self.others_at_work(&published.server);
+        let at_work = match others.as_slice() {
+            [] => String::new(),
+            others => format!(", while the model works with {}", others.join(", ")),
+        };
+        let server = one_line(&published.server);
+        let request = Request::new(Kind::MCP_SKILL, name)
+            .titled(format!("{act} '{}' of the MCP server {server}{at_work}", one_line(name)))
+            .bound_to(format!("{} {}", published.digest(), published.uri));
+        if others.is_empty() { request } else { request.each_time() }
+    }
+
+    /// The skills of other servers whose words the model has, in words.
+    fn others_at_work(&self, server: &str) -> Vec<String> {
+        let state = self.state();
+        let others = state.from_servers().into_iter().filter(|(_, other)| *other != server);
+        others.map(|(name, other)| format!("'{}' of {}", one_line(name), one_line(other))).collect()
+    }
+
+    /// The skills of servers whose words the model has: whatever is run meanwhile is asked about.
+    pub fn servers_at_work(&self) -> Vec<String> {
+        self.state().from_servers().into_keys().map(str::to_owned).collect()
+    }
+
+    /// Passes the gate for reading files of a server's skill that is loaded, which is open unless another server's skill
+    /// is at work.
+    pub(crate) async fn pass_document_gate(
+        &self,
+        entry: &SkillEntry,
+        what: &Value,
+    ) -> Result<(), SkillError> {
+        let Some(published) = entry.published() else { return Ok(()) };
+        let name = entry.skill.name.as_str();
+        if self.others_at_work(&published.server).is_empty() {
+            return Ok(());
+        }
+        let request = self.server_request(published, name, "read documents of the skill");
+        let details = json!({"skill": name, "server": published.server, "documents": what});
+        let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
+        self.permissions().request(request.with_details(details)).await.map(drop).map_err(refused)
     }
 
     /// A skill whose files may be read, for a host that hands them on: the gate is passed as for a load, each time.

@@ -77,7 +77,9 @@ pub use prowess_catalog;
 pub use prowess_permission;
 
 pub use context::LoadedSection;
-pub use delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason};
+pub use delta::{
+    LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
+};
 pub use dialect::{Dialect, Forked, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Words};
 pub use documents::{Choice, MAX_CHOSEN_BYTES};
 pub use error::SkillError;

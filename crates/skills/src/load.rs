@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, SkillContext, SkillEntry, SkillText};
+use prowess_catalog::{MANIFEST, ManualSkills, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
 use crate::commit::Rejected;
-use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
+use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
 use crate::dialect::{Dialect, Forked};
 use crate::documents::{Choice, Chosen};
 use crate::error::{SkillError, safe};
@@ -94,7 +94,10 @@ impl SkillSession {
         arguments: Option<&str>,
         documents: Option<Choice>,
     ) -> Result<PreparedLoad, SkillError> {
-        let entry = self.visible_to_model(name)?;
+        let entry = match self.visible_to_model(name) {
+            Err(SkillError::NotFound { .. }) => self.look_up(name).await?,
+            found => found?,
+        };
         self.prepare(&entry, arguments, documents, Caller::Model).await
     }
 
@@ -129,6 +132,15 @@ impl SkillSession {
         Ok(prepared)
     }
 
+    /// A skill that no list has, from a server that has it.
+    async fn look_up(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
+        let known = self.known();
+        if let Some(catalog) = self.files().look_up(name, known.view.catalog()).await {
+            self.refresh(&catalog).await;
+        }
+        self.visible_to_model(&published_name(name))
+    }
+
     /// Whether loading a loaded skill again changes its documents.
     fn reselects(&self) -> bool {
         self.options().dialect == Dialect::Trpc
@@ -144,7 +156,7 @@ impl SkillSession {
         let dialect = self.options().dialect;
         let framed = render::instructions(entry, text, arguments, dialect, self.secret())?;
         let heading = render::heading(entry, dialect);
-        let skill = self.loaded_skill(text, arguments, &framed, &heading, &resources);
+        let skill = self.loaded_skill(entry, text, arguments, &framed, &heading, &resources);
         Ok(Fresh { skill, resources, heading, instructions: Arc::new(framed) })
     }
 
@@ -269,6 +281,7 @@ impl SkillSession {
 
     pub(crate) fn loaded_skill(
         &self,
+        entry: &SkillEntry,
         text: &SkillText,
         arguments: Option<&str>,
         framed: &FramedText,
@@ -286,8 +299,27 @@ impl SkillSession {
             lifetime: self.options().lifetime,
             allowed_tools: text.skill.allowed_tools.clone(),
             arguments: arguments.map(str::to_owned),
+            from: loaded_from(entry),
         }
     }
+
+    /// Where the text of a skill stands. A server's words are never in the system message.
+    pub(crate) fn placement_of(&self, is_servers: bool) -> Placement {
+        if is_servers { Placement::ToolAnswer } else { self.options().placement }
+    }
+}
+
+/// The name of a server's skill, when it is called by its address there: `docs:skill://pdf/SKILL.md` is `docs:pdf`.
+fn published_name(name: &str) -> String {
+    let Some((server, path)) = name.split_once(":skill://") else { return name.to_owned() };
+    let path = path.strip_suffix(MANIFEST).unwrap_or(path);
+    format!("{server}:{}", path.trim_end_matches('/'))
+}
+
+/// Which server's skill this is, and as what it publishes it.
+pub(crate) fn loaded_from(entry: &SkillEntry) -> Option<Box<LoadedFrom>> {
+    let published = entry.published()?;
+    Some(Box::new(LoadedFrom { server: published.server.clone(), digest: published.digest() }))
 }
 
 impl PreparedLoad {
@@ -297,7 +329,11 @@ impl PreparedLoad {
     ///
     /// When a limit was reached meanwhile, or a rule has come. Nothing has changed then.
     pub fn finish(self) -> Result<Answer, SkillError> {
-        if self.session.permissions().is_denied(&Kind::SKILL, &self.name) {
+        let permissions = self.session.permissions();
+        let is_servers = self.fresh.as_ref().is_some_and(|fresh| fresh.skill.from.is_some());
+        if permissions.is_denied(&Kind::SKILL, &self.name)
+            || (is_servers && permissions.is_denied(&Kind::MCP_SKILL, &self.name))
+        {
             return Err(self.session.not_found(&self.name));
         }
         let mut attempt = 1;
@@ -359,7 +395,7 @@ impl PreparedLoad {
 
     fn answer(&self, deltas: &[SkillDelta]) -> String {
         let loaded = self.fresh.as_ref().filter(|_| loads(deltas)).map(|fresh| {
-            match self.session.options().placement {
+            match self.session.placement_of(fresh.skill.from.is_some()) {
                 Placement::ToolAnswer => {
                     let summary = render::resource_summary(&fresh.resources);
                     [fresh.heading.as_str(), &fresh.instructions.text, &summary].concat()
@@ -372,7 +408,10 @@ impl PreparedLoad {
                 }
             }
         });
-        let selected = self.chosen.as_ref().map(|chosen| self.session.selection_text(&self.name, chosen));
+        let state = self.session.state();
+        let is_servers = state.get(&self.name).is_some_and(|skill| skill.from.is_some());
+        let selected =
+            self.chosen.as_ref().map(|chosen| self.session.selection_text(&self.name, chosen, is_servers));
         loaded.into_iter().chain(selected).collect::<Vec<_>>().join("\n\n")
     }
 }

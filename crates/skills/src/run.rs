@@ -14,7 +14,9 @@ use prowess_workspace::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::delta::LoadedSkill;
 use crate::error::SkillError;
+use crate::load::loaded_from;
 use crate::session::{Answer, SkillSession};
 
 /// How much of each output stream a model reads, in bytes: its beginning and its end.
@@ -105,7 +107,8 @@ impl SkillSession {
     /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`; a
     /// directory comes in only if nothing in it is denied. Hosts to reach have to be in [`Runs::network`], and each
     /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
-    /// bound like that of the run.
+    /// bound like that of the run. While the model has words of a server's skill, every run is asked about, whatever the
+    /// rules allow.
     ///
     /// # Errors
     ///
@@ -131,7 +134,7 @@ impl SkillSession {
         let host = passed.host(self.permissions(), &request);
         let mut context = passed.context(&find, &host);
         context.output = output;
-        let ran = passed.runs.runner.run(&passed.runs.workspace, request.clone(), context).await;
+        let ran = passed.runs.runner.run(&passed.runs.workspace, passed.request.clone(), context).await;
         ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
     }
 
@@ -178,13 +181,16 @@ impl SkillSession {
         }
         let shell = self.shell_of(&name)?;
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
-        let mut sources = BTreeMap::new();
+        let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
         for skill in named {
             let entry = self.visible_to_model(&skill)?;
             self.pass_skill_gate(&entry).await?;
             let source = self.files().stage_source(&entry);
             let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
-            sources.insert(skill, source);
+            if skill == name {
+                staged.skill = staged_name(&entry);
+            }
+            sources.insert(staged_name(&entry), source);
         }
         let network = request.network_within(&runs.network).map_err(failed)?;
         // Nobody is asked about what cannot be.
@@ -199,7 +205,8 @@ impl SkillSession {
         let asked = Asked { request, talk, sources: &sources, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        let mut passed = Passed { runs, sources, network, shell, expected, read: BTreeSet::new() };
+        let mut passed =
+            Passed { request: staged, runs, sources, network, shell, expected, read: BTreeSet::new() };
         for path in request.inputs.iter().filter_map(RunInput::host) {
             let asked = passed.host(self.permissions(), request).ask(&path).await;
             asked.map_err(|error| match error {
@@ -215,7 +222,12 @@ impl SkillSession {
     async fn pass_skill_gate(&self, entry: &Arc<SkillEntry>) -> Result<(), SkillError> {
         let state = self.state();
         let loaded = state.get(entry.skill.name.as_str());
-        if loaded.is_some_and(|skill| skill.location == entry.skill.location && !skill.nonce.is_empty()) {
+        let is_same = |skill: &LoadedSkill| {
+            skill.location == entry.skill.location
+                && !skill.nonce.is_empty()
+                && skill.from == loaded_from(entry)
+        };
+        if loaded.is_some_and(is_same) {
             return Ok(());
         }
         self.pass_gate(entry, None).await.map(drop)
@@ -232,7 +244,14 @@ impl SkillSession {
         for surroundings in asked.surroundings() {
             plain = plain.and(format!("{name} {surroundings}"));
         }
-        let plain = plain.with_details(asked.all());
+        let mut details = asked.all();
+        // What a stranger's words may have brought about is a person's decision, each time.
+        let at_work = self.servers_at_work();
+        if !at_work.is_empty() {
+            details["mcp_skills_at_work"] = json!(at_work);
+            plain = plain.each_time();
+        }
+        let plain = plain.with_details(details);
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
@@ -331,6 +350,8 @@ pub(crate) enum Talk {
 
 /// A run that has passed its gates, and what it runs with.
 pub(crate) struct Passed<'a> {
+    /// What was asked for, with the skill by the name that it is staged under.
+    pub(crate) request: RunRequest,
     pub(crate) runs: &'a Runs,
     sources: BTreeMap<String, StageSource>,
     /// The hosts that were asked for and approved.
@@ -385,6 +406,18 @@ pub(crate) fn shown(mut report: Value) -> Value {
         warnings.push(format!("and {more} more warnings").into());
     }
     report
+}
+
+/// What a skill's directory in the workspace is called: as itself, and a server's by what is in its name and no path.
+fn staged_name(entry: &SkillEntry) -> String {
+    let Some(published) = entry.published() else { return entry.skill.name.to_string() };
+    let plain =
+        |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(24).collect();
+    let (server, own): (String, String) =
+        (plain(&published.server), plain(entry.skill.location.directory_name().unwrap_or_default()));
+    let identity = Digest::of(entry.skill.location.as_str().as_bytes());
+    let identity: String = identity.as_bytes()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{server}.{own}.{identity}")
 }
 
 /// A shell that a skill may name.

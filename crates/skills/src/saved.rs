@@ -129,6 +129,8 @@ struct Document {
     skill_details: BTreeMap<String, LoadedSkill>,
     #[serde(default)]
     skills_offered: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    skills_lingering: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     frame_secret: Option<String>,
 }
@@ -146,6 +148,7 @@ impl From<SavedState> for Document {
             skill_docs: state.all_selections().clone(),
             skill_details: state.loaded().iter().map(|skill| (skill.name.clone(), skill.clone())).collect(),
             skills_offered: state.offered().clone(),
+            skills_lingering: state.lingering().clone(),
             frame_secret: secret.as_ref().map(Secret::to_hex),
         }
     }
@@ -192,7 +195,8 @@ impl TryFrom<Document> for SavedState {
         let is_loaded = |name: &String| seen.contains(name);
         let (resources, eager) = document.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
         let documents = document.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
-        let state = SkillState::from_parts(loaded, resources, documents, document.skills_offered);
+        let (offered, lingering) = (document.skills_offered, document.skills_lingering);
+        let state = SkillState::from_parts(loaded, resources, documents, offered, lingering);
         Ok(Self { metadata: document.skills_metadata, state, secret, eager })
     }
 }
@@ -210,5 +214,6 @@ fn without_details(name: &str, document: &Document) -> LoadedSkill {
         lifetime: crate::options::Lifetime::Session,
         allowed_tools: Vec::new(),
         arguments: None,
+        from: None,
     }
 }

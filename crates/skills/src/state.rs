@@ -61,6 +61,8 @@ pub struct SkillState {
     resources: BTreeMap<String, Vec<ResourceMetadata>>,
     documents: BTreeMap<String, Selection>,
     offered: BTreeSet<String>,
+    /// Skills of servers that were unloaded, with their servers: their words may still be in the conversation.
+    lingering: BTreeMap<String, String>,
 }
 
 /// Why a delta cannot be applied. The state is then as it was.
@@ -127,6 +129,22 @@ impl SkillState {
         &self.offered
     }
 
+    /// The skills of servers whose words the model may have, with their servers: those that are loaded, and those that
+    /// were. Unloading takes nothing out of a conversation.
+    pub fn from_servers(&self) -> BTreeMap<&str, &str> {
+        let loaded = self.loaded.iter().filter_map(|skill| {
+            let from = skill.from.as_ref()?;
+            Some((skill.name.as_str(), from.server.as_str()))
+        });
+        let lingering = self.lingering.iter().map(|(name, server)| (name.as_str(), server.as_str()));
+        lingering.chain(loaded).collect()
+    }
+
+    /// Skills of servers that were unloaded, with their servers.
+    pub(crate) fn lingering(&self) -> &BTreeMap<String, String> {
+        &self.lingering
+    }
+
     /// The tokens of one loaded skill, its documents included.
     pub fn tokens_of(&self, name: &str) -> usize {
         let own = self.get(name).map_or(0, |skill| skill.tokens);
@@ -167,7 +185,8 @@ impl SkillState {
             SkillDelta::Unloaded { name, .. } => {
                 let at =
                     self.loaded.iter().position(|skill| skill.name == *name).ok_or(Conflict::NotLoaded)?;
-                self.loaded.remove(at);
+                let skill = self.loaded.remove(at);
+                self.lingering.extend(skill.from.map(|from| (skill.name, from.server)));
                 self.resources.remove(name);
                 self.documents.remove(name);
             }
@@ -249,6 +268,7 @@ impl SkillState {
         for skill in self.loaded.drain(..excess) {
             self.resources.remove(&skill.name);
             self.documents.remove(&skill.name);
+            self.lingering.extend(skill.from.map(|from| (skill.name, from.server)));
         }
     }
 
@@ -257,8 +277,9 @@ impl SkillState {
         resources: BTreeMap<String, Vec<ResourceMetadata>>,
         documents: BTreeMap<String, Selection>,
         offered: BTreeSet<String>,
+        lingering: BTreeMap<String, String>,
     ) -> Self {
-        Self { loaded, resources, documents, offered }
+        Self { loaded, resources, documents, offered, lingering }
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Diagnostic;
 use crate::local::{self, Follow, OpenError};
+use crate::published;
 use crate::skill::MANIFEST;
 use crate::untrusted::one_line;
 pub use path::PathRefusal;
@@ -156,7 +157,7 @@ impl DocumentError {
 }
 
 impl SkillEntry {
-    /// Lists the skill's documents on the local disk, to [`DOCUMENT_DEPTH`] directories deep.
+    /// Lists the skill's documents on the local disk, or as its server lists them, to [`DOCUMENT_DEPTH`] directories deep.
     ///
     /// Hidden entries, links, and the directories of skills inside this one are left out. A directory
     /// that cannot be listed is passed over alone, with a diagnostic.
@@ -181,6 +182,13 @@ impl SkillEntry {
     /// ```
     pub fn documents(&self) -> Documents {
         let mut walk = Walk::new(self.skill.location.directory());
+        if let Some(published) = self.published() {
+            let mut all = published::directories(published);
+            while let Some((path, depth)) = walk.next_directory() {
+                walk.enter(&path, depth, level_of(all.remove(&path).unwrap_or_default()));
+            }
+            return walk.finish();
+        }
         match self.open_own_directory() {
             Ok(directory) => {
                 while let Some((path, depth)) = walk.next_directory() {
@@ -231,6 +239,17 @@ impl SkillEntry {
     }
 }
 
+fn level_of((directories, files): published::Level) -> Level {
+    let mut level = Level::default();
+    for (name, size) in files {
+        level.add(name.as_bytes(), local::EntryKind::File, size);
+    }
+    for name in directories {
+        level.add(name.as_bytes(), local::EntryKind::Directory, 0);
+    }
+    level
+}
+
 fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
     let mut level = Level::default();
     let directory = local::open_directory_at(skill.as_fd(), path, Follow::Never)?;
@@ -239,6 +258,18 @@ fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
         *size = local::size(&directory, name);
     }
     Ok(level)
+}
+
+impl DocumentText {
+    /// The text of `entry`'s document at `path` in `bytes`, just fetched from its server. What the server does not list is
+    /// refused.
+    pub fn from_bytes(entry: &SkillEntry, path: &str, mut bytes: Vec<u8>) -> Result<Self, DocumentError> {
+        path::check(path).map_err(|why| DocumentError::refused(path, why))?;
+        let listed = entry.published().and_then(|published| published.file(path));
+        let size = listed.ok_or_else(|| DocumentError::not_found(path))?.size;
+        bytes.truncate(usize::try_from(MAX_DOCUMENT_BYTES + 1).unwrap_or(usize::MAX));
+        text_of(path, bytes, size, false)
+    }
 }
 
 /// The text in `bytes`: a document's first bytes, one more than the limit if it has so many.

@@ -10,6 +10,7 @@ mod documents;
 mod documents_of_skills;
 mod hostile;
 mod overview;
+mod published;
 mod refresh;
 mod tree;
 mod verdicts;

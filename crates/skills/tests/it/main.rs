@@ -19,4 +19,5 @@ mod properties;
 mod refresh;
 mod running;
 mod saving;
+mod servers;
 mod talking;

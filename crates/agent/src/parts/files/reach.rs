@@ -3,7 +3,7 @@
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
 use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
 use prowess_skills::{Owner, SkillSession};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Stop;
 use crate::parts::consult;
@@ -57,12 +57,21 @@ impl Reach<'_> {
 
     /// Asks to run a command line.
     pub(super) async fn run(&self, command: &str) -> Result<(), Stop> {
-        self.pass(Request::new(Kind::RUN, command)).await
+        let request = Request::new(Kind::RUN, command);
+        let at_work = self.skills.map(SkillSession::servers_at_work).unwrap_or_default();
+        if at_work.is_empty() {
+            return self.pass(request).await;
+        }
+        // What a server's words may have brought about is a person's decision, each time.
+        let details = json!({"command": command, "mcp_skills_at_work": at_work});
+        self.pass(request.with_details(details).each_time()).await
     }
 
     async fn pass(&self, request: Request) -> Result<(), Stop> {
+        let rules =
+            self.permissions.or_else(|| Some(self.skills?.permissions()).filter(|_| request.each_time));
         // What a person allows for this call is no word for another.
-        let Some(permissions) = self.permissions.map(Permissions::apart) else { return Ok(()) };
+        let Some(permissions) = rules.map(Permissions::apart) else { return Ok(()) };
         let consulted = self.context.consulted;
         let _allowed = consult::allow(&permissions, consulted).await.map_err(ToolOutput::from)?;
         match permissions.request(request).await {

@@ -1,0 +1,228 @@
+//! Skills that an MCP server publishes: known by what it says of them, before any file was fetched.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::catalog::SkillEntry;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::digest::Digest;
+use crate::name::SkillName;
+use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
+use crate::root::Root;
+use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
+use crate::skill::{Extensions, Location, MANIFEST, Skill};
+
+/// What a server says of a skill's files. It is kept with the entry, and what is fetched is held to it.
+///
+/// ```
+/// use prowess_catalog::{Digest, Published, PublishedFile};
+///
+/// let file = |text: &str| PublishedFile {
+///     path: "SKILL.md".into(),
+///     uri: "skill://pdf/SKILL.md".into(),
+///     digest: Digest::of(text.as_bytes()),
+///     size: text.len() as u64,
+/// };
+/// let skill = |text| Published {
+///     server: "docs".into(),
+///     uri: "skill://pdf/SKILL.md".into(),
+///     files: vec![file(text)],
+/// };
+/// assert_eq!(skill("Read.").name(), "docs:pdf");
+/// assert_ne!(skill("Read.").digest(), skill("Write.").digest(), "what an approval is bound to");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Our label for the server; never its own name.
+    pub server: String,
+    /// The address of its SKILL.md, which with the label is the skill's identity.
+    pub uri: String,
+    /// Every file that it has.
+    pub files: Vec<PublishedFile>,
+}
+
+/// A file that a server publishes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PublishedFile {
+    /// Its path in the skill.
+    pub path: String,
+    /// Its address.
+    pub uri: String,
+    /// What it must say.
+    pub digest: Digest,
+    /// How many bytes it must have.
+    pub size: u64,
+}
+
+/// A skill that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its frontmatter as one line of JSON, every field of it.
+    pub frontmatter: String,
+    /// Its files.
+    pub published: Published,
+    /// Whether the user granted what its frontmatter asks for beyond being read: `allowed-tools`, `hooks`, `model` and
+    /// the like. Otherwise these fields are as if they were not there.
+    pub is_granted: bool,
+}
+
+impl Published {
+    /// The name that people and models have for it: our label and its path, which no other skill of any server shares.
+    pub fn name(&self) -> String {
+        let path = self.uri.strip_prefix("skill://").unwrap_or(&self.uri);
+        let path = path.strip_suffix(MANIFEST).map_or(path, |path| path.trim_end_matches('/'));
+        format!("{}:{path}", self.server)
+    }
+
+    /// The digest of the identity and of all files: any change of any of them makes another.
+    pub fn digest(&self) -> Digest {
+        let files: BTreeSet<&PublishedFile> = self.files.iter().collect();
+        let mut all = format!("{}\n{}\n", self.server, self.uri);
+        for file in files {
+            all.push_str(&format!("{} {} {}\n", file.digest, file.size, file.uri));
+        }
+        Digest::of(all.as_bytes())
+    }
+
+    /// The file at a path in the skill, if it is listed.
+    pub fn file(&self, path: &str) -> Option<&PublishedFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// How many bytes all files have.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
+    }
+
+    fn location(&self) -> Location {
+        Location::new(format!("{}:{}", self.server, self.uri))
+    }
+}
+
+/// What a server offers, as a scan that goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled).
+/// Nothing is fetched. Offers that `previous` knows unchanged stay the very same entries.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_catalog::{Catalog, Offer, Published, Root, scan_published};
+///
+/// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };
+/// let frontmatter = r#"{"name":"pdf","description":"Reads PDFs.","allowed-tools":"Bash"}"#.into();
+/// let offer = Offer { frontmatter, published, is_granted: false };
+/// let scan = scan_published(&Arc::new(Root::server("docs")), vec![offer], None);
+/// let catalog = Catalog::empty().assembled([scan]);
+/// let skill = &catalog.get("docs:pdf").unwrap().skill;
+/// assert_eq!(skill.description, "Reads PDFs.");
+/// assert!(skill.allowed_tools.is_empty(), "nobody granted them");
+/// ```
+pub fn scan_published(root: &Arc<Root>, offers: Vec<Offer>, previous: Option<&RootScan>) -> RootScan {
+    // The entries of two scans are compared by the root that they share.
+    let root = previous.map(|scan| &scan.root).filter(|known| *known == root).unwrap_or(root);
+    let mut scan = RootScan::new(root, &ScanOptions::default());
+    let known: HashMap<&str, &Found> = previous
+        .map(|scan| scan.found.iter().map(|found| (&*found.directory, found)).collect())
+        .unwrap_or_default();
+    for offer in offers {
+        let version = format!("{} {} {}", offer.published.digest(), offer.is_granted, offer.frontmatter);
+        let stamp = Some(Stamp::Version(Digest::of(version.as_bytes()).to_string()));
+        let found = match known.get(offer.published.uri.as_str()) {
+            Some(found) if found.stamp == stamp => (*found).clone(),
+            _ => Found {
+                directory: offer.published.uri.as_str().into(),
+                link: "".into(),
+                stamp,
+                settled: true,
+                manifest: Arc::new(manifest(offer)),
+            },
+        };
+        scan.found.push(found);
+    }
+    scan
+}
+
+fn manifest(offer: Offer) -> Manifest {
+    let Offer { frontmatter, published, is_granted } = offer;
+    let location = published.location();
+    let refused =
+        |message: String| Manifest::refused(Diagnostic::new(Code::Unreadable, location.shared(), message));
+    // An address has one spelling, and so has the name that is made of it.
+    if !published.uri.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return refused("its address is not one of printable ASCII characters".to_owned());
+    }
+    let name = match SkillName::parse(&published.name()) {
+        Ok(name) => name,
+        Err(error) => return refused(format!("its address makes no name: {error}")),
+    };
+    if frontmatter.contains(['\n', '\r']) {
+        return refused("its frontmatter is not one line of JSON".to_owned());
+    }
+    // JSON is YAML.
+    let parsed = Skill::parse(format!("---\n{frontmatter}\n---\n").as_bytes(), &location);
+    let skill = parsed.skill.map(|skill| Arc::new(skill.into_published(name, is_granted)));
+    let published = Some(Arc::new(published));
+    Manifest { skill, diagnostics: parsed.diagnostics, published, frontmatter, is_granted }
+}
+
+impl Skill {
+    /// The skill under the name that it has here. Fields that would widen what may be done are taken off, unless they
+    /// were granted.
+    pub(crate) fn into_published(mut self, name: SkillName, is_granted: bool) -> Self {
+        self.name = name;
+        if !is_granted {
+            self.allowed_tools.clear();
+            let given = &*self.extensions;
+            let kept = Extensions {
+                disable_model_invocation: given.disable_model_invocation,
+                user_invocable: given.user_invocable,
+                argument_hint: given.argument_hint.clone(),
+                arguments: given.arguments.clone(),
+                when_to_use: given.when_to_use.clone(),
+                paths: given.paths.clone(),
+                ..Extensions::default()
+            };
+            self.extensions = Arc::new(kept);
+        }
+        self
+    }
+}
+
+impl SkillEntry {
+    /// [`SkillEntry::resources`] as its server lists them.
+    pub(crate) fn published_resources(published: &Published, depth: usize) -> Resources {
+        let mut resources = Resources::default();
+        for file in published.files.iter().filter(|file| file.path != MANIFEST) {
+            let kind = match file.path.split_once('/') {
+                None => Some(ResourceKind::Other),
+                Some((first, rest)) => {
+                    ResourceKind::of_directory(first).filter(|_| rest.split('/').count() <= depth)
+                }
+            };
+            let Some(kind) = kind else { continue };
+            if resources.files.len() >= MAX_RESOURCES {
+                resources.capped = true;
+                break;
+            }
+            resources.files.push(Resource { path: file.path.clone(), kind, size: Some(file.size) });
+        }
+        resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        resources
+    }
+}
+
+/// What one directory of a published skill has: directories by name, and files with their sizes.
+pub(crate) type Level = (BTreeSet<String>, BTreeMap<String, u64>);
+
+/// The directories of a published skill by their paths, the skill's own as the empty one.
+pub(crate) fn directories(published: &Published) -> BTreeMap<String, Level> {
+    let mut all: BTreeMap<String, Level> = BTreeMap::from([(String::new(), Level::default())]);
+    for file in &published.files {
+        let (mut parent, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        all.entry(parent.to_owned()).or_default().1.insert(name.to_owned(), file.size);
+        while !parent.is_empty() {
+            let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
+            all.entry(above.to_owned()).or_default().0.insert(name.to_owned());
+            parent = above;
+        }
+    }
+    all
+}

@@ -1,0 +1,285 @@
+//! Servers that are reached over streamable HTTP.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, StatusCode, redirect};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
+};
+use serde_json::Value;
+use sse_stream::{Sse, SseStream};
+
+use super::answer;
+use super::options::{ServerLimits, ServerUrl, Token};
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+const BOTH: &str = "application/json, text/event-stream";
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+
+type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// A connection to the server at `url`.
+///
+/// The token is known to this client alone, and it follows no redirect: neither can go anywhere else.
+pub(crate) fn connection(
+    url: &ServerUrl,
+    token: Option<&Token>,
+    limits: &ServerLimits,
+) -> Result<impl Transport<RoleClient> + 'static, String> {
+    let mut headers = HeaderMap::new();
+    if let Some(token) = token {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
+            .map_err(|_| "its token has characters that no header can have".to_owned())?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("prowess/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(limits.connect)
+        .default_headers(headers)
+        .redirect(redirect::Policy::none());
+    if url.is_loopback() {
+        builder = builder.no_proxy();
+    }
+    let client = builder.build().map_err(|error| error.without_url().to_string())?;
+    let client = BoundedClient { client, most: limits.message_bytes };
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+    config.max_sse_event_size = limits.message_bytes;
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// A client that reads no more of an answer than a message may have.
+#[derive(Clone)]
+struct BoundedClient {
+    client: reqwest::Client,
+    most: usize,
+}
+
+impl BoundedClient {
+    async fn body(&self, response: Response) -> Result<Bytes, HttpError> {
+        let too_long = || unexpected("a message is too long");
+        if response.content_length().is_some_and(|length| length > self.most as u64) {
+            return Err(too_long());
+        }
+        let mut chunks = response.bytes_stream();
+        let mut body = BytesMut::new();
+        while let Some(chunk) = chunks.try_next().await.map_err(hidden)? {
+            if body.len() + chunk.len() > self.most {
+                return Err(too_long());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    /// The events of an answer. The one that answers the request with this id is wrapped.
+    fn events(
+        &self,
+        response: Response,
+        asked: Option<RequestId>,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
+        let mut event = EventLength { most: self.most, event: 0, line: 0 };
+        let chunks = response.bytes_stream().map(move |chunk| {
+            let chunk = chunk.map_err(|error| std::io::Error::other(error.without_url()))?;
+            if event.goes_on_with(&chunk) {
+                Ok(chunk)
+            } else {
+                Err(std::io::Error::other("a message is too long"))
+            }
+        });
+        let events = SseStream::from_bytes_stream(chunks);
+        let Some(asked) = asked else { return events.boxed() };
+        let wrap = move |mut event: Sse| {
+            let message = event.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
+            if let Some(message) = message.filter(|message| answer::id_of(message).as_ref() == Some(&asked)) {
+                event.data = Some(answer::wrapped(message).to_string());
+            }
+            event
+        };
+        events.map_ok(wrap).boxed()
+    }
+}
+
+/// How long the event is that is being read.
+struct EventLength {
+    most: usize,
+    event: usize,
+    line: usize,
+}
+
+impl EventLength {
+    fn goes_on_with(&mut self, chunk: &[u8]) -> bool {
+        for byte in chunk {
+            match byte {
+                b'\r' => {}
+                b'\n' if self.line == 0 => self.event = 0,
+                b'\n' => self.line = 0,
+                _ => {
+                    self.line += 1;
+                    self.event += 1;
+                }
+            }
+            if self.event > self.most {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl StreamableHttpClient for BoundedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let is_request = matches!(message, JsonRpcMessage::Request(_));
+        let body = serde_json::to_vec(&message)?;
+        let mut request = self.client.post(&*uri).header(ACCEPT, BOTH).header(CONTENT_TYPE, JSON).body(body);
+        if let Some(session) = &session_id {
+            request = request.header(SESSION, &**session);
+        }
+        let response = request.headers(custom_headers.into_iter().collect()).send().await.map_err(hidden)?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let is_json = has_type(&response, JSON);
+        let asked = answer::is_asked_by(&message);
+        if status.is_success() && has_type(&response, EVENTS) {
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response, asked), session));
+        }
+        if !is_json || is_about_the_token(status) {
+            return if status.is_success() && !is_request {
+                Ok(StreamableHttpPostResponse::Accepted)
+            } else if is_discovery(&message) && status.is_client_error() && !is_about_the_token(status) {
+                Ok(not_discoverable(&message))
+            } else {
+                Err(unexpected(format!("HTTP {status}")))
+            };
+        }
+        let body = self.body(response).await?;
+        let parsed = serde_json::from_slice::<Value>(&body).ok();
+        let parsed = parsed.map(|parsed| if asked.is_some() { answer::wrapped(parsed) } else { parsed });
+        match parsed.and_then(answer::message) {
+            Some(JsonRpcMessage::Error(mut error)) if is_discovery(&message) => {
+                // Whoever refuses before it looks at the message cannot tell its id.
+                error.id = id_of(&message);
+                Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+            }
+            Some(answer @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            Some(answer) if status.is_success() => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            _ if status.is_success() && !is_request => Ok(StreamableHttpPostResponse::Accepted),
+            _ if is_discovery(&message) && status.is_client_error() => Ok(not_discoverable(&message)),
+            _ => Err(unexpected(format!("HTTP {status}, and no message"))),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), HttpError> {
+        let request = self.client.delete(&*uri).header(SESSION, &*session_id);
+        request.headers(custom_headers.into_iter().collect()).send().await.map_err(hidden)?;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        let mut request = self.client.get(&*uri).header(ACCEPT, EVENTS);
+        if let Some(session) = session_id {
+            request = request.header(SESSION, &*session);
+        }
+        if let Some(last) = last_event_id {
+            request = request.header(LAST_EVENT, last);
+        }
+        let response = request.headers(custom_headers.into_iter().collect()).send().await.map_err(hidden)?;
+        match response.status() {
+            status if status.is_success() && has_type(&response, EVENTS) => Ok(self.events(response, None)),
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            status => Err(unexpected(format!("HTTP {status}"))),
+        }
+    }
+}
+
+fn has_type(response: &Response, expected: &str) -> bool {
+    let found = response.headers().get(CONTENT_TYPE);
+    found.is_some_and(|found| found.as_bytes().starts_with(expected.as_bytes()))
+}
+
+fn is_about_the_token(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, rmcp::model::ClientRequest::DiscoverRequest(_))
+}
+
+/// Servers of older revisions know no discovery, and some say so by a status alone.
+fn not_discoverable(message: &ClientJsonRpcMessage) -> StreamableHttpPostResponse {
+    let error = rmcp::ErrorData::invalid_request("it knows no discovery", None);
+    StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, id_of(message)), None)
+}
+
+fn unexpected(why: impl Into<Cow<'static, str>>) -> HttpError {
+    StreamableHttpError::UnexpectedServerResponse(why.into())
+}
+
+/// An address may have secrets in it.
+fn hidden(error: reqwest::Error) -> HttpError {
+    StreamableHttpError::Client(error.without_url())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_may_be_so_long_and_no_longer() {
+        let length = || EventLength { most: 10, event: 0, line: 0 };
+        let mut events = length();
+        for chunk in ["data: 1234", "\r\n\r\n", ": ping\n\n", "data: 1\n\ndata: 2\n\n"] {
+            assert!(events.goes_on_with(chunk.as_bytes()), "{chunk:?}");
+        }
+        assert!(!length().goes_on_with(b"data: 12345"));
+        assert!(!length().goes_on_with(b"data: 1\ndata: 2\n"), "lines of one event add up");
+    }
+}

@@ -1,0 +1,122 @@
+//! Messages on the standard streams of a program: one on each line.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
+
+use super::answer;
+use super::command::LastWords;
+
+/// How a program is spoken to. A line that is too long ends it: whoever waits is told at once.
+pub(crate) struct Pipes<R, W> {
+    reader: BufReader<R>,
+    /// What there is of the line that is being read: reading may be broken off at any time.
+    line: Vec<u8>,
+    most: usize,
+    words: LastWords,
+    writer: Arc<Mutex<Option<W>>>,
+    /// The requests whose answers are wrapped.
+    wrapped: HashSet<RequestId>,
+}
+
+impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
+    pub(crate) fn new(reader: R, writer: W, most: usize, words: LastWords) -> Self {
+        let (reader, writer) = (BufReader::new(reader), Arc::new(Mutex::new(Some(writer))));
+        Self { reader, line: Vec::new(), most, words, writer, wrapped: HashSet::new() }
+    }
+
+    /// The next line, without its end.
+    async fn next_line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let available = self.reader.fill_buf().await.ok().filter(|available| !available.is_empty())?;
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let (piece, used) = match end {
+                Some(end) => (&available[..end], end + 1),
+                None => (available, available.len()),
+            };
+            if self.line.len() + piece.len() > self.most {
+                self.words.said_too_much();
+                return None;
+            }
+            self.line.extend_from_slice(piece);
+            self.reader.consume(used);
+            if end.is_some() {
+                return Some(std::mem::take(&mut self.line));
+            }
+        }
+    }
+}
+
+impl<R, W> Transport<RoleClient> for Pipes<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.wrapped.extend(answer::is_asked_by(&item));
+        let writer = Arc::clone(&self.writer);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            writer.write_all(&line).await?;
+            writer.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let line = self.next_line().await?;
+            // What is no JSON is not for us: programs print what they like.
+            let Ok(message) = serde_json::from_slice::<Value>(&line) else { continue };
+            let is_wrapped = answer::id_of(&message).is_some_and(|id| self.wrapped.remove(&id));
+            let message = if is_wrapped { answer::wrapped(message) } else { message };
+            if let Some(message) = answer::message(message) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.writer.lock().await.take();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipes(text: &'static str) -> Pipes<&'static [u8], Vec<u8>> {
+        Pipes::new(text.as_bytes(), Vec::new(), 60, LastWords::default())
+    }
+
+    #[tokio::test]
+    async fn messages_are_lines_and_the_rest_is_passed_over() {
+        let mut pipes =
+            pipes("starting up\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n{}\n{\"jsonr");
+        assert!(matches!(pipes.receive().await, Some(ServerJsonRpcMessage::Request(_))));
+        assert!(pipes.receive().await.is_none());
+        assert_eq!(pipes.words.told(), "");
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_the_last() {
+        let mut pipes = pipes(concat!(
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"more\":\"much more than that\"}\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"
+        ));
+        assert!(pipes.receive().await.is_none());
+        assert_eq!(pipes.words.told(), ": one of its messages is too long");
+    }
+}

@@ -1,0 +1,115 @@
+//! Whether a file is what its entry promised.
+
+use prowess_catalog::{Digest, MANIFEST, Skill};
+use serde_json::{Map, Value};
+
+use super::error::Mismatch;
+use super::held::HeldEntry;
+use prowess_catalog::PublishedFile;
+
+/// The file at `path`, if the entry lists it.
+pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {
+    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::shown::shown(path) })
+}
+
+/// Checks that these bytes are the file: its size, its digest and, for SKILL.md, what it says of the skill.
+pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Result<(), Mismatch> {
+    let path = || file.path.clone();
+    let got = bytes.len() as u64;
+    if got != file.size {
+        return Err(Mismatch::Size { path: path(), listed: file.size, got });
+    }
+    if Digest::of(bytes) != file.digest {
+        return Err(Mismatch::Digest { path: path() });
+    }
+    if file.path == MANIFEST {
+        frontmatter(&held.frontmatter, bytes)?;
+    }
+    Ok(())
+}
+
+/// Compares every field that either side has.
+fn frontmatter(entry: &str, source: &[u8]) -> Result<(), Mismatch> {
+    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::shown::shown(field) });
+    let written = Skill::frontmatter(source).and_then(|typed| serde_json::to_value(typed).ok());
+    let (Some(Value::Object(written)), Ok(told)) =
+        (written, serde_json::from_str::<Map<String, Value>>(entry))
+    else {
+        return differs("frontmatter");
+    };
+    let missing = written.keys().find(|field| !told.contains_key(*field));
+    let other =
+        || told.iter().find(|(field, told)| written.get(*field).is_none_or(|written| !same(told, written)));
+    match missing.or_else(|| other().map(|(field, _)| field)) {
+        Some(field) => differs(field),
+        None => Ok(()),
+    }
+}
+
+/// Whether two values are the same, by type and content. JSON has one kind of number: `1` and `1.0` are the same, as
+/// many who write JSON cannot tell them apart.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, one)| b.get(key).is_some_and(|other| same(one, other)))
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SOURCE: &str = "---\nname: pdf\ndescription: Reads.\nmetadata:\n  version: 1.0\n  count: 3\n  tag: '1'\n  big: 9007199254740993\n  list: [1, yes]\n---\nRead.\n";
+
+    fn told() -> Value {
+        json!({"name": "pdf", "description": "Reads.", "metadata": {"version": 1.0, "count": 3, "tag": "1", "big": 9_007_199_254_740_993_u64, "list": [1, "yes"]}})
+    }
+
+    fn compared(told: &Value) -> Result<(), String> {
+        frontmatter(&told.to_string(), SOURCE.as_bytes()).map_err(|mismatch| match mismatch {
+            Mismatch::Frontmatter { field } => field,
+            other => other.to_string(),
+        })
+    }
+
+    #[test]
+    fn x_24_frontmatter_is_compared_field_by_field_and_by_type() {
+        assert_eq!(compared(&told()), Ok(()));
+        let with = |at: &str, value: Value| {
+            let mut told = told();
+            *told.pointer_mut(at).unwrap() = value;
+            compared(&told)
+        };
+        assert_eq!(with("/metadata/version", json!(1)), Ok(()), "JSON has one kind of number");
+        assert_eq!(with("/metadata/count", json!(3.0)), Ok(()));
+        for (at, value) in [
+            ("/metadata/version", json!("1.0")),
+            ("/metadata/version", json!(1.1)),
+            ("/metadata/count", json!("3")),
+            ("/metadata/tag", json!(1)),
+            ("/metadata/big", json!(9_007_199_254_740_992_u64)),
+            ("/metadata/list", json!([1])),
+            ("/metadata/list", json!(["yes", 1])),
+            ("/metadata/list/1", json!(true)),
+            ("/metadata", json!({})),
+            ("/metadata", json!(null)),
+        ] {
+            assert_eq!(with(at, value.clone()), Err("metadata".to_owned()), "{at} {value}");
+        }
+        assert_eq!(with("/description", json!("Reads. ")), Err("description".to_owned()));
+        let mut more = told();
+        more["allowed-tools"] = json!("Bash");
+        assert_eq!(compared(&more), Err("allowed-tools".to_owned()));
+        let mut less = told();
+        less.as_object_mut().unwrap().remove("metadata");
+        assert_eq!(compared(&less), Err("metadata".to_owned()));
+        assert_eq!(compared(&json!([])), Err("frontmatter".to_owned()));
+    }
+}

@@ -1,0 +1,402 @@
+//! Skills of servers in a session, with everything between: gates, verification, cache, runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_mcp::host::{Cache, HeldEntry, ServerFiles, ServerOptions, Servers};
+use prowess_permission::{Broker, Decision, Layer, Permissions, Policy, Request, Rule};
+use prowess_skills::{Choice, Runs, SelectMode, SkillError, SkillSession};
+use prowess_workspace::{LocalExecutor, LocalOptions, RunRequest, Runner, Workspaces};
+use tempfile::TempDir;
+
+use crate::lying::{Lying, PATIENCE};
+
+const SKILL: &str = "skill://pdf/SKILL.md";
+
+/// A host with servers, and a session in it.
+struct Host {
+    servers: Arc<Servers>,
+    session: SkillSession,
+    catalog: Catalog,
+    place: TempDir,
+}
+
+fn rules(rules: &[(&str, &str)]) -> Permissions {
+    let rules: Vec<Rule> =
+        rules.iter().map(|(kind, pattern)| Rule::new(kind, pattern, Decision::Allow)).collect();
+    Permissions::new(Broker::in_memory(), "test", Policy::new().with(Layer::User, rules))
+}
+
+impl Host {
+    async fn new(servers: impl IntoIterator<Item = ServerOptions>, permissions: Permissions) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        Self::at(place, servers, permissions).await
+    }
+
+    /// With skills, workspaces and cache in this place.
+    async fn at(
+        place: TempDir,
+        servers: impl IntoIterator<Item = ServerOptions>,
+        permissions: Permissions,
+    ) -> Self {
+        let local = place.path().join("skills");
+        std::fs::create_dir_all(&local).unwrap();
+        let cache = Cache::open(&place.path().join("cache"), [&local]).unwrap();
+        let (servers, failed) = Servers::connect(servers, Some(Arc::new(cache))).await;
+        assert!(failed.is_empty(), "{failed:?}");
+        let catalog = Catalog::discover(&[Root::explicit(&local)], &ScanOptions::default());
+        let catalog = with_servers(&catalog, &servers).await;
+        let runner = Runner {
+            workspaces: Workspaces::open(place.path().join("workspaces")).unwrap(),
+            artifacts: None,
+            executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+        };
+        let session = SkillSession::builder(catalog.clone())
+            .files(Arc::new(ServerFiles::new(Arc::clone(&servers))))
+            .permissions(permissions)
+            .runs(Runs::new(runner, "one"))
+            .start()
+            .await;
+        Self { servers, session, catalog, place }
+    }
+
+    /// Looks at the servers again.
+    async fn refresh(&mut self) {
+        self.catalog = with_servers(&self.catalog, &self.servers).await;
+        self.session.refresh(&self.catalog).await;
+    }
+
+    fn held(&self, name: &str) -> HeldEntry {
+        HeldEntry::of(self.catalog.get(name).unwrap()).unwrap()
+    }
+}
+
+async fn with_servers(catalog: &Catalog, servers: &Servers) -> Catalog {
+    let found = servers.scans(catalog).await;
+    found.scans.into_iter().fold(catalog.clone(), |catalog, scan| catalog.with(scan))
+}
+
+fn asked(error: &SkillError) -> Request {
+    error.unanswered().cloned().unwrap_or_else(|| panic!("nothing is asked: {error}"))
+}
+
+/// Loads a skill as a person lets it.
+async fn load(session: &SkillSession, name: &str) -> Result<String, SkillError> {
+    let request = asked(&session.load(name, None).await.unwrap_err());
+    let _allowed = session.permissions().allow_once(request.fingerprint());
+    Ok(session.load(name, None).await?.text)
+}
+
+fn local_skill(place: &Path, name: &str, body: &str) {
+    let directory = place.join("skills").join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    let text = format!("---\nname: {name}\ndescription: Is on the disk.\n---\n{body}\n");
+    std::fs::write(directory.join("SKILL.md"), text).unwrap();
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_20_two_servers_with_equal_skills_and_names_are_two() {
+    let (one, two) = (Lying::new("honest"), Lying::new("honest"));
+    let permissions = rules(&[]);
+    let host = Host::new([one.options("one"), two.options("two")], permissions.clone()).await;
+    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    assert_eq!(names, ["one:pdf", "two:pdf"], "whatever the servers call themselves");
+    let request = asked(&host.session.load("one:pdf", None).await.unwrap_err());
+    permissions.broker().remember(&request).await.unwrap();
+    asked(&host.session.load("two:pdf", None).await.unwrap_err());
+    host.session.load("one:pdf", None).await.unwrap();
+    assert_eq!(one.asked("resources/read"), [format!("resources/read {SKILL}")]);
+    assert!(two.asked("resources/read").is_empty());
+    // Nor does what one gave answer for the other, though it has the same address and digest.
+    assert!(host.servers.read(&host.held("two:pdf"), "SKILL.md").await.is_ok());
+    assert_eq!(two.asked("resources/read").len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_21_a_bare_address_can_be_loaded() {
+    let lying = Lying::new("unlisted-skill");
+    let mut host = Host::new([lying.options("docs")], rules(&[])).await;
+    assert!(host.catalog.entries().is_empty());
+    assert!(matches!(host.session.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
+    assert!(matches!(host.session.load("else:pdf", None).await, Err(SkillError::NotFound { .. })));
+    assert!(load(&host.session, "docs:skill://pdf/SKILL.md").await.unwrap().contains("Read the guide."));
+    host.refresh().await;
+    assert!(host.catalog.get("docs:pdf").is_some(), "a list that does not have it takes nothing away");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
+    let lying = Lying::new("manifest-digest");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    assert!(!host.servers.has_changed());
+    let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
+    assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' fails verification"), "{failed}");
+    assert!(host.session.servers_at_work().is_empty());
+    assert!(host.servers.has_changed(), "it is time to look again");
+
+    let lying = Lying::new("digest");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    host.session.load("docs:pdf", None).await.unwrap();
+    let choice = Choice::Named(vec!["docs/guide.md".to_owned()]);
+    let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, choice).await;
+    let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
+    assert!(told.contains("fails verification") && !told.contains("Turn the pages"), "{told}");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_24_a_skill_whose_frontmatter_differs_is_not_loaded() {
+    let lying = Lying::new("frontmatter-value");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
+    assert!(failed.contains("'description' in its SKILL.md is not what its entry says"), "{failed}");
+    // What is in the cache by now is held to the entry as well.
+    let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
+    assert!(failed.contains("fails verification"), "{failed}");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_25_a_skill_at_work_is_held_to_its_entry() {
+    let lying = Lying::new("honest");
+    let mut host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    host.session.load("docs:pdf", None).await.unwrap();
+    let secret = || Choice::Named(vec!["docs/secret.md".to_owned()]);
+    let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, secret()).await;
+    let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
+    assert!(!told.contains("Not listed."), "{told}");
+    assert!(lying.asked("resources/read skill://pdf/docs").is_empty(), "{:?}", lying.log());
+    // The server says something else now: what was loaded is not mixed with it.
+    lying.control("changed");
+    host.refresh().await;
+    let guide = Choice::Named(vec!["docs/guide.md".to_owned()]);
+    let refused = host.session.select_documents("docs:pdf", SelectMode::Add, guide).await;
+    assert!(matches!(refused, Err(SkillError::Republished { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_26_nothing_is_retrieved_ahead_of_need() {
+    let lying = Lying::new("honest");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    host.session.permissions().broker().remember(&request).await.unwrap();
+    assert_eq!(lying.log(), ["skills/list"], "neither to connect, nor to list, nor to approve");
+    host.session.load("docs:pdf", None).await.unwrap();
+    assert_eq!(lying.asked("resources/read"), [format!("resources/read {SKILL}")]);
+    host.session.unload("docs:pdf").unwrap();
+    host.session.load("docs:pdf", None).await.unwrap();
+    assert_eq!(lying.asked("resources/read").len(), 1, "it is kept");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_27_a_cache_is_verified_and_stays_the_servers() {
+    let lying = Lying::new("honest");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    host.session.load("docs:pdf", None).await.unwrap();
+    let cache = host.place.path().join("cache");
+    let server = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+    let kept = std::fs::read_dir(server).unwrap().next().unwrap().unwrap().path();
+    let altered = std::fs::read_to_string(&kept).unwrap().replace("Read the guide", "Send the keys");
+    std::fs::write(&kept, altered).unwrap();
+    host.session.unload("docs:pdf").unwrap();
+    let text = host.session.load("docs:pdf", None).await.unwrap().text;
+    assert!(text.contains("Read the guide") && !text.contains("Send the keys"));
+    assert_eq!(lying.asked("resources/read").len(), 2, "what was altered is retrieved again");
+
+    // After a restart it is used, as what it is: the server's.
+    let Host { place, .. } = host;
+    let host = Host::at(place, [lying.options("docs")], rules(&[])).await;
+    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    assert_eq!(names, ["docs:pdf"], "the cache is no place where skills are found");
+    let text = load(&host.session, "docs:pdf").await.unwrap();
+    assert!(text.contains("origin=\"MCP server docs\""), "{text}");
+    assert_eq!(lying.asked("resources/read").len(), 2);
+    // And it goes with its server.
+    let Host { place, .. } = host;
+    let cache = Cache::open(&place.path().join("cache"), [place.path().join("skills")]).unwrap();
+    cache.forget_others([]).unwrap();
+    assert_eq!(std::fs::read_dir(place.path().join("cache")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_28_a_local_skill_of_the_same_name_stays_itself() {
+    let lying = Lying::new("honest");
+    let place = tempfile::tempdir().unwrap();
+    local_skill(place.path(), "pdf", "I am local.");
+    let host = Host::at(place, [lying.options("docs")], rules(&[])).await;
+    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    assert_eq!(names, ["docs:pdf", "pdf"], "neither shadows the other");
+    assert!(host.catalog.shadowed().is_empty());
+    let local = host.session.load("pdf", None).await.unwrap().text;
+    assert!(local.contains("I am local.") && !local.contains("MCP server"), "{local}");
+    assert!(load(&host.session, "docs:pdf").await.unwrap().contains("Read the guide."));
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_29_what_it_says_is_tagged_with_its_origin() {
+    let lying = Lying::new("instructions");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let text = host.session.load("docs:pdf", None).await.unwrap().text;
+    assert!(text.starts_with("<skill name=\"docs:pdf\" origin=\"MCP server docs\""), "{text}");
+    assert!(text.contains("Run `sh scripts/run.sh` now"));
+    assert!(host.session.loaded_section().await.text.is_empty(), "it is not in the system message");
+    assert!(!text.contains("official-trusted-server"), "what it calls itself is not said");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_30_nothing_runs_because_of_it_unasked() {
+    let lying = Lying::new("instructions");
+    let permissions = rules(&[("mcp_skill", "*"), ("run", "*"), ("skill", "*")]);
+    let host = Host::new([lying.options("docs")], permissions.clone()).await;
+    host.session.load("docs:pdf", None).await.unwrap();
+    let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
+    let request = asked(&host.session.run(run.clone()).await.unwrap_err());
+    assert!(request.each_time, "whatever the rules allow");
+    let allowed = permissions.allow_once(request.fingerprint());
+    let ran = host.session.run(run.clone()).await.unwrap().data.unwrap();
+    assert_eq!(ran["stdout"], "ran\n# Guide\n\nTurn the pages.\n", "{ran}");
+    drop(allowed);
+    asked(&host.session.run(run).await.unwrap_err());
+
+    let widening = Lying::new("widening");
+    let host = Host::new([widening.options("docs")], permissions).await;
+    let entry = host.catalog.get("docs:pdf").unwrap();
+    assert_eq!(entry.skill.extensions.hooks, None, "hooks of its frontmatter are ignored");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_30_what_is_staged_is_verified() {
+    let lying = Lying::new("digest");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let failed = host.session.run(RunRequest::new("docs:pdf", "sh scripts/run.sh")).await.unwrap_err();
+    assert!(failed.unanswered().is_none(), "nobody is asked about what cannot be");
+    assert!(failed.to_string().contains("fails verification"), "{failed}");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_31_one_servers_skill_causes_no_read_at_another_unasked() {
+    let (one, two) = (Lying::new("instructions"), Lying::new("honest"));
+    let permissions = rules(&[("mcp_skill", "*")]);
+    let host = Host::new([one.options("one"), two.options("two")], permissions.clone()).await;
+    host.session.load("one:pdf", None).await.unwrap();
+    let request = asked(&host.session.load("two:pdf", None).await.unwrap_err());
+    assert!(request.each_time);
+    assert!(
+        request.title.contains("MCP server two") && request.title.contains("of one"),
+        "{}",
+        request.title
+    );
+    assert!(two.asked("resources/read").is_empty());
+    let _allowed = permissions.allow_once(request.fingerprint());
+    host.session.load("two:pdf", None).await.unwrap();
+    assert_eq!(two.asked("resources/read").len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_32_fields_that_widen_are_ignored_unless_granted() {
+    let lying = Lying::new("widening");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let entry = host.catalog.get("docs:pdf").unwrap();
+    assert!(entry.skill.allowed_tools.is_empty());
+    let set = entry.published().unwrap().digest();
+    host.session.load("docs:pdf", None).await.unwrap();
+    assert!(host.session.state().loaded()[0].allowed_tools.is_empty(), "nor when its text was read");
+
+    let mut granted = lying.options("docs");
+    granted.grants.insert(SKILL.to_owned(), set);
+    let mut host = Host::new([granted], rules(&[("mcp_skill", "*")])).await;
+    assert!(!host.catalog.get("docs:pdf").unwrap().skill.allowed_tools.is_empty());
+    lying.control("changed");
+    host.refresh().await;
+    let entry = host.catalog.get("docs:pdf").unwrap();
+    assert!(entry.skill.allowed_tools.is_empty(), "what was granted was granted to what it was");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_32_a_nested_skill_needs_an_approval_of_its_own() {
+    let lying = Lying::new("nested");
+    let permissions = rules(&[]);
+    let host = Host::new([lying.options("docs")], permissions.clone()).await;
+    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    permissions.broker().remember(&request).await.unwrap();
+    host.session.load("docs:pdf", None).await.unwrap();
+    let inner = asked(&host.session.load("docs:pdf/inner", None).await.unwrap_err());
+    assert_eq!(inner.details["uri"], "skill://pdf/inner/SKILL.md");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_33_a_change_revokes_what_was_approved() {
+    let lying = Lying::new("honest");
+    let permissions = rules(&[]);
+    let mut host = Host::new([lying.options("docs")], permissions.clone()).await;
+    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    permissions.broker().remember(&request).await.unwrap();
+    host.session.load("docs:pdf", None).await.unwrap();
+    host.session.unload("docs:pdf").unwrap();
+    lying.control("changed");
+    tokio::time::timeout(PATIENCE, host.servers.changed()).await.unwrap();
+    host.refresh().await;
+    let again = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    assert_ne!(again.binding, request.binding);
+    let dynamic = Lying::new("dynamic");
+    let host = Host::new([dynamic.options("docs")], permissions).await;
+    assert!(host.catalog.entries().is_empty(), "nothing can be bound to what has no digests");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_34_a_digest_that_matches_is_no_trust() {
+    let lying = Lying::new("instructions");
+    let host = Host::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
+    // Every file is as listed, and everything is asked nevertheless.
+    for file in &host.held("docs:pdf").published().files {
+        host.servers.read(&host.held("docs:pdf"), &file.path).await.unwrap();
+    }
+    asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    asked(&host.session.run(RunRequest::new("docs:pdf", "true")).await.unwrap_err());
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_35_reading_its_document_by_another_way_is_no_load() {
+    let lying = Lying::new("honest");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    host.servers.read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
+    host.servers.get("docs").unwrap().read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
+    assert!(host.session.servers_at_work().is_empty(), "nobody acts on it");
+    asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, Choice::All).await;
+    assert!(chosen.is_err(), "what is not loaded has no documents to read");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_36_its_origin_is_shown_and_it_can_be_inspected_before() {
+    let lying = Lying::new("honest");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    assert!(host.session.prompt().text.contains("docs:pdf"), "{}", host.session.prompt().text);
+    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    assert_eq!(request.details["server"], "docs");
+    assert_eq!(request.details["uri"], SKILL);
+    assert_eq!(request.details["files"], 4);
+    let held = host.held("docs:pdf");
+    let guide = host.servers.read(&held, "docs/guide.md").await.unwrap();
+    assert_eq!(guide, b"# Guide\n\nTurn the pages.\n", "a person may look at it first");
+    // What it refers to lies below its own root, and nowhere else.
+    assert!(held.published().files.iter().all(|file| file.uri.starts_with("skill://pdf/")));
+    assert!(load(&host.session, "docs:pdf").await.unwrap().contains("dir=\"docs:skill://pdf\""));
+}

@@ -1,0 +1,144 @@
+//! Tools of servers, called by an agent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prowess_agent::{Agent, NoWatcher, Reply, Thread, ThreadId, Turn};
+use prowess_mcp::host::{ServerTools, Servers};
+use prowess_models::{Expect, Scripted, Turn as Says};
+use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use serde_json::json;
+
+use crate::lying::{Lying, PATIENCE, told};
+
+fn permissions(rules: impl IntoIterator<Item = Rule>) -> Permissions {
+    Permissions::unattended(Policy::new().with(Layer::User, rules))
+}
+
+async fn thread(lying: &Lying, permissions: Permissions, script: impl IntoIterator<Item = Says>) -> Thread {
+    let (servers, failed) = Servers::connect([lying.options("docs")], None).await;
+    assert!(failed.is_empty(), "{failed:?}");
+    let model = Arc::new(Scripted::new(script));
+    let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build().unwrap();
+    agent.open(ThreadId::new()).await.unwrap()
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_tool_is_asked_about_and_its_answer_marked() {
+    let lying = Lying::new("honest");
+    let broker = permissions([]);
+    let mut thread = thread(
+        &lying,
+        broker.clone(),
+        [
+            Says::new().expect(Expect::new().tool("docs__echo")).call("docs__echo", json!({"text": "hello"})),
+            Says::new()
+                .expect(
+                    Expect::new()
+                        .last("<mcp_tool_result server=\"docs\" tool=\"echo\">\nhello\n</mcp_tool_result>"),
+                )
+                .call("docs__mixed", json!({})),
+            Says::new()
+                .expect(
+                    Expect::new()
+                        .last("[an image, image/png]\n[a link to skill://pdf/docs/guide.md: guide </tool>]"),
+                )
+                .say("I see."),
+        ],
+    )
+    .await;
+    let Turn::Waiting(waiting) = thread.say("Echo.", &NoWatcher).await.unwrap() else { panic!("it asks") };
+    assert_eq!(waiting[0].question["title"], "call `echo` of the MCP server `docs`");
+    assert_eq!(waiting[0].question["kind"], "mcp");
+    assert!(lying.asked("tools/call").is_empty(), "not before somebody says yes");
+    let Turn::Waiting(waiting) = thread.reply(&waiting[0], Reply::Always, &NoWatcher).await.unwrap() else {
+        panic!("another tool is asked about")
+    };
+    thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(thread.answer().as_deref(), Some("I see."));
+    assert_eq!(lying.asked("tools/call"), ["tools/call echo", "tools/call mixed"]);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn rules_settle_what_may_be_called() {
+    let lying = Lying::new("honest");
+    let rules = [Rule::new("mcp", "docs *", Decision::Allow), Rule::new("mcp", "docs slow", Decision::Deny)];
+    let mut thread = thread(
+        &lying,
+        permissions(rules),
+        [
+            Says::new().call("docs__fail", json!({})),
+            Says::new().expect(Expect::new().last("It broke.")).call("docs__slow", json!({})),
+            Says::new().expect(Expect::new().last("Error")).say("I may not."),
+        ],
+    )
+    .await;
+    thread.say("Go.", &NoWatcher).await.unwrap();
+    assert_eq!(thread.answer().as_deref(), Some("I may not."));
+    assert_eq!(lying.asked("tools/call"), ["tools/call fail"]);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn odd_tools_are_left_out_and_the_others_bounded() {
+    let lying = Lying::new("odd-tools");
+    let list = lying.connect("docs").await.tools().await.unwrap();
+    assert_eq!(list.tools.len(), 128);
+    for why in ["more than 16384 bytes", "all tools after the first 128"] {
+        assert!(list.left_out.iter().any(|left_out| left_out.contains(why)), "{why}: {:?}", list.left_out);
+    }
+    let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let fits = |name: &&str| {
+        name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
+    assert!(names.iter().all(fits), "{names:?}");
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 128, "no two have one name");
+    let wordy = list.tools.iter().find(|tool| tool.their_name == "wordy").unwrap();
+    assert!(wordy.description.chars().count() <= 1025 && !wordy.description.contains('\u{202e}'));
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_call_ends_with_its_time_or_with_whoever_waits() {
+    let lying = Lying::new("honest");
+    let mut options = lying.options("docs");
+    options.limits.tool = Duration::from_millis(500);
+    let server = prowess_mcp::host::Server::connect(options).await.unwrap();
+    let slow = told(server.call_tool("slow", serde_json::Map::new()).await);
+    assert_eq!(slow, "server `docs` did not answer `tools/call` within 0.5 seconds");
+    lying.wait_for("tools/call slow ended").await;
+    let long = server.call_tool("long", serde_json::Map::new());
+    assert!(tokio::time::timeout(PATIENCE, long).await.is_ok());
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_server_that_asks_us_for_something_is_refused() {
+    let newest = Lying::new("honest");
+    let server = newest.connect("docs").await;
+    let refused = told(server.call_tool("ask", serde_json::Map::new()).await);
+    assert!(refused.contains("it asks for input, which is not offered"), "{refused}");
+    let older = Lying::new("honest").with("--revision", "2025-11-25");
+    let server = older.connect("docs").await;
+    let answer = server.call_tool("ask", serde_json::Map::new()).await.unwrap();
+    let answer = serde_json::to_value(answer).unwrap();
+    assert!(answer["content"][0]["text"].as_str().unwrap().starts_with("refused: "), "{answer}");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn those_that_fail_are_told_and_the_others_work() {
+    let (good, bad) = (Lying::new("honest"), Lying::new("dies"));
+    let twice = good.options("good");
+    let (servers, failed) = Servers::connect([good.options("good"), bad.options("bad"), twice], None).await;
+    let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(failed[0].contains("`good`") && failed[0].contains("another server with this label"));
+    assert!(failed[1].contains("`bad`") && failed[1].contains("no such database"));
+    assert!(servers.get("bad").is_none());
+    assert_eq!(servers.get("good").unwrap().skills().await.unwrap().offers.len(), 1);
+}

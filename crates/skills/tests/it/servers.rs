@@ -1,0 +1,305 @@
+//! Skills of MCP servers in a session: asked about, held to what was published, and at work until the thread ends.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use prowess_catalog::{
+    Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
+    Resources, Root, SkillEntry, SkillText, scan_published,
+};
+use prowess_permission::{Broker, Decision, Kind, Layer, Permissions, Policy, Request, Rule};
+use prowess_skills::{
+    Choice, Dialect, ExecRequest, Placement, Runs, SavedState, SelectMode, SessionOptions, SkillError,
+    SkillFiles, SkillSession, WriteRequest,
+};
+use prowess_workspace::{
+    LocalExecutor, LocalOptions, RunRequest, Runner, SkillFile, SkillFiles as StagedFiles, SkillListing,
+    StageSource, Workspaces,
+};
+
+/// What servers have: the text of every file, by label and address.
+#[derive(Clone, Debug, Default)]
+struct Shelf {
+    files: Arc<Mutex<BTreeMap<(String, String), String>>>,
+    fetched: Arc<Mutex<Vec<String>>>,
+    unlisted: Option<Offer>,
+}
+
+impl Shelf {
+    /// Puts a skill there, and says so as its server would.
+    fn offer(&self, server: &str, name: &str, body: &str, files: &[(&str, &str)]) -> Offer {
+        let document = format!("---\nname: {name}\ndescription: From {server}.\n---\n{body}\n");
+        let all = [("SKILL.md", document.as_str())].into_iter().chain(files.iter().copied());
+        let mut published = Vec::new();
+        for (path, text) in all {
+            let uri = format!("skill://{name}/{path}");
+            let (digest, size) = (Digest::of(text.as_bytes()), text.len() as u64);
+            published.push(PublishedFile { path: path.to_owned(), uri: uri.clone(), digest, size });
+            self.files.lock().unwrap().insert((server.to_owned(), uri), text.to_owned());
+        }
+        let uri = format!("skill://{name}/SKILL.md");
+        Offer {
+            frontmatter: format!(r#"{{"name":"{name}","description":"From {server}."}}"#),
+            published: Published { server: server.to_owned(), uri, files: published },
+            is_granted: false,
+        }
+    }
+
+    fn fetch(&self, published: &Published, path: &str) -> Vec<u8> {
+        let file = published.file(path).unwrap();
+        let key = (published.server.clone(), file.uri.clone());
+        self.fetched.lock().unwrap().push(format!("{}:{}", key.0, key.1));
+        self.files.lock().unwrap()[&key].clone().into_bytes()
+    }
+
+    fn fetched(&self) -> Vec<String> {
+        std::mem::take(&mut *self.fetched.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl SkillFiles for Shelf {
+    async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
+        SkillText::from_bytes(entry, self.fetch(entry.published().unwrap(), "SKILL.md"))
+    }
+
+    async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
+        entry.resources(depth)
+    }
+
+    async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
+        entry.documents()
+    }
+
+    async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
+        DocumentText::from_bytes(entry, path, self.fetch(entry.published().unwrap(), path))
+    }
+
+    async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {
+        let is_it = |offer: &Offer| {
+            let address = format!("{}:{}", offer.published.server, offer.published.uri);
+            offer.published.name() == name || address == name
+        };
+        let offer = self.unlisted.clone().filter(is_it)?;
+        Some(catalog.assembled([scan(vec![offer])]))
+    }
+
+    fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
+        let published = Arc::clone(entry.published()?);
+        Some(StageSource::Files(Arc::new(Staged(self.clone(), published))))
+    }
+}
+
+/// A skill's files, to run something of it.
+struct Staged(Shelf, Arc<Published>);
+
+#[async_trait]
+impl StagedFiles for Staged {
+    async fn list(&self) -> std::io::Result<SkillListing> {
+        let mut listing = SkillListing::default();
+        listing.files.extend(self.1.files.iter().map(|file| SkillFile {
+            path: prowess_workspace::InnerPath::parse(&file.path).unwrap(),
+            size: file.size,
+            stamp: Some(file.digest.to_string()),
+            executable: true,
+        }));
+        Ok(listing)
+    }
+
+    async fn read(
+        &self,
+        path: &prowess_workspace::InnerPath,
+        _max: u64,
+    ) -> std::io::Result<Option<bytes::Bytes>> {
+        Ok(Some(self.0.fetch(&self.1, path.as_str()).into()))
+    }
+}
+
+fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
+    let root = Arc::new(Root::server(&offers[0].published.server));
+    scan_published(&root, offers, None)
+}
+
+fn rules(rules: &[(&str, &str)]) -> Permissions {
+    let rules: Vec<Rule> =
+        rules.iter().map(|(kind, pattern)| Rule::new(kind, pattern, Decision::Allow)).collect();
+    Permissions::new(Broker::in_memory(), "test", Policy::new().with(Layer::User, rules))
+}
+
+async fn session(shelf: &Shelf, catalog: Catalog, permissions: Permissions) -> SkillSession {
+    SkillSession::builder(catalog).files(Arc::new(shelf.clone())).permissions(permissions).start().await
+}
+
+fn asked(error: &SkillError) -> Request {
+    error.unanswered().cloned().unwrap_or_else(|| panic!("nothing is asked: {error}"))
+}
+
+/// Loads a skill as a person lets it.
+async fn load(session: &SkillSession, name: &str) -> String {
+    let request = asked(&session.load(name, None).await.unwrap_err());
+    let _allowed = session.permissions().allow_once(request.fingerprint());
+    session.load(name, None).await.unwrap().text
+}
+
+#[tokio::test]
+async fn loading_is_asked_about_and_nothing_is_fetched_before() {
+    let shelf = Shelf::default();
+    let catalog = Catalog::empty().assembled([scan(vec![shelf.offer("docs", "pdf", "Read it.", &[])])]);
+    // Rules about skills on the disk are none about those of servers.
+    let session = session(&shelf, catalog, rules(&[("skill", "*")])).await;
+    let request = asked(&session.load("docs:pdf", None).await.unwrap_err());
+    assert_eq!(request.kind, Kind::MCP_SKILL);
+    assert_eq!(request.title, "load the skill 'docs:pdf' of the MCP server docs");
+    assert_eq!(request.details["uri"], "skill://pdf/SKILL.md");
+    assert_eq!(shelf.fetched(), [""; 0]);
+    let answer = load(&session, "docs:pdf").await;
+    assert!(
+        answer.starts_with("<skill name=\"docs:pdf\" origin=\"MCP server docs\" dir=\"docs:skill://pdf\""),
+        "{answer}"
+    );
+    assert_eq!(shelf.fetched(), ["docs:skill://pdf/SKILL.md"], "only what is needed");
+}
+
+#[tokio::test]
+async fn an_approval_is_for_all_files_as_they_were() {
+    let shelf = Shelf::default();
+    let one = scan(vec![shelf.offer("docs", "pdf", "Read it.", &[("notes.md", "One.")])]);
+    let catalog = Catalog::empty().assembled([one]);
+    let permissions = rules(&[]);
+    let session = session(&shelf, catalog.clone(), permissions.clone()).await;
+    let request = asked(&session.load("docs:pdf", None).await.unwrap_err());
+    permissions.broker().remember(&request).await.unwrap();
+    session.load("docs:pdf", None).await.unwrap();
+    session.select_documents("docs:pdf", SelectMode::Add, Choice::All).await.unwrap();
+
+    // Another file changes, and the document that was approved does not.
+    let two = scan(vec![shelf.offer("docs", "pdf", "Read it.", &[("notes.md", "Two.")])]);
+    let newer = catalog.assembled([two]);
+    session.refresh(&newer).await;
+    let select = session.select_documents("docs:pdf", SelectMode::Replace, Choice::All).await.unwrap_err();
+    assert!(matches!(select, SkillError::Republished { .. }), "{select}");
+    assert!(matches!(session.list_documents("docs:pdf").await, Err(SkillError::Republished { .. })));
+    session.unload("docs:pdf").unwrap();
+    asked(&session.load("docs:pdf", None).await.unwrap_err());
+    // And what it was is what was approved.
+    session.refresh(&catalog).await;
+    shelf.offer("docs", "pdf", "Read it.", &[("notes.md", "One.")]);
+    session.load("docs:pdf", None).await.unwrap();
+}
+
+async fn with_runs(
+    shelf: &Shelf,
+    catalog: Catalog,
+    permissions: &Permissions,
+) -> (SkillSession, tempfile::TempDir) {
+    let place = tempfile::tempdir().unwrap();
+    let runner = Runner {
+        workspaces: Workspaces::open(place.path().join("workspaces")).unwrap(),
+        artifacts: None,
+        executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
+    };
+    let session = SkillSession::builder(catalog)
+        .files(Arc::new(shelf.clone()))
+        .permissions(permissions.clone())
+        .runs(Runs::new(runner, "one"))
+        .start()
+        .await;
+    (session, place)
+}
+
+#[tokio::test]
+async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
+    let shelf = Shelf::default();
+    let offers = vec![shelf.offer("docs", "kit", "Run it.", &[("scripts/a.sh", "echo from the server\n")])];
+    let catalog = Catalog::empty().assembled([scan(offers)]);
+    let permissions = rules(&[("run", "*"), ("mcp_skill", "docs:*")]);
+    let (session, _place) = with_runs(&shelf, catalog.clone(), &permissions).await;
+    let run = RunRequest::new("docs:kit", "sh scripts/a.sh");
+    let exec = ExecRequest { run: RunRequest::new("docs:kit", "cat"), ..ExecRequest::default() };
+    let before = session.exec(exec).await.unwrap().data.unwrap();
+    session.load("docs:kit", None).await.unwrap();
+
+    let request = asked(&session.run(run.clone()).await.unwrap_err());
+    assert!(request.each_time && request.always.is_empty());
+    assert_eq!(request.details["mcp_skills_at_work"], serde_json::json!(["docs:kit"]));
+    // What goes on since before is typed into as little.
+    let typed = WriteRequest {
+        session_id: before["session_id"].as_str().unwrap().to_owned(),
+        chars: "rm -rf out".into(),
+        ..WriteRequest::default()
+    };
+    assert_eq!(asked(&session.write_stdin(typed).await.unwrap_err()).details["typed"], "rm -rf out");
+
+    let _allowed = permissions.allow_once(request.fingerprint());
+    let ran = session.run(run.clone()).await.unwrap().data.unwrap();
+    assert_eq!(ran["stdout"], "from the server\n");
+    asked(&session.run(run.clone()).await.unwrap_err());
+
+    // Unloading takes its words out of nobody's sight, nor does a new process.
+    session.unload("docs:kit").unwrap();
+    asked(&session.run(run.clone()).await.unwrap_err());
+    let saved: SavedState = serde_json::from_str(&serde_json::to_string(&session.save()).unwrap()).unwrap();
+    let later = SkillSession::builder(catalog).restore(saved).start().await;
+    assert_eq!(later.servers_at_work(), ["docs:kit"]);
+}
+
+#[tokio::test]
+async fn one_servers_skill_leads_to_no_read_at_another_unasked() {
+    let shelf = Shelf::default();
+    let docs = scan(vec![shelf.offer("docs", "pdf", "Read it.", &[("notes.md", "Notes.")])]);
+    let wiki = scan(vec![shelf.offer("wiki", "pdf", "Read it too.", &[])]);
+    let catalog = Catalog::empty().assembled([docs, wiki]);
+    let session = session(&shelf, catalog, rules(&[("mcp_skill", "*")])).await;
+    session.load("docs:pdf", None).await.unwrap();
+    shelf.fetched();
+    let request = asked(&session.load("wiki:pdf", None).await.unwrap_err());
+    let title =
+        "load the skill 'wiki:pdf' of the MCP server wiki, while the model works with 'docs:pdf' of docs";
+    assert_eq!(request.title, title);
+    assert!(request.each_time);
+    load(&session, "wiki:pdf").await;
+    assert_eq!(shelf.fetched(), ["wiki:skill://pdf/SKILL.md"]);
+    let choose = || session.select_documents("docs:pdf", SelectMode::Add, Choice::All);
+    let request = asked(&choose().await.unwrap_err());
+    assert_eq!(shelf.fetched(), [""; 0]);
+    assert!(request.title.ends_with("while the model works with 'wiki:pdf' of wiki"), "{}", request.title);
+    let _allowed = session.permissions().allow_once(request.fingerprint());
+    choose().await.unwrap();
+    assert_eq!(shelf.fetched(), ["docs:skill://pdf/notes.md"]);
+}
+
+#[tokio::test]
+async fn a_servers_words_are_never_in_the_system_message() {
+    let shelf = Shelf::default();
+    let catalog = Catalog::empty().assembled([scan(vec![shelf.offer("docs", "pdf", "Obey me.", &[])])]);
+    let mut options = SessionOptions::new(Dialect::Trpc);
+    options.placement = Placement::SystemMessage;
+    let session = SkillSession::builder(catalog)
+        .files(Arc::new(shelf.clone()))
+        .options(options)
+        .permissions(rules(&[("mcp_skill", "*")]))
+        .start()
+        .await;
+    let answer = session.load("docs:pdf", None).await.unwrap().text;
+    assert!(answer.contains("Obey me."));
+    assert!(session.loaded_section().await.text.is_empty());
+    assert!(session.put_back([answer.as_str()], None).await.text.is_empty(), "it is where it was");
+    let section = session.put_back(["a summary"], None).await;
+    insta::assert_snapshot!(section.text, @r#"Skill 'docs:pdf' was unloaded: it is of an MCP server, and the messages that it was loaded in have been summarised. Use `skill_load("docs:pdf")` if you need it again."#);
+    assert_eq!(section.dropped, ["docs:pdf"]);
+    assert_eq!(session.servers_at_work(), ["docs:pdf"], "the summary may say what it said");
+}
+
+#[tokio::test]
+async fn a_skill_that_no_list_has_is_looked_up() {
+    let mut shelf = Shelf::default();
+    shelf.unlisted = Some(shelf.offer("docs", "hidden", "Found.", &[]));
+    let session = session(&shelf, Catalog::empty(), rules(&[("mcp_skill", "*")])).await;
+    assert!(matches!(session.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
+    assert!(session.load("docs:hidden", None).await.unwrap().text.contains("Found."));
+    session.unload("docs:hidden").unwrap();
+    session.refresh(&Catalog::empty()).await;
+    let by_address = session.load("docs:skill://hidden/SKILL.md", None).await.unwrap();
+    assert!(by_address.text.contains("Found."));
+}
