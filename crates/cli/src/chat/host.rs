@@ -26,7 +26,7 @@ use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::project::MEMORY;
 use crate::servers;
-use crate::terminal::shown;
+use crate::terminal::{count, shown};
 
 /// What the agent is called in rules, [agent.chat.permission], and in telemetry.
 const NAME: &str = "chat";
@@ -100,7 +100,7 @@ pub(super) struct Found {
 }
 
 impl Host {
-    /// The host, and what a person should know of servers.
+    /// The host, and what a person should know of servers that cannot be used.
     pub(super) async fn new(found: Found) -> Result<(Self, Vec<String>)> {
         let Found { config, flags, places, mut skills, runner, state } = found;
         let model = model::chosen(&config.settings)?;
@@ -162,6 +162,19 @@ impl Host {
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
         let changed = || "the skills have changed; the model reads what there is now".to_owned();
         Ok((!is_same).then(|| notice.filter(|_| was_trusted).unwrap_or_else(changed)))
+    }
+
+    /// Which servers there are, in a line for a person.
+    pub(super) fn of_servers(&self) -> Option<String> {
+        let catalog = self.catalog();
+        let of = |label: &str| {
+            let published = catalog.entries().iter().filter_map(|entry| entry.published());
+            count(published.filter(|published| published.server == label).count(), "skill")
+        };
+        let servers = self.servers.iter().flat_map(|servers| servers.all());
+        let told: Vec<String> =
+            servers.map(|server| format!("{} ({})", server.label(), of(server.label().as_str()))).collect();
+        (!told.is_empty()).then(|| format!("MCP servers: {}", told.join(", ")))
     }
 
     /// The agent for a thread. What it puts away is kept beside that thread.

@@ -81,7 +81,9 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
         None => threads::name(&host).await?,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;
-    let notices: Vec<Happening> = notices.into_iter().map(|text| Happening::Note { text }).collect();
+    let of_servers = talk.host.of_servers().filter(|_| talk.input.is_some());
+    let notices: Vec<Happening> =
+        of_servers.into_iter().chain(notices).map(|text| Happening::Note { text }).collect();
     let told = talk.lines(&greeting).and_then(|()| notices.iter().try_for_each(|notice| talk.show(notice)));
     let ended = match told {
         Ok(()) => converse(&mut talk, prompt.as_deref(), &history).await,

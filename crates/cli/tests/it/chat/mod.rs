@@ -8,6 +8,7 @@ mod limits;
 mod narrow;
 mod pipes;
 mod reaching;
+mod servers;
 mod session;
 mod stopping;
 mod trusting;

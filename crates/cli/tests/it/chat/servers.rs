@@ -1,0 +1,132 @@
+//! Skills and tools of other MCP servers in a conversation, and `prowess servers`. The server is prowess itself.
+
+use insta::assert_snapshot;
+
+use super::*;
+
+/// A home with a server `docs`, which has these skills, and more configuration.
+fn with_server(model: &FakeModel, more: &str) -> World {
+    let world = World::new();
+    serve(&world, "Run scripts/tides.sh.");
+    let shelf = world.path("shelf");
+    let program = env!("CARGO_BIN_EXE_prowess");
+    let server = format!("[mcp.docs]\ncommand = [{program:?}, \"mcp\", \"--only\", \"--root\", {shelf:?}]\n");
+    configure(&world, &model.url(), &format!("{server}{more}"));
+    world
+}
+
+/// Puts the server's skill on its shelf.
+fn serve(world: &World, body: &str) {
+    let head = "---\nname: tides\ndescription: Looks up tides.\nallowed-tools: Bash\n---\n";
+    world
+        .file("shelf/tides/SKILL.md", &format!("{head}\n{body}\n"))
+        .file("shelf/tides/scripts/tides.sh", "echo high\n");
+}
+
+fn loads() -> Answer {
+    Answer::call("skill_load", json!({"skill": "docs:tides"}))
+}
+
+fn runs_it() -> Answer {
+    Answer::call("skill_run", json!({"skill": "docs:tides", "command": "sh scripts/tides.sh"}))
+}
+
+fn told(world: &World, args: &[&str]) -> String {
+    stable(world, &world.run(args))
+}
+
+#[test]
+fn servers_are_shown_and_their_skills_before_anybody_loads_them() {
+    let model = FakeModel::start(Vec::new());
+    let world = with_server(&model, "[mcp.gone]\ncommand = [\"no-such-program-here\"]\n");
+    let cases: [&[&str]; 7] = [
+        &["servers"],
+        &["servers", "docs"],
+        &["servers", "docs", "tides"],
+        &["servers", "docs", "docs:tides"],
+        &["servers", "docs", "nothing"],
+        &["servers", "dosc"],
+        &["servers", "gone", "tides"],
+    ];
+    let all: Vec<String> =
+        cases.iter().map(|args| format!("$ {}\n{}", args.join(" "), told(&world, args))).collect();
+    assert_snapshot!(all.join("\n"));
+    let json = world.json(&["servers", "docs", "--json"]);
+    assert_eq!(json[0]["skills"][0]["name"], "docs:tides");
+    assert_eq!(world.run(&["servers"]).matches("docs__load_skill").count(), 1);
+    let none = World::new();
+    assert!(none.run(&["servers"]).contains("there are no servers; [mcp.LABEL] in prowess.toml adds one"));
+}
+
+#[test]
+fn a_servers_skill_is_asked_about_and_so_is_whatever_runs() {
+    let model = FakeModel::start(vec![loads(), runs_it(), Answer::text("High.")]);
+    // What rules allow is no answer while a server's words are in the conversation.
+    let world =
+        with_server(&model, "[permission.run]\n\"*\" = \"allow\"\n[permission.skill]\n\"*\" = \"allow\"\n");
+    assert_snapshot!(told(&world, &["chat", "is it high?"]));
+    let prompt = all(&model.requests()[0]);
+    assert!(prompt.contains("**docs:tides**: Looks up tides. (From: MCP server docs)"), "{prompt}");
+    assert!(!prompt.contains("Recommended tools"), "nobody granted them");
+
+    let pty = Pty::start(&world, &["chat", "--resume", "last"], 100, 24);
+    let question = pty.wait_for("allow it?");
+    assert_snapshot!(stable(&world, &question));
+    pty.type_line("y");
+    let question =
+        pty.wait_until("the run", |screen| screen.contains("run in skill") && screen.ends_with("[y/n]"));
+    let (_, question) = question.split_once("run in skill").unwrap();
+    assert!(!question.contains("always"), "it is asked each time: {question}");
+    pty.type_line("y");
+    pty.wait_for("High.");
+    let answered = all(&model.requests()[2]);
+    assert!(answered.contains("MCP server docs") && answered.contains("high"), "{answered}");
+}
+
+#[test]
+fn a_change_at_the_server_is_asked_about_again() {
+    let unloads = || Answer::call("skill_unload", json!({"skill": "docs:tides"}));
+    let model = FakeModel::start(vec![
+        loads(),
+        Answer::text("Loaded."),
+        unloads(),
+        loads(),
+        Answer::text("Loaded unasked."),
+        unloads(),
+        loads(),
+    ]);
+    let world = with_server(&model, "");
+    let mut pty = begun(&world, &[], 100, 30);
+    pty.type_line("load it");
+    pty.wait_for("allow it?");
+    pty.type_line("a");
+    pty.wait_for("Loaded.");
+    pty.type_line("/quit");
+    assert_eq!(pty.wait(), Some(0));
+    let again = told(&world, &["chat", "--resume", "last", "load it again"]);
+    assert!(again.contains("Loaded unasked."), "it is what was approved: {again}");
+    // Not the document: one of its other files.
+    world.file("shelf/tides/scripts/tides.sh", "echo low\n");
+    let changed = told(&world, &["chat", "--resume", "last", "once more"]);
+    assert!(changed.contains("a question waits: load the skill 'docs:tides'"), "{changed}");
+}
+
+#[test]
+fn tools_of_servers_are_offered_and_asked_about() {
+    let call = || Answer::call("docs__load_skill", json!({"skill_name": "tides"}));
+    let model = FakeModel::start(vec![call(), Answer::text("Done."), call(), Answer::text("Denied.")]);
+    let world = with_server(&model, "");
+    assert_snapshot!(told(&world, &["chat", "use the tool"]));
+    assert_snapshot!(told(&world, &["chat", "--resume", "last", "--yes", "/context"]));
+    assert!(last(&model.requests()[1]).contains("Run scripts/tides.sh."));
+    let world = with_server(
+        &model,
+        "[permission.mcp]\n\"docs *\" = \"deny\"\n[permission.mcp_skill]\n\"*\" = \"deny\"\n",
+    );
+    world.output(&["chat", "again"]);
+    let request = &model.requests()[2];
+    assert!(
+        !request.to_string().contains("docs__load_skill") && !all(request).contains("docs:tides"),
+        "{request}"
+    );
+}
