@@ -5,14 +5,17 @@
 --http FILE      serve on HTTP, and write the port there
 --revision R     speak this revision alone
 --token TOKEN    answer to those alone who show it
+--json           answer over HTTP without streams
 """
 
 import argparse
 import asyncio
 import base64
 import hashlib
+import os
 import pathlib
 import socket
+import subprocess
 import sys
 import time
 from typing import Any
@@ -36,6 +39,7 @@ parser.add_argument("--control")
 parser.add_argument("--http")
 parser.add_argument("--revision")
 parser.add_argument("--token")
+parser.add_argument("--json", action="store_true")
 options = parser.parse_args()
 SCENARIO = options.scenario
 
@@ -265,6 +269,7 @@ def tool(name: str, description: str = "A tool.", **fields: Any) -> types.Tool:
 async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
     log("tools/list")
     tools = [tool("echo", "Says it again."), tool("mixed"), tool("fail"), tool("slow"), tool("ask"), tool("long")]
+    tools += [tool("environment"), tool("children")]
     if SCENARIO == "odd-tools":
         tools += [
             tool("a b"),
@@ -302,6 +307,12 @@ async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.
                 log("tools/call slow ended")
         case "long":
             return types.CallToolResult(content=[types.TextContent(text="long " * 1_000_000)])
+        case "environment":
+            found = " ".join(sorted(os.environ))
+            return types.CallToolResult(content=[types.TextContent(text=found)])
+        case "children":
+            child = subprocess.Popen(["sleep", "1000"])
+            return types.CallToolResult(content=[types.TextContent(text=f"{os.getpid()} {child.pid}")])
         case "ask":
             schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
             if options.revision:
@@ -367,7 +378,7 @@ async def main() -> None:
         import uvicorn
 
         listener = socket.create_server(("127.0.0.1", 0))
-        app: Any = server.streamable_http_app()
+        app: Any = server.streamable_http_app(json_response=options.json)
         config = uvicorn.Config(guarded(app), log_level="error")
         pathlib.Path(options.http + ".part").write_text(str(listener.getsockname()[1]))
         pathlib.Path(options.http + ".part").rename(options.http)

@@ -38,6 +38,11 @@ impl Lying {
         self
     }
 
+    pub(crate) fn flag(mut self, option: &str) -> Self {
+        self.args.push(option.to_owned());
+        self
+    }
+
     /// How it is reached, under this label.
     pub(crate) fn options(&self, label: &str) -> ServerOptions {
         let script = script().to_str().unwrap().to_owned();
