@@ -1,11 +1,12 @@
-# make test    everything that must hold, on a fresh machine
-# make demo    the product at work: no key, no network, in under a minute
-# make bench   the table of benchmarks, with ratios
+# make test         everything that must hold, on a fresh machine
+# make demo         the product at work: no key, no network, in under a minute
+# make bench        the table of benchmarks, with ratios
+# make test-hosts   whole conversations in Codex and opencode, which take a gigabyte
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3
+.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-hosts
 
 test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -62,15 +63,22 @@ models: components
 	sh crates/models/tests/aimock.sh $(or $(CARGO_TARGET_DIR),target)/aimock \
 	  timeout 300 $(CARGO) test --locked -p prowess-models --all-features --test it -- --ignored third_party
 
-# The server against a client on the official Python SDK, in each revision of the protocol, and the host against a server
-# on it that lies. It takes 75 MB below target/.
+# The server against a client on the official Python SDK, in each revision of the protocol, and against the command lines
+# of the MCP Inspector; the host against a server on that SDK that lies. They take 75 MB and 300 MB below target/.
 mcp: components
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
 	$(CARGO) build --locked -p prowess
 	sh crates/mcp/tests/sdk.sh $(or $(CARGO_TARGET_DIR),target)/python-sdk $(abspath $(PROWESS))
+	sh crates/mcp/tests/inspector.sh $(or $(CARGO_TARGET_DIR),target)/inspector $(abspath $(PROWESS))
 	$(CARGO) test --locked -p prowess-mcp --all-features --test host --no-run
 	PROWESS_MCP_PYTHON=$(abspath $(or $(CARGO_TARGET_DIR),target))/python-sdk/venv/bin/python \
 	  timeout 600 $(CARGO) test --locked -p prowess-mcp --all-features --test host -- --ignored
+
+# The server in two hosts that people use, each with a model on this machine that plays a script. Too large to be part of
+# every test: 800 MB below target/.
+test-hosts: components
+	$(CARGO) build --locked -p prowess
+	sh crates/mcp/tests/hosts/hosts.sh $(or $(CARGO_TARGET_DIR),target)/hosts $(abspath $(PROWESS))
 
 doc:
 	python3 scripts/check-examples.py

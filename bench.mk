@@ -6,12 +6,16 @@ BENCH_PROGRAM := $(BENCH_TARGET)/release/prowess-bench
 BENCH_VENV := $(BENCH_TARGET)/peers-venv
 BENCH_BASELINE := bench/baseline.json
 
-.PHONY: bench bench-peers bench-baseline bench-build
+.PHONY: bench bench-http bench-peers bench-baseline bench-build
 
 # The table with its bars, then the parts one by one.
 bench: bench-build
 	$(BENCH_PROGRAM) --compare $(BENCH_BASELINE)
 	$(CARGO) bench --locked -p prowess-catalog --bench catalog
+
+# Many clients of one server over HTTP, for a minute.
+bench-http: bench-build
+	$(BENCH_PROGRAM) http-load
 
 # Records what later runs are compared with.
 bench-baseline: bench-build

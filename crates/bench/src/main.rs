@@ -5,6 +5,7 @@
 
 mod agent;
 mod machine;
+mod mcp;
 mod permission;
 mod report;
 mod resources;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::machine::Machine;
+use crate::mcp::load::HttpLoad;
 use crate::report::{Report, Row};
 use crate::rows::{EXAMPLES, LARGE, LOAD_SIZE, OVERVIEW_SIZE, RULES, SIZES};
 use crate::task::{Sample, Task};
@@ -60,6 +62,14 @@ enum Action {
         #[arg(long, default_value = "prowess")]
         prowess: PathBuf,
     },
+    /// Presses `prowess mcp --http` with many clients for a while, and says whether it failed or grew.
+    HttpLoad(HttpLoad),
+    /// Serves the bare echo that calls of `prowess mcp` are held against.
+    #[command(hide = true)]
+    Echo {
+        /// `stdio` or `http`.
+        over: String,
+    },
 }
 
 #[derive(Args)]
@@ -93,6 +103,21 @@ fn main() -> Result<ExitCode> {
         Some(Action::Task { task, directory, prowess }) => {
             let sample = task::run(task, &directory, &prowess)?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&sample)?)?;
+        }
+        Some(Action::HttpLoad(load)) => {
+            let pressed = load.run()?;
+            write!(std::io::stdout(), "{pressed}")?;
+            return Ok(if pressed.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Some(Action::Echo { over }) => {
+            // As many threads as `prowess mcp` has.
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            match over.as_str() {
+                "stdio" => runtime.block_on(mcp::echo::on_stdio())?,
+                _ => runtime
+                    .block_on(mcp::echo::over_http(|line| Ok(writeln!(std::io::stderr(), "{line}")?)))?,
+            }
         }
         None => return measure.run(),
     }
@@ -160,6 +185,9 @@ impl Measure {
         if prowess.exists() {
             tasks.extend([Task::List, Task::Check].map(|task| (task, LARGE)));
             tasks.extend([(Task::ListExamples, EXAMPLES), (Task::Version, 1)]);
+            tasks.extend([Task::EchoStdio, Task::LoadStdio].map(|task| (task, LOAD_SIZE)));
+            tasks.extend([Task::EchoHttp, Task::LoadHttp].map(|task| (task, LOAD_SIZE)));
+            tasks.extend([Task::EchoSessionless, Task::LoadSessionless].map(|task| (task, LOAD_SIZE)));
         }
         let mut least: HashMap<_, Sample> = HashMap::new();
         // The first round brings the files into the page cache, and does not count.

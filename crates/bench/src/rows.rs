@@ -29,6 +29,8 @@ const RUN: Bar = Bar::Floors(1.25);
 const STAGE: Bar = Bar::Floors(4.0);
 const COLLECT: Bar = Bar::Floors(3.0);
 const NOTHING: Bar = Bar::Most(0.0);
+/// A call that loads a skill, in terms of one that does nothing.
+const CALL: Bar = Bar::Floors(2.0);
 /// For each step, in microseconds.
 const STEP: Bar = Bar::Most(100.0);
 const STEP_DURABLE: Bar = Bar::Most(1_000.0);
@@ -90,7 +92,19 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
     ]);
     rows.extend(of_the_program(least, binary));
     rows.extend(of_agents(least));
+    rows.extend(of_servers(least));
     rows
+}
+
+/// Those about calls of an MCP server.
+fn of_servers(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
+    let clock = |task| least.get(&(task, LOAD_SIZE)).map(|sample: &Sample| sample.clock_ms * 1_000.0);
+    let call = |what, task, floor| row(what, LOAD_SIZE, Unit::Us, clock(task), clock(floor), Some(CALL));
+    vec![
+        call("`load_skill` on stdio, clock", Task::LoadStdio, Task::EchoStdio),
+        call("`load_skill` over HTTP, clock", Task::LoadHttp, Task::EchoHttp),
+        call("the same without a session, clock", Task::LoadSessionless, Task::EchoSessionless),
+    ]
 }
 
 /// Those about the program in a person's hands: its start, and a short list.

@@ -13,6 +13,7 @@ use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{self, Kept};
+use crate::mcp::{self, Over};
 use crate::{permission, running, session};
 
 /// One thing that is measured.
@@ -82,6 +83,18 @@ pub(crate) enum Task {
     StartDurable,
     /// Compacts a long conversation.
     Compact,
+    /// Calls a bare echo on standard input and output.
+    EchoStdio,
+    /// Calls `load_skill` of `prowess mcp` there.
+    LoadStdio,
+    /// Calls the echo over HTTP, in a session.
+    EchoHttp,
+    /// Calls `load_skill` there.
+    LoadHttp,
+    /// Calls the echo over HTTP, without a session.
+    EchoSessionless,
+    /// Calls `load_skill` there.
+    LoadSessionless,
 }
 
 impl Task {
@@ -104,6 +117,7 @@ impl Task {
     /// Whether the skills have to bring files along.
     pub(crate) fn needs_resources(self) -> bool {
         matches!(self, Self::LoadFloor | Self::Load | Self::Prompt)
+            || matches!(self, Self::LoadStdio | Self::LoadHttp | Self::LoadSessionless)
     }
 
     /// Whether all that is needed is a place on the disk.
@@ -113,6 +127,7 @@ impl Task {
         matches!(self, Self::ListExamples | Self::Version)
             || matches!(self, StepsBare | Steps | StepsRaw | StepsDurable | AtOnce | AtOnceDurable)
             || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
+            || matches!(self, Self::EchoStdio | Self::EchoHttp | Self::EchoSessionless)
     }
 
     /// Whether what is measured is a skill of many files.
@@ -203,6 +218,12 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Start => return agent::start(root, Kept::Memory),
         Task::StartDurable => return agent::start(root, Kept::Sqlite),
         Task::Compact => return agent::compact(root),
+        Task::EchoStdio => return mcp::echoed(Over::Stdio),
+        Task::LoadStdio => return mcp::loaded(Over::Stdio, root, prowess),
+        Task::EchoHttp => return mcp::echoed(Over::Http),
+        Task::LoadHttp => return mcp::loaded(Over::Http, root, prowess),
+        Task::EchoSessionless => return mcp::echoed(Over::HttpWithoutSession),
+        Task::LoadSessionless => return mcp::loaded(Over::HttpWithoutSession, root, prowess),
         Task::List | Task::Check | Task::ListExamples | Task::Version => unreachable!("these are programs"),
     };
     let characters = |text: &str| text.trim().chars().count();

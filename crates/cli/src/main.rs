@@ -18,6 +18,7 @@ mod project;
 mod record;
 mod rows;
 mod screen;
+mod servers;
 mod session;
 mod signals;
 mod skills;

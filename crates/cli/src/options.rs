@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     artifacts, chat, check, completions, config, demo, doctor, info, list, man, mcp, new, package, prompt,
-    run, search, session, trust,
+    run, search, servers, session, trust,
 };
 
 /// The version, with its commit where that is known.
@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Session(Box<session::Options>),
     /// Serve the skills to a client of the Model Context Protocol, on standard input and output
     Mcp(Box<mcp::Options>),
+    /// Show the skills and tools of other MCP servers, and look at a skill before it is loaded
+    Servers(servers::Options),
     /// Run a command of a skill, isolated
     Run(Box<run::Options>),
     /// Show what runs have saved, or get it out

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_catalog::{
-    Catalog, Code, Diagnostic, Layers, Links, Root, ScanOptions, Severity, SkillEntry, Surroundings, Trust,
+    Catalog, Code, Diagnostic, Layers, Links, Place, Root, ScanOptions, Severity, SkillEntry, Surroundings,
+    Trust,
 };
 
 use crate::config::Config;
@@ -77,7 +78,10 @@ impl Places {
         }
         let options = self.scan_options();
         let _progress = Progress::start("looking for skills");
-        let catalog = known.refreshed(&roots, &options);
+        // What servers offer stays as it is: whoever knows them asks them.
+        let servers = known.roots().filter(|root| root.place == Place::Server).map(|root| Root::clone(root));
+        let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
+        let catalog = known.refreshed(&all, &options);
         tell_caps(&catalog)?;
         Ok(Skills { catalog, roots, create_in, project, standing })
     }

@@ -17,10 +17,12 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
+use crate::outputs::random;
+
 /// How many questions one call may ask.
 const MAX_QUESTIONS: usize = 32;
 /// How many calls may wait for an answer; the oldest is forgotten then, and asks again.
-const MAX_WAITING: usize = 64;
+const MAX_WAITING: usize = 256;
 /// The longest question that is put to a person, in bytes. What cannot be shown whole is not asked.
 const MAX_QUESTION: usize = 64 * 1024;
 /// The name of the question among the inputs that a result requires.
@@ -59,9 +61,7 @@ struct Asked {
 
 impl Waiting {
     fn keep(&self, asked: Asked) -> Option<String> {
-        let mut handle = [0; 16];
-        getrandom::fill(&mut handle).ok()?;
-        let handle: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
+        let handle = random()?;
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() == MAX_WAITING {
             waiting.pop_front();

@@ -29,12 +29,18 @@
 //! elicitation with the older ones, as results that require input with the newest, and are refusals where the client
 //! can do neither.
 //!
+//! With the feature `http`, `serve_http` serves many clients at once over streamable HTTP; with `run`, commands of skills
+//! can be run.
+//!
 //! Files of skills are read by the catalog, beneath the skill's own directory and without following links. What is
 //! untrusted or denied is neither listed nor read.
 
 mod consent;
 #[cfg(feature = "host")]
 pub mod host;
+#[cfg(feature = "http")]
+mod http;
+mod lasting;
 mod live;
 mod mime;
 mod outputs;
@@ -49,6 +55,8 @@ mod uri;
 
 pub use rmcp;
 
+#[cfg(feature = "http")]
+pub use http::{HttpLimits, HttpOptions, Token, TokenError, serve_http};
 pub use live::{LiveSkills, Watching};
 pub use publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};
 pub use server::{SkillServer, session_options};

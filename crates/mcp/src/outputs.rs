@@ -11,10 +11,17 @@ use crate::uri;
 /// How many outputs a connection keeps, and how many bytes; the oldest go first.
 const MAX_OUTPUTS: usize = 256;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// The lists of files in a report.
+const TEXTS: &str = "output_files";
+const ARTIFACTS: &str = "artifact_files";
 
 /// What was put out so far.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs(Mutex<Kept>);
+pub(crate) struct Outputs {
+    kept: Mutex<Kept>,
+    /// Whether clients share it that may not know of each other's.
+    is_of_many: bool,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -39,27 +46,48 @@ pub(crate) enum Content {
 }
 
 impl Outputs {
-    /// Keeps the files in a report, and gives them as resources. None, when it is no report of a run.
-    pub(crate) fn keep(&self, report: &Value) -> Vec<Resource> {
-        let list = |name: &str| report[name].as_array().into_iter().flatten();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// For many clients: what one's commands put out has a name that no other guesses, and is in no list.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_many() -> Self {
+        Self { is_of_many: true, ..Self::default() }
+    }
+
+    /// Keeps the files in a report, and gives them as resources, whose addresses the report has then, too. None, when
+    /// it is no report of a run.
+    pub(crate) fn keep(&self, report: &mut Value) -> Vec<Resource> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let run = kept.runs + 1;
-        let texts = list("output_files").filter_map(|file| {
-            let (name, text) = (file["name"].as_str()?, file["content"].as_str()?);
-            let mut resource = Resource::new(format!("run://{run}/{}", uri::escaped(name)), last(name));
+        let (key, before) = if self.is_of_many {
+            let Some(key) = random() else { return Vec::new() };
+            (key.clone(), format!("{key}/"))
+        } else {
+            (run.to_string(), String::new())
+        };
+        let mut new: Vec<Output> = Vec::new();
+        for file in files(report, TEXTS) {
+            let (Some(name), Some(text)) = (file["name"].as_str(), file["content"].as_str()) else {
+                continue;
+            };
+            let mut resource = Resource::new(format!("run://{key}/{}", uri::escaped(name)), last(name));
             resource.size = Some(text.len() as u64);
             resource.mime_type = file["mime_type"].as_str().map(ToOwned::to_owned);
             if file["truncated"] == true {
                 resource.description = Some("only the beginning was collected".to_owned());
             }
-            Some(Output { resource, kept: Content::Text(text.to_owned()) })
-        });
-        let artifacts = list("artifact_files").filter_map(|file| {
-            let (name, version) = (file["name"].as_str()?, file["version"].as_u64()?);
-            let resource = Resource::new(format!("artifact://{}@{version}", uri::escaped(name)), last(name));
-            Some(Output { resource, kept: Content::Artifact { name: name.to_owned(), version } })
-        });
-        let new: Vec<Output> = texts.chain(artifacts).collect();
+            let text = text.to_owned();
+            file["uri"] = resource.uri.clone().into();
+            new.push(Output { resource, kept: Content::Text(text) });
+        }
+        for file in files(report, ARTIFACTS) {
+            let (Some(name), Some(version)) = (file["name"].as_str(), file["version"].as_u64()) else {
+                continue;
+            };
+            let name = name.to_owned();
+            let resource =
+                Resource::new(format!("artifact://{before}{}@{version}", uri::escaped(&name)), last(&name));
+            file["uri"] = resource.uri.clone().into();
+            new.push(Output { resource, kept: Content::Artifact { name, version } });
+        }
         if new.is_empty() {
             return Vec::new();
         }
@@ -76,15 +104,18 @@ impl Outputs {
         resources
     }
 
-    /// All that are kept.
+    /// All that are kept, if all are one client's.
     pub(crate) fn resources(&self) -> Vec<Resource> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_of_many {
+            return Vec::new();
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().map(|output| output.resource.clone()).collect()
     }
 
     /// The one at an address.
     pub(crate) fn get(&self, address: &str) -> Option<Output> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().find(|output| output.resource.uri == address).cloned()
     }
 }
@@ -96,6 +127,30 @@ impl Output {
             Content::Artifact { .. } => 0,
         }
     }
+}
+
+/// A report as a model reads it, with the addresses that were put into the whole one. Hosts give their models no links.
+pub(crate) fn addressed(shown: String, report: &mut Value) -> String {
+    let Ok(mut read) = serde_json::from_str::<Value>(&shown) else { return shown };
+    for list in [TEXTS, ARTIFACTS] {
+        for (shown, file) in files(&mut read, list).zip(files(report, list)) {
+            if let (Some(shown), Some(uri)) = (shown.as_object_mut(), file.get("uri")) {
+                shown.insert("uri".to_owned(), uri.clone());
+            }
+        }
+    }
+    read.to_string()
+}
+
+fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
+    report.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// What nobody guesses.
+pub(crate) fn random() -> Option<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn last(path: &str) -> &str {
@@ -110,21 +165,34 @@ mod tests {
     #[test]
     fn outputs_are_kept_within_bounds() {
         let outputs = Outputs::default();
-        assert!(outputs.keep(&json!({"docs": []})).is_empty());
+        let keep = |mut report: Value| outputs.keep(&mut report);
+        assert!(keep(json!({"docs": []})).is_empty());
         let file =
             json!({"name": "out/a b.txt", "content": "x", "mime_type": "text/plain", "truncated": false});
         let report = json!({"output_files": [file], "artifact_files": [{"name": "plot.png", "version": 3}]});
-        let uris: Vec<String> = outputs.keep(&report).into_iter().map(|resource| resource.uri).collect();
+        let uris: Vec<String> = keep(report).into_iter().map(|resource| resource.uri).collect();
         assert_eq!(uris, ["run://1/out/a%20b.txt", "artifact://plot.png@3"]);
         let large = json!({"name": "l", "content": "x".repeat(MAX_BYTES / 2)});
         for _ in 0..4 {
-            outputs.keep(&json!({"output_files": [large]}));
+            keep(json!({"output_files": [large]}));
         }
         assert!(outputs.get("run://1/out/a%20b.txt").is_none());
         assert_eq!(outputs.resources().len(), 2);
         for _ in 0..=MAX_OUTPUTS {
-            outputs.keep(&json!({"output_files": [{"name": "s", "content": ""}]}));
+            keep(json!({"output_files": [{"name": "s", "content": ""}]}));
         }
         assert_eq!(outputs.resources().len(), MAX_OUTPUTS);
+    }
+
+    #[test]
+    fn reports_say_where_outputs_are() {
+        let shown =
+            json!({"output_files": [{"name": "a", "content": "…"}], "artifact_files": []}).to_string();
+        let mut report = json!({"output_files": [{"name": "a", "content": "long"}], "artifact_files": []});
+        Outputs::default().keep(&mut report);
+        assert_eq!(report["output_files"][0]["uri"], "run://1/a");
+        let shown: Value = serde_json::from_str(&addressed(shown, &mut report)).unwrap();
+        assert_eq!(shown["output_files"][0], json!({"name": "a", "content": "…", "uri": "run://1/a"}));
+        assert_eq!(addressed("no JSON".to_owned(), &mut report), "no JSON");
     }
 }

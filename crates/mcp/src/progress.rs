@@ -7,17 +7,20 @@ use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 /// How often a client that wants to know hears that a call goes on.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Waits for `work`. Dropping it, when the client cancels the call, ends whatever it runs.
+/// Waits for `work`. Dropping it, when the client cancels the call or `stop` is cancelled, ends
+/// whatever it runs.
 ///
 /// # Errors
 ///
-/// The call was cancelled; nobody reads this.
+/// The call was cancelled, or the server ends.
 pub(crate) async fn attended<T>(
     context: &RequestContext<RoleServer>,
+    stop: &CancellationToken,
     what: &str,
     work: impl Future<Output = T>,
 ) -> Result<T, ErrorData> {
@@ -30,6 +33,7 @@ pub(crate) async fn attended<T>(
         tokio::select! {
             biased;
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("The call was cancelled", None)),
+            () = stop.cancelled() => return Err(ErrorData::internal_error("The server ends", None)),
             done = &mut work => return Ok(done),
             _ = ticks.tick(), if token.is_some() => {
                 let Some(token) = token.clone() else { continue };

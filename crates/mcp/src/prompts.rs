@@ -69,7 +69,7 @@ impl SkillServer {
             responses: request.input_responses,
         };
         let attended = consent.attend(|| attempt(session, &line));
-        match progress::attended(context, &name, attended).await? {
+        match progress::attended(context, self.stop(), &name, attended).await? {
             Attended::Done(Ok(answer)) => {
                 let message = PromptMessage::new_text(Role::User, answer.text);
                 Ok(GetPromptResult::new(vec![message]).with_description(command.description).into())

@@ -162,7 +162,12 @@ impl<'a> Publication<'a> {
             Some(resource.with_mime_type("inode/directory"))
         });
         let resources: Vec<Resource> = files.chain(directories).collect();
-        Ok(json!({"resultType": "complete", "resources": resources}))
+        Ok(json!({
+            "resultType": "complete",
+            "resources": resources,
+            "ttlMs": TTL_MS,
+            "cacheScope": "private",
+        }))
     }
 
     /// The SKILL.md of the skills on one page of `resources/list`, and where the next begins.

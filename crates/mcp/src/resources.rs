@@ -71,7 +71,7 @@ impl SkillServer {
             responses: request.input_responses,
         };
         let attended = consent.attend(|| attempt(session, name));
-        let approved = match progress::attended(context, &address, attended).await? {
+        let approved = match progress::attended(context, self.stop(), &address, attended).await? {
             Attended::Done(Ok((_, approved))) => approved,
             Attended::Done(Err(error)) => return Err(ErrorData::invalid_request(error.to_string(), None)),
             Attended::Refused(refusal) => return Err(ErrorData::invalid_request(refusal.to_string(), None)),

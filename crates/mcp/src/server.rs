@@ -10,7 +10,7 @@ use prowess_skills::{Dialect, Lifetime, Placement, SessionOptions, SkillSession}
 #[cfg(feature = "run")]
 use prowess_workspace::{ArtifactName, ArtifactStore};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, GetPromptRequestParams,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
     ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
@@ -18,16 +18,22 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::consent::Waiting;
+use crate::lasting::Lasting;
 use crate::live::{LiveSkills, Version};
 use crate::outputs::Outputs;
 use crate::publication::{Publication, SKILLS_EXTENSION, Unserved};
-use crate::{prompts, resources, tools};
+use crate::{prompts, resources};
 
 /// How often it is looked whether a client is still there that hears of changes.
 const LOOK_FOR_PEER: Duration = Duration::from_secs(5);
+/// How many calls of one client may run or wait for an answer at once.
+const MAX_CALLS: usize = 64;
+/// What a client hears that makes more.
+const TOO_MANY: ErrorCode = ErrorCode(-32000);
 
 /// The options of a session whose client has no system message that a server could write: the text of loaded skills
 /// comes in answers, and stays.
@@ -73,8 +79,13 @@ struct Inner {
     seen: Mutex<Catalog>,
     /// The version of the skills that the server began with.
     begun: Version,
-    waiting: Waiting,
-    outputs: Outputs,
+    lasting: Lasting,
+    /// Whether it is there for one request alone, and nothing that the session knows lasts.
+    is_brief: bool,
+    /// Room for calls.
+    calls: Semaphore,
+    /// Ends the calls that run.
+    stop: CancellationToken,
     /// How often there were new outputs.
     put_out: watch::Sender<u64>,
     /// Whether the client has said all that it will say.
@@ -83,36 +94,60 @@ struct Inner {
     artifacts: Option<Arc<dyn ArtifactStore>>,
 }
 
-impl SkillServer {
-    /// A server of these skills for one client, whose session is this. Permissions that nobody else answers for are
-    /// asked of the client.
-    pub fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
+impl Inner {
+    fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
         let seen = Mutex::new(session.view().catalog().clone());
         let begun = *live.versions().borrow();
-        Self(Arc::new(Inner {
+        Self {
             begun,
             live,
             session,
             seen,
-            waiting: Waiting::default(),
-            outputs: Outputs::default(),
+            lasting: Lasting::default(),
+            is_brief: false,
+            calls: Semaphore::new(MAX_CALLS),
+            stop: CancellationToken::new(),
             put_out: watch::Sender::new(0),
             ended: watch::Sender::new(false),
             #[cfg(feature = "run")]
             artifacts: None,
-        }))
+        }
+    }
+}
+
+impl SkillServer {
+    /// A server of these skills for one client, whose session is this. Permissions that nobody else answers for are
+    /// asked of the client.
+    pub fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
+        Self(Arc::new(Inner::new(live, session)))
     }
 
     /// The same, with the store that its commands save artifacts in: the client may read those that it had saved.
     #[cfg(feature = "run")]
     #[must_use]
     pub fn with_artifacts(self, artifacts: Arc<dyn ArtifactStore>) -> Self {
-        let Inner { live, session, .. } = &*self.0;
-        let mut server = Self::new(Arc::clone(live), session.clone());
-        if let Some(inner) = Arc::get_mut(&mut server.0) {
-            inner.artifacts = Some(artifacts);
-        }
-        server
+        self.with(|inner| inner.artifacts = Some(artifacts))
+    }
+
+    /// The same, whose calls end when this is cancelled.
+    #[cfg(feature = "http")]
+    pub(crate) fn until(self, stop: CancellationToken) -> Self {
+        self.with(|inner| inner.stop = stop)
+    }
+
+    /// The same for one request, which leaves here what later ones need.
+    #[cfg(feature = "http")]
+    pub(crate) fn for_one_request(self, lasting: Lasting) -> Self {
+        self.with(|inner| (inner.lasting, inner.is_brief) = (lasting, true))
+    }
+
+    /// A server that is like this one but for the change, and has served nobody yet.
+    #[cfg(any(feature = "http", feature = "run"))]
+    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Arc::try_unwrap(self.0)
+            .unwrap_or_else(|shared| Inner::new(Arc::clone(&shared.live), shared.session.clone()));
+        change(&mut inner);
+        Self(Arc::new(inner))
     }
 
     /// The skills that the Skills extension does not serve, and why: they breach the specification, or are larger than
@@ -134,15 +169,31 @@ impl SkillServer {
     }
 
     pub(crate) fn waiting(&self) -> &Waiting {
-        &self.0.waiting
+        &self.0.lasting.waiting
     }
 
     pub(crate) fn outputs(&self) -> &Outputs {
-        &self.0.outputs
+        &self.0.lasting.outputs
     }
 
     pub(crate) fn outputs_changed(&self) {
         self.0.put_out.send_modify(|times| *times += 1);
+    }
+
+    /// Whether nothing that the session knows lasts.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.0.is_brief
+    }
+
+    /// Is cancelled when calls have to end.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.0.stop
+    }
+
+    /// Room for a call.
+    fn room(&self) -> Result<SemaphorePermit<'_>, ErrorData> {
+        let too_many = |_| ErrorData::new(TOO_MANY, format!("More than {MAX_CALLS} calls at once"), None);
+        self.0.calls.try_acquire().map_err(too_many)
     }
 
     /// Notes that the client will say nothing more: what only listens ends.
@@ -227,7 +278,9 @@ impl ServerHandler for SkillServer {
         let implementation =
             Implementation::new("prowess", env!("CARGO_PKG_VERSION")).with_title("Agent Skills");
         let info = ServerConfig::new(capabilities).with_server_info(implementation);
+        // It is written to follow other text, and here it is first.
         let overview = self.0.session.prompt().text;
+        let overview = overview.trim();
         if overview.is_empty() { info } else { info.with_instructions(overview) }
     }
 
@@ -237,7 +290,7 @@ impl ServerHandler for SkillServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         only_page(request)?;
-        Ok(ListToolsResult::with_all_items(tools::list(self.session().await)))
+        Ok(ListToolsResult::with_all_items(self.tools().await))
     }
 
     async fn call_tool(
@@ -245,6 +298,7 @@ impl ServerHandler for SkillServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _room = self.room()?;
         self.call(request, &context).await
     }
 
@@ -262,6 +316,7 @@ impl ServerHandler for SkillServer {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        let _room = self.room()?;
         self.prompt(request, &context).await
     }
 
@@ -270,6 +325,7 @@ impl ServerHandler for SkillServer {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        let _room = self.room()?;
         self.resources(request.and_then(|request| request.cursor)).await
     }
 
@@ -287,6 +343,7 @@ impl ServerHandler for SkillServer {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let _room = self.room()?;
         self.read(request, &context).await
     }
 
@@ -295,6 +352,7 @@ impl ServerHandler for SkillServer {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        let _room = self.room()?;
         self.extension(request).await
     }
 

@@ -12,16 +12,16 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 use crate::consent::{Attempt, Attended, Consent};
+use crate::outputs::addressed;
 use crate::progress;
 use crate::server::SkillServer;
 
 /// The tools that run something.
 const RUNNING: [&str; 4] = ["skill_run", "skill_exec", "skill_write_stdin", "skill_kill_session"];
 
-/// The tools that there are now.
-pub(crate) fn list(session: &SkillSession) -> Vec<Tool> {
-    session.tools().into_iter().map(tool).collect()
-}
+/// The tools beside that for unloading that go on with what an earlier call began.
+const GOING_ON: [&str; 5] =
+    ["skill_select_docs", "skill_exec", "skill_write_stdin", "skill_poll_session", "skill_kill_session"];
 
 fn tool(spec: ToolSpec) -> Tool {
     let is_idempotent = spec.is_idempotent();
@@ -35,6 +35,20 @@ fn tool(spec: ToolSpec) -> Tool {
 }
 
 impl SkillServer {
+    /// The tools that there are now.
+    pub(crate) async fn tools(&self) -> Vec<Tool> {
+        let session = self.session().await;
+        let specs = session.tools().into_iter();
+        specs.filter(|spec| self.has(session, spec.name)).map(tool).collect()
+    }
+
+    /// Whether there is a tool of this name. Where nothing is known of earlier calls, none goes on with them.
+    fn has(&self, session: &SkillSession, name: &str) -> bool {
+        let dialect = session.options().dialect;
+        let goes_on = || GOING_ON.contains(&name) || dialect.words().unload == name;
+        dialect.tool_names().contains(&name) && !(self.is_brief() && goes_on())
+    }
+
     /// Makes a call. What goes wrong is a result that says so; only a tool that does not exist is an error.
     pub(crate) async fn call(
         &self,
@@ -43,7 +57,7 @@ impl SkillServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let session = self.session().await;
         let name = request.name.as_ref();
-        if !session.options().dialect.tool_names().contains(&name) {
+        if !self.has(session, name) {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         }
         let arguments = Value::from(request.arguments.unwrap_or_default());
@@ -56,7 +70,7 @@ impl SkillServer {
             responses: request.input_responses,
         };
         let attended = consent.attend(|| attempt(session, name, arguments.clone()));
-        Ok(match progress::attended(context, name, attended).await? {
+        Ok(match progress::attended(context, self.stop(), name, attended).await? {
             Attended::Done(reply) => self.result(reply).into(),
             Attended::Refused(refusal) => {
                 CallToolResult::error(vec![ContentBlock::text(format!("Error: {refusal}"))]).into()
@@ -65,16 +79,18 @@ impl SkillServer {
         })
     }
 
-    /// A reply with its data, and links to what a command put out.
-    fn result(&self, reply: ToolReply) -> CallToolResult {
-        let mut content = vec![ContentBlock::text(reply.text)];
-        if let Some(report) = &reply.data {
-            let outputs = self.outputs().keep(report);
+    /// A reply with its data, and with the addresses of what a command put out.
+    fn result(&self, mut reply: ToolReply) -> CallToolResult {
+        let mut outputs = Vec::new();
+        if let Some(report) = &mut reply.data {
+            outputs = self.outputs().keep(report);
             if !outputs.is_empty() {
                 self.outputs_changed();
+                reply.text = addressed(reply.text, report);
             }
-            content.extend(outputs.into_iter().map(ContentBlock::resource_link));
         }
+        let mut content = vec![ContentBlock::text(reply.text)];
+        content.extend(outputs.into_iter().map(ContentBlock::resource_link));
         let mut result =
             if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
         result.structured_content = reply.data.filter(Value::is_object);

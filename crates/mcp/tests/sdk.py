@@ -1,4 +1,4 @@
-"""A client on the official Python SDK: sdk.py PROGRAM REVISION
+"""A client on the official Python SDK: sdk.py PROGRAM REVISION stdio|http
 
 Lists, calls, reads everything through the Skills extension and verifies it as a host must, gets a prompt, is asked for
 permission, runs a command and reads its output, and is told when a skill changes.
@@ -6,6 +6,7 @@ permission, runs a command and reads its output, and is told when a skill change
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -19,12 +20,15 @@ import mcp_types as types
 import yaml
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
-PROGRAM, REVISION = sys.argv[1], sys.argv[2]
+PROGRAM, REVISION, TRANSPORT = sys.argv[1:4]
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples" / "skills"
 NEWEST = "2026-07-28"
 PATIENCE = 10  # seconds
 TOLD_WITHIN = 2  # seconds
+SECRET = "a-token-of-tests-0123456789"
 
 RULES = """
 [permission.skill]
@@ -205,6 +209,25 @@ async def told(client: Client, person: Person, root: pathlib.Path) -> float:
     return took
 
 
+@contextlib.asynccontextmanager
+async def over_http(arguments: list[str], environment: dict[str, str], directory: str):
+    """A server of its own, which ends in order when it is told to, and how clients reach it."""
+    environment = {**environment, "PROWESS_MCP_TOKEN": SECRET}
+    server = await asyncio.create_subprocess_exec(
+        PROGRAM, *arguments, "--http", "127.0.0.1:0", env=environment, cwd=directory, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        line = (await asyncio.wait_for(server.stderr.readline(), PATIENCE)).decode()
+        url = line.removeprefix("serving at ").strip()
+        assert url.startswith("http://127.0.0.1:"), line
+        async with create_mcp_http_client(headers={"Authorization": f"Bearer {SECRET}"}) as http_client:
+            yield streamable_http_client(url, http_client=http_client)
+    finally:
+        server.terminate()
+        code = await asyncio.wait_for(server.wait(), PATIENCE)
+    assert code == 143, code
+
+
 async def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
@@ -226,25 +249,30 @@ async def main() -> None:
             "XDG_STATE_HOME": str(scratch / "state"),
         }
         arguments = ["mcp", "--only", "--root", str(EXAMPLES), "--root", str(root), "--run", "--workspace", str(scratch / "kept")]
-        server = StdioServerParameters(command=PROGRAM, args=arguments, env=environment, cwd=str(scratch))
         mode = REVISION
         if REVISION != NEWEST:
             mode = "legacy"
             mcp.client.session.LATEST_HANDSHAKE_VERSION = REVISION
         person = Person()
-        client = Client(
-            server,
-            mode=mode,
-            elicitation_callback=person.answer,
-            message_handler=person.hear,
-            read_timeout_seconds=PATIENCE,
-        )
-        async with client:
+        async with contextlib.AsyncExitStack() as stack:
+            if TRANSPORT == "http":
+                server = await stack.enter_async_context(over_http(arguments, environment, str(scratch)))
+            else:
+                server = StdioServerParameters(command=PROGRAM, args=arguments, env=environment, cwd=str(scratch))
+            client = await stack.enter_async_context(
+                Client(
+                    server,
+                    mode=mode,
+                    elicitation_callback=person.answer,
+                    message_handler=person.hear,
+                    read_timeout_seconds=PATIENCE,
+                )
+            )
             await surface(client)
             files = await verified(client, [root, EXAMPLES])
             await questions(client, person)
             took = await told(client, person, root)
-        print(f"{REVISION}: {files} files verified, told of a change after {took:.2f} s")
+        print(f"{REVISION} over {TRANSPORT}: {files} files verified, told of a change after {took:.2f} s")
 
 
 asyncio.run(main())

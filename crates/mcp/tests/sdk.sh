@@ -23,5 +23,8 @@ if ! "$python" -c "import importlib.metadata as m; assert (m.version('mcp'), m.v
 fi
 
 for revision in 2025-06-18 2025-11-25 2026-07-28; do
-  timeout 120 "$python" "$here/sdk.py" "$2" "$revision" || fail "its client failed with revision $revision"
+  for transport in stdio http; do
+    timeout 120 "$python" "$here/sdk.py" "$2" "$revision" "$transport" ||
+      fail "its client failed with revision $revision over $transport"
+  done
 done

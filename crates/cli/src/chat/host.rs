@@ -13,6 +13,7 @@ use prowess_agent::{
 };
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
+use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
 use prowess_permission::{Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule};
 use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
@@ -24,6 +25,7 @@ use crate::commands::run::quoted;
 use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::project::MEMORY;
+use crate::servers;
 use crate::terminal::shown;
 
 /// What the agent is called in rules, [agent.chat.permission], and in telemetry.
@@ -83,6 +85,8 @@ pub(super) struct Host {
     has_project: bool,
     permissions: Permissions,
     runner: Runner,
+    /// Other MCP servers, if there are any.
+    servers: Option<Arc<Servers>>,
 }
 
 /// What a host is made with.
@@ -96,8 +100,9 @@ pub(super) struct Found {
 }
 
 impl Host {
-    pub(super) async fn new(found: Found) -> Result<Self> {
-        let Found { config, flags, places, skills, runner, state } = found;
+    /// The host, and what a person should know of servers.
+    pub(super) async fn new(found: Found) -> Result<(Self, Vec<String>)> {
+        let Found { config, flags, places, mut skills, runner, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         check_own(&state.join("threads.db"))?;
@@ -105,7 +110,14 @@ impl Host {
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
         let permissions = Permissions::new(broker, NAME, policy(&config));
-        Ok(Self {
+        let (mut servers, mut notices) = (None, Vec::new());
+        if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
+            let (catalog, more) = servers::offered(&connected.servers, &skills.catalog).await;
+            skills.catalog = catalog;
+            notices = connected.notices.into_iter().chain(more).collect();
+            servers = Some(connected.servers);
+        }
+        let host = Self {
             model,
             store,
             directory,
@@ -117,9 +129,11 @@ impl Host {
             create_in: skills.create_in,
             permissions,
             runner,
+            servers,
             flags,
             config,
-        })
+        };
+        Ok((host, notices))
     }
 
     /// The skills there are now.
@@ -128,9 +142,13 @@ impl Host {
     }
 
     /// Looks for skills again, and says what a person should know if they are others.
-    pub(super) fn refresh(&mut self) -> Result<Option<String>> {
+    pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
-        let skills = self.places.discover_again(&known)?;
+        let mut skills = self.places.discover_again(&known)?;
+        if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
+            // What cannot be used is told when it is looked at: `prowess servers`.
+            skills.catalog = servers::offered(servers, &skills.catalog).await.0;
+        }
         let was_trusted = self.is_trusted;
         if was_trusted != skills.standing.is_trusted() {
             // What the project set, its rules and hooks too, counts only while it is trusted.
@@ -165,6 +183,9 @@ impl Host {
             .permissions(self.permissions.clone())
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
+        if let Some(servers) = &self.servers {
+            agent = agent.with(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
+        }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(self.runner.clone()));
         agent = agent.hooks(hooks);
         // Where there is no project, nobody has answered for what lies about.
@@ -211,6 +232,7 @@ impl Host {
         let create_in = self.create_in.clone();
         let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
+        let servers = self.servers.clone();
         // A key may be the work of a program.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
@@ -224,7 +246,12 @@ impl Host {
                 runs.network = Network::Hosts(hosts.clone());
             }
             let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            SkillSession::builder(catalog).options(options).runs(runs).permissions(permissions.clone())
+            let session =
+                SkillSession::builder(catalog).options(options).runs(runs).permissions(permissions.clone());
+            match &servers {
+                Some(servers) => session.files(Arc::new(ServerFiles::new(Arc::clone(servers)))),
+                None => session,
+            }
         });
         skills.models(move |name| {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -75,13 +75,18 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
         None => Some(Input::new(&history)?),
         Some(_) => None,
     };
-    let host = Host::new(Found { config, flags, places, skills, runner, state }).await?;
+    let (host, notices) = Host::new(Found { config, flags, places, skills, runner, state }).await?;
     let id = match &resume {
         Some(wanted) => threads::find(&host, wanted).await?,
         None => threads::name(&host).await?,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;
-    let ended = converse(&mut talk, prompt.as_deref(), &greeting, &history).await;
+    let notices: Vec<Happening> = notices.into_iter().map(|text| Happening::Note { text }).collect();
+    let told = talk.lines(&greeting).and_then(|()| notices.iter().try_for_each(|notice| talk.show(notice)));
+    let ended = match told {
+        Ok(()) => converse(&mut talk, prompt.as_deref(), &history).await,
+        Err(error) => Err(error),
+    };
     // Whatever happened, others can have the thread at once.
     let closed = talk.close().await;
     let end = ended?;
@@ -89,8 +94,7 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
     Ok(end)
 }
 
-async fn converse(talk: &mut Talk, prompt: Option<&str>, greeting: &[String], history: &Path) -> Result<End> {
-    talk.lines(greeting)?;
+async fn converse(talk: &mut Talk, prompt: Option<&str>, history: &Path) -> Result<End> {
     begun(talk)?;
     if let Some(prompt) = prompt {
         return once(talk, prompt).await;
@@ -205,7 +209,7 @@ async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
 /// Looks for skills again, and whether the project is trusted still. What cannot be looked at is not to be used: then
 /// nothing is done.
 async fn refreshed(talk: &mut Talk) -> Result<bool> {
-    match talk.host.refresh() {
+    match talk.host.refresh().await {
         Ok(None) => Ok(true),
         Ok(Some(changed)) => {
             talk.reopen().await?;

@@ -1,19 +1,26 @@
 //! `prowess mcp`
 
+mod http;
+mod look;
+
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use prowess_catalog::Catalog;
-use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_stdio, session_options};
+use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options};
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Budgets, Dialect, SkillSession};
+use prowess_skills::{Budgets, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_workspace::Workspaces;
 
+use self::http::Http;
+use self::look::Look;
 use crate::commands::Outcome;
-use crate::commands::run::unnamed;
+use crate::commands::run::{KEPT_FOR, unnamed};
 use crate::commands::session::{Running, one_of};
 use crate::config::Config;
 use crate::hosts::Host;
@@ -27,35 +34,51 @@ use crate::terminal::{Terminal, shown};
 const NAME: &str = "mcp";
 /// How long what still runs may take to end.
 const LAST: Duration = Duration::from_secs(2);
+/// How often workspaces are removed that nobody uses.
+const CLEANED_EVERY: Duration = Duration::from_secs(60 * 60);
 
 const AFTER_HELP: &str = "\
-A host starts this program and talks to it; --print-config says how it is told to. Questions about permissions go to the \
+A host starts this program and talks to it, or to one that runs already with --http; --print-config says how it is told \
+to. Questions about permissions go to the \
 person at the host, where it can ask; what was answered with \"always\" is remembered as for `prowess chat`. The rules are \
 those of prowess.toml, with [agent.mcp.permission].
 
-Exit codes: 0 standard input ended, 2 misuse";
+Exit codes: 0 standard input ended, 2 misuse, 128 and the signal's number when one ended it";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Print the configuration that has a host start this server with the other options given, and end
+    /// Print the configuration that has a host start this server with the other options given, or with --http find it,
+    /// and end
     #[arg(long, value_enum, value_name = "HOST")]
     print_config: Option<Host>,
     /// Whose tools and words clients have [default: deepagents, and trpc with --run]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
     #[command(flatten)]
+    http: Http,
+    #[command(flatten)]
     running: Running,
     #[command(flatten)]
     places: Places,
 }
 
+/// What every client gets a server of.
+struct Offer {
+    live: Arc<LiveSkills>,
+    options: SessionOptions,
+    permissions: Permissions,
+    runs: Option<Runs>,
+    /// How many there were.
+    made: AtomicU64,
+}
+
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     if let Some(host) = options.print_config {
-        return print(host, terminal);
+        return print(host, options.http.address(), terminal);
     }
     let mut err = anstream::stderr();
-    if std::io::stdin().is_terminal() {
+    if options.http.address().is_none() && std::io::stdin().is_terminal() {
         bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
     }
     let skills = options.places.discover()?;
@@ -84,27 +107,61 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     behaviour.allowed_tools = settings.allowed_tools.into();
     behaviour.create_in.clone_from(&skills.create_in);
     let permissions = Permissions::new(broker(&skills).await?, NAME, config.policy(NAME));
-    let mut session =
-        SkillSession::builder(skills.catalog.clone()).options(behaviour).permissions(permissions);
     let runs = options.running.runs(dialect, unnamed(), config)?;
-    let artifacts = runs.as_ref().and_then(|runs| runs.runner.artifacts.clone());
-    if let Some(runs) = runs {
-        session = session.runs(runs);
-    }
     let live = LiveSkills::new(skills.catalog.clone());
-    let mut server = SkillServer::new(Arc::clone(&live), session.start().await);
-    if let Some(artifacts) = artifacts {
-        server = server.with_artifacts(artifacts);
+    let look = Look::new(options.places.clone(), permissions.clone());
+    let offer =
+        Offer { live: Arc::clone(&live), options: behaviour, permissions, runs, made: AtomicU64::new(0) };
+    let listening = match options.http.address() {
+        Some(address) => Some(options.http.open(address).await?),
+        None => None,
+    };
+    let _watching = watch(&live, skills, &look)?;
+    tokio::spawn(look.follow(live));
+    let first = offer.server().await;
+    let telling = tokio::spawn(tell_unserved(first.clone()));
+    if let Some((listener, options)) = listening {
+        if let Some(runs) = &offer.runs {
+            tokio::spawn(clean(runs.runner.workspaces.clone()));
+        }
+        let offer = Arc::new(offer);
+        let make_server = move || {
+            let offer = Arc::clone(&offer);
+            async move { offer.server().await }
+        };
+        let mut code = None;
+        let until = async { code = Some(signals.code().await) };
+        serve_http(listener, options, make_server, until).await;
+        return Ok(code.map_or(Outcome::Done, Outcome::Code));
     }
-    let _watching = watch(&live, skills, &options.places)?;
-    let telling = tokio::spawn(tell_unserved(server.clone()));
     let ended = tokio::select! {
-        ended = serve_stdio(server) => ended.map(|()| Outcome::Done).map_err(|error| anyhow!("{error}")),
+        ended = serve_stdio(first) => ended.map(|()| Outcome::Done).map_err(|error| anyhow!("{error}")),
         code = signals.code() => return Ok(Outcome::Code(code)),
     };
     // A client that said little was served all the same.
     let _ = tokio::time::timeout(LAST, telling).await;
     ended
+}
+
+impl Offer {
+    /// A server for one client, who has a session and a workspace of its own.
+    async fn server(&self) -> SkillServer {
+        let mut session = SkillSession::builder(self.live.catalog())
+            .options(self.options.clone())
+            .permissions(self.permissions.apart());
+        let artifacts = self.runs.as_ref().and_then(|runs| runs.runner.artifacts.clone());
+        if let Some(runs) = &self.runs {
+            let mut runs = runs.clone();
+            // The clock may say the same to two of them.
+            runs.workspace = format!("{} {}", unnamed(), self.made.fetch_add(1, Ordering::Relaxed));
+            session = session.runs(runs);
+        }
+        let server = SkillServer::new(Arc::clone(&self.live), session.start().await);
+        match artifacts {
+            Some(artifacts) => server.with_artifacts(artifacts),
+            None => server,
+        }
+    }
 }
 
 /// Who remembers what was allowed for good in this project. What is asked here says the same in every directory of it,
@@ -117,28 +174,26 @@ async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
     Ok(Broker::open(approvals, project.to_string_lossy()).await?)
 }
 
-/// Looks for skills again whenever something changes where they are. What is trusted is found out anew.
-fn watch(live: &Arc<LiveSkills>, skills: Skills, places: &Places) -> Result<Option<Watching>> {
-    let again = places.clone();
-    let look = move |known: &Catalog| match again.discover_again(known) {
-        Ok(skills) => skills.catalog,
-        Err(error) => {
-            // Nothing can be done about an error stream that is closed.
-            let _ = writeln!(
-                anstream::stderr(),
-                "skills cannot be looked for again: {}",
-                shown(&format!("{error:#}"))
-            );
-            known.clone()
-        }
-    };
-    match live.watch(skills.roots, places.scan_options(), look) {
+/// Looks for skills again whenever something changes where they are.
+fn watch(live: &Arc<LiveSkills>, skills: Skills, look: &Arc<Look>) -> Result<Option<Watching>> {
+    let again = Arc::clone(look);
+    match live.watch(skills.roots, look.places.scan_options(), move |known| again.again(known)) {
         Ok(watching) => Ok(Some(watching)),
         Err(error) => {
             let error = shown(&error.to_string());
             writeln!(anstream::stderr(), "changes of skills are not seen until the next start: {error}")?;
             Ok(None)
         }
+    }
+}
+
+/// Removes workspaces of clients that are gone for long.
+async fn clean(workspaces: Workspaces) {
+    loop {
+        let workspaces = workspaces.clone();
+        // What cannot be removed now may be the next time.
+        let _ = tokio::task::spawn_blocking(move || workspaces.cleanup(KEPT_FOR)).await;
+        tokio::time::sleep(CLEANED_EVERY).await;
     }
 }
 
@@ -150,12 +205,23 @@ async fn tell_unserved(server: SkillServer) {
 }
 
 /// Prints how `host` is told of this server.
-fn print(host: Host, terminal: &mut Terminal) -> Result<Outcome> {
+fn print(host: Host, address: Option<SocketAddr>, terminal: &mut Terminal) -> Result<Outcome> {
+    let mut err = anstream::stderr();
+    if let Some(address) = address {
+        if address.port() == 0 {
+            bail!("a host has to know the port: give --http one other than 0");
+        }
+        write!(terminal, "{}", host.remote(&http::url(address), http::VARIABLE))?;
+        terminal.flush()?;
+        writeln!(err, "this belongs in {}", host.place())?;
+        writeln!(err, "{}", host.how_it_gets(http::VARIABLE))?;
+        return Ok(Outcome::Done);
+    }
     let program = std::env::current_exe().context("the path of this program is not known")?;
     let configuration = host.configuration(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
     write!(terminal, "{configuration}")?;
     terminal.flush()?;
-    writeln!(anstream::stderr(), "this belongs in {}", host.place())?;
+    writeln!(err, "this belongs in {}", host.place())?;
     Ok(Outcome::Done)
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod package;
 pub(crate) mod prompt;
 pub(crate) mod run;
 pub(crate) mod search;
+pub(crate) mod servers;
 pub(crate) mod session;
 pub(crate) mod trust;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Search(options) => search::run(&options, terminal),
         Command::Session(options) => session::run(&options, terminal),
         Command::Mcp(options) => mcp::run(&options, terminal),
+        Command::Servers(options) => servers::run(&options, terminal),
         Command::Run(options) => run::run(&options, terminal),
         Command::Artifacts(options) => artifacts::run(&options, terminal),
         Command::Doctor(options) => doctor::run(&options, terminal),

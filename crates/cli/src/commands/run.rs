@@ -27,7 +27,7 @@ use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
 
 /// Workspaces that nobody used for so long are removed.
-const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bytes of artifacts that nobody names are removed after so long: no save takes a day.
 const SWEPT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most that a command can be given to read.

@@ -1,6 +1,8 @@
 //! Whether a value can be used, and what to write otherwise.
 
 use prowess_agent::{Price, Prices};
+use prowess_catalog::Digest;
+use prowess_mcp::host::{ServerLabel, ServerUrl};
 use prowess_workspace::HostRule;
 use serde_json::{Value, json};
 
@@ -46,6 +48,40 @@ pub(crate) fn value(path: &[String], kind: &Kind, value: &Value) -> Result<(), S
         ["provider", _, "base_url"] | ["telemetry", "endpoint"] if !is_url(text) => {
             Err(must_be(path, "a URL with http:// or https://", value))
         }
+        ["mcp", _, "url"] => {
+            text.parse::<ServerUrl>().map(drop).map_err(|error| told(path, &error.to_string()))
+        }
+        ["mcp", _, "command"] if texts(value).next().is_none_or(str::is_empty) => {
+            Err(told(path, "name a program and its arguments, such as [\"uvx\", \"some-server\"]"))
+        }
+        ["mcp", _, "command"] if texts(value).next().is_some_and(is_relative) => {
+            Err(told(path, "write the program as a bare name, or with its whole path"))
+        }
+        ["mcp", _, "token_env"] if !is_variable(text) => Err(told(
+            path,
+            "write the name of an environment variable, such as DOCS_TOKEN, and not the token itself",
+        )),
+        ["mcp", _, "env"] if !texts(value).all(is_variable) => Err(told(
+            path,
+            "write names of environment variables, such as DOCS_TOKEN, and not what they hold",
+        )),
+        ["mcp", _, "grants"] => {
+            let is_grant = |grant: &str| {
+                grant
+                    .split_once(' ')
+                    .is_some_and(|(uri, digest)| !uri.is_empty() && digest.parse::<Digest>().is_ok())
+            };
+            match texts(value).find(|grant| !is_grant(grant)) {
+                Some(grant) => Err(told(
+                    path,
+                    &format!(
+                        "`{}` is no address and digest; `prowess servers LABEL` prints them",
+                        cut(grant)
+                    ),
+                )),
+                None => Ok(()),
+            }
+        }
         ["provider", _, "key_command"] if texts(value).next().is_none_or(str::is_empty) => {
             Err(told(path, "name a program and its arguments, such as [\"pass\", \"show\", \"openai\"]"))
         }
@@ -90,6 +126,9 @@ pub(crate) fn name(path: &[String]) -> Result<(), String> {
             }
             Ok(())
         }
+        [section, name] if section == "mcp" => {
+            name.parse::<ServerLabel>().map(drop).map_err(|error| error.to_string())
+        }
         [section, name] if section == "price" => {
             let alone = json!({ name: { "input": 0, "output": 0 } });
             serde_json::from_value::<Prices>(alone).map(drop).map_err(|error| shown(&error.to_string()))
@@ -114,7 +153,8 @@ fn told(path: &[String], problem: &str) -> String {
 
 fn must_be(path: &[String], expected: &str, value: &Value) -> String {
     // Somebody may have put a key where the name of its variable belongs.
-    let is_secret = path.last().is_some_and(|last| last.starts_with("key_"));
+    let is_secret =
+        path.last().is_some_and(|last| last.starts_with("key_") || last == "token_env" || last == "env");
     let found = match value {
         _ if is_secret => "something else".to_owned(),
         Value::String(text) if text.contains('@') => "something else".to_owned(),

@@ -26,7 +26,8 @@ pub(crate) use self::environment::Flag;
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
-    Api, ExecutorWord, ModelName, ModelSettings, ProviderSettings, SandboxSettings, Settings, SkillSettings,
+    Api, ExecutorWord, McpSettings, ModelName, ModelSettings, ProviderSettings, SandboxSettings, Settings,
+    SkillSettings,
 };
 pub(crate) use self::source::{FILE_NAME, Source, user_path};
 use crate::project::Project;
@@ -225,6 +226,24 @@ fn complete(values: &mut BTreeMap<Vec<String>, (Value, Origin)>, whole: &shape::
                 _ => "a value".to_owned(),
             };
             bail!("{place}`{}` is missing; add it: {what}", shown(&key(&path(missing))));
+        }
+    }
+    for name in named("mcp") {
+        let origin = |key: &str| {
+            let path = ["mcp", &name, key].map(ToOwned::to_owned).to_vec();
+            values.get(&path).map(|(_, origin)| origin)
+        };
+        match (origin("command"), origin("url")) {
+            (Some(command), Some(url)) => bail!(
+                "{command}: `mcp.{name}` is a program here, and elsewhere at {url}; take `command` or `url` out"
+            ),
+            (None, None) => {
+                let above = ["mcp".to_owned(), name.clone()];
+                let first = values.iter().find(|(path, _)| path.starts_with(&above));
+                let place = first.map_or_else(String::new, |(_, (_, origin))| format!("{origin}: "));
+                bail!("{place}`mcp.{name}` needs `command`, a program, or `url`, where the server is")
+            }
+            _ => {}
         }
     }
     for name in providers {

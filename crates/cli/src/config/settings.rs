@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     /// What a conversation may take.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) limits: LimitSettings,
+    /// Other MCP servers whose skills and tools `prowess chat` has, by a label of your choice: a skill is called
+    /// `LABEL:PATH`, a tool `LABEL__TOOL`. See [mcp](mcp.md#skills-and-tools-of-other-servers).
+    #[schemars(extend("x-user-only" = true))]
+    pub(crate) mcp: BTreeMap<String, McpSettings>,
     /// What models cost, in dollars for a million tokens, by the model's name; a `*` at its end stands for all models
     /// that begin so.
     #[schemars(with = "BTreeMap<String, PriceReference>", extend("x-user-only" = true))]
@@ -81,6 +85,23 @@ pub(crate) struct ProviderSettings {
 pub(crate) enum Api {
     Openai,
     Anthropic,
+}
+
+/// Another MCP server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct McpSettings {
+    /// The program that is the server, and its arguments; it talks on standard input and output. No shell is between.
+    pub(crate) command: Option<Vec<String>>,
+    /// Environment variables of yours that the program gets besides `PATH`, `HOME` and the like, by their names.
+    pub(crate) env: Vec<String>,
+    /// Where the server is, in place of `command`: https, or http on this machine.
+    pub(crate) url: Option<String>,
+    /// The environment variable that has the bearer token for `url`.
+    pub(crate) token_env: Option<String>,
+    /// Skills whose `allowed-tools`, `hooks`, `model` and the like count, each as `prowess servers LABEL` prints it: the
+    /// address and the digest. One that changes loses it.
+    pub(crate) grants: Vec<String>,
 }
 
 /// Which skills there are, and what they may take.

@@ -10,6 +10,7 @@ mod demo;
 mod document;
 mod documents;
 mod mcp;
+mod mcp_http;
 mod mistakes;
 mod model;
 mod pty;

@@ -246,6 +246,50 @@ fn what_a_trusted_project_changes_is_not_trusted_any_more() {
     server.end();
 }
 
+/// The names of the skills that are served.
+fn names(server: &mut Server) -> Vec<String> {
+    let listed = server.request("skills/list", &json!({}));
+    let skills = listed["result"]["skills"].as_array().unwrap().iter();
+    skills.map(|entry| entry["frontmatter"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_project_that_is_trusted_no_more_has_no_skills_and_no_rules() {
+    let world = World::new();
+    world
+        .skill("home/.prowess/skills", "tides", "Looks up tides. Use at sea.")
+        .skill("project/.prowess/skills", "local", "Is the project's. Use here.")
+        .file("home/.config/prowess/prowess.toml", "[permission.skill]\n\"tides\" = \"ask\"\n")
+        .file("project/prowess.toml", "[permission.skill]\n\"tides\" = \"allow\"\n");
+    world.stdout(&["trust", "--yes"]);
+    let mut server = Server::start(&world, &[]);
+    assert_eq!(names(&mut server), ["local", "tides"]);
+    assert_ne!(server.call("load_skill", &json!({"skill_name": "tides"}))["isError"], true);
+    server.call("unload_skill", &json!({"skill_name": "tides"}));
+    world.stdout(&["trust", "--revoke"]);
+    until("it is still served", || names(&mut server) == ["tides"]);
+    assert_eq!(server.call("load_skill", &json!({"skill_name": "tides"}))["isError"], true);
+    server.end();
+}
+
+#[test]
+fn what_cannot_be_looked_for_is_not_served_until_it_can() {
+    let world = World::new();
+    let rules = "[permission.skill]\n\"tides\" = \"allow\"\n";
+    world
+        .skill("home/.prowess/skills", "tides", "Looks up tides. Use at sea.")
+        .file("home/.config/prowess/prowess.toml", rules);
+    let mut server = Server::start(&world, &[]);
+    assert_eq!(names(&mut server), ["tides"]);
+    world.file("home/.config/prowess/prowess.toml", "[permission");
+    until("it is still served", || names(&mut server).is_empty());
+    world.file("home/.config/prowess/prowess.toml", rules);
+    until("it is not served again", || names(&mut server) == ["tides"]);
+    let (_, told) = server.end();
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.starts_with("no skills are served until they can be looked for: "), "{told}");
+}
+
 #[test]
 fn what_the_extension_does_not_serve_is_told() {
     let world = World::new();

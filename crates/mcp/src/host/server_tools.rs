@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use prowess_agent::parts::Skills;
 use prowess_agent::{
     Act, Effect, Middleware, Moment, NextTool, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
 };
 use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_skills::SkillSession;
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -99,8 +101,8 @@ impl ServerTools {
         self.known().into_iter().find(|remote| remote.tool.name == name)
     }
 
-    fn decide(&self, remote: &Remote) -> Decision {
-        self.0.permissions.decide(&remote.request()).decision
+    fn decide(&self, remote: &Remote, moment: Moment<'_>) -> Decision {
+        self.0.permissions.decide(&remote.request(moment)).decision
     }
 }
 
@@ -109,11 +111,17 @@ impl Remote {
         format!("{} {}", self.server.label(), self.tool.their_name)
     }
 
-    fn request(&self) -> Request {
+    /// What is asked about a call. While the model has words of a server's skill, it is asked each time.
+    fn request(&self, moment: Moment<'_>) -> Request {
         let (server, tool) = (self.server.label(), &self.tool.their_name);
-        Request::new(Kind::MCP, self.subject())
+        let at_work = Skills::session(moment).map(SkillSession::servers_at_work).unwrap_or_default();
+        let request = Request::new(Kind::MCP, self.subject())
             .bound_to(self.tool.digest().to_string())
-            .titled(format!("call `{tool}` of the MCP server `{server}`"))
+            .titled(format!("call `{tool}` of the MCP server `{server}`"));
+        if at_work.is_empty() {
+            return request;
+        }
+        request.with_details(json!({"mcp_skills_at_work": at_work})).each_time()
     }
 
     fn denied(&self) -> String {
@@ -149,17 +157,18 @@ impl Middleware for ServerTools {
         let open = calls.into_iter().filter(|call| !call.approved);
         let ours = open.filter_map(|call| Some((self.find(&call.call.name)?, call.call)));
         Ok(ours
-            .filter_map(|(remote, call)| match self.decide(&remote) {
+            .filter_map(|(remote, call)| match self.decide(&remote, moment) {
                 Decision::Allow => None,
                 Decision::Ask => {
-                    let request = remote.request();
+                    let request = remote.request(moment);
                     let question = json!({
                         "title": request.title,
                         "kind": request.kind,
                         "subjects": request.patterns,
-                        "tool": call.name,
+                        "details": request.details,
                         "server": remote.server.label().as_str(),
                         "arguments": call.arguments,
+                        "request": request,
                     });
                     Some(Act::Ask { call: call.id, question })
                 }
@@ -168,16 +177,16 @@ impl Middleware for ServerTools {
             .collect())
     }
 
-    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+    async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         let Some(remote) = self.find(&next.call.name) else { return next.call().await };
         // The rules may have changed while the call waited: a denial stands over every reply.
-        match self.decide(&remote) {
+        match self.decide(&remote, moment) {
             Decision::Deny => ToolAnswer::error(remote.denied()).into(),
             Decision::Ask if !next.approved => {
                 ToolAnswer::error(format!("Error: nobody let `{}` pass.", remote.tool.name)).into()
             }
             Decision::Ask if next.always => {
-                let request = remote.request();
+                let request = remote.request(moment);
                 if let Err(error) = self.0.permissions.broker().remember(&request).await {
                     tracing::warn!(%error, "What was allowed for good is remembered for now alone");
                 }

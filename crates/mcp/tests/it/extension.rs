@@ -25,6 +25,7 @@ async fn get(client: &Client, uri: &str) -> Result<Value, (i64, String)> {
 async fn directory(client: &Client, uri: &str) -> Result<Vec<Value>, (i64, String)> {
     let read = client.request("resources/directory/read", json!({"uri": uri})).await?;
     assert_eq!(read["resultType"], "complete");
+    assert!(read["ttlMs"].is_u64() && read["cacheScope"].is_string());
     Ok(read["resources"].as_array().unwrap().clone())
 }
 

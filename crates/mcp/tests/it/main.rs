@@ -5,6 +5,7 @@
 mod client;
 mod extension;
 mod hostile;
+mod http;
 mod library;
 mod permission;
 mod running;

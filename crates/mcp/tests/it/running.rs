@@ -8,7 +8,7 @@ use prowess_mcp::{LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::{self, Allow, Ask};
 use prowess_skills::{Dialect, Runs, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, NEWEST, OLDER, PATIENCE, decided};
 use crate::library::{Library, permissions};
@@ -54,6 +54,14 @@ async fn a_command_s_outputs_are_structured_and_can_be_read() {
         let links: Vec<&str> =
             ran["content"].as_array().unwrap().iter().filter_map(|block| block["uri"].as_str()).collect();
         assert!(links.contains(&"run://1/out/a%20b.txt"), "{links:?}");
+        // For models, whose hosts give them no links.
+        let told: Value = serde_json::from_str(ran["content"][0]["text"].as_str().unwrap()).unwrap();
+        for report in [&ran["structuredContent"], &told] {
+            let files = ["output_files", "artifact_files"].map(|list| report[list].as_array().unwrap());
+            let told: Vec<&str> =
+                files.into_iter().flatten().filter_map(|file| file["uri"].as_str()).collect();
+            assert_eq!(told, links);
+        }
         assert_eq!(client.read("run://1/out/a%20b.txt").await.unwrap()["text"], "said\n");
         let raw = links.iter().find(|uri| uri.starts_with("artifact://") && uri.contains("raw")).unwrap();
         assert_eq!(client.read(raw).await.unwrap()["blob"], "/w==");

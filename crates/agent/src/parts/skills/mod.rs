@@ -70,6 +70,20 @@ impl Skills {
         Delta::Skill(SkillDelta::Unloaded { name: name.to_owned(), reason }).change()
     }
 
+    /// The session of a thread, if its agent has skills: for parts that have to know what is loaded.
+    ///
+    /// ```
+    /// use prowess_agent::{Moment, parts::Skills};
+    ///
+    /// /// Whether the model has words of skills that came from servers.
+    /// fn is_led(moment: Moment<'_>) -> bool {
+    ///     Skills::session(moment).is_some_and(|session| !session.servers_at_work().is_empty())
+    /// }
+    /// ```
+    pub fn session(moment: Moment<'_>) -> Option<&SkillSession> {
+        session(moment)
+    }
+
     /// The same with rules for sessions that have none of their own.
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {

@@ -1,0 +1,111 @@
+//! Other MCP servers, as they are configured: whose skills and tools an agent has besides.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, anyhow};
+use prowess_catalog::{Catalog, Digest, Place, Root};
+use prowess_mcp::host::{Cache, Connection, ServerLabel, ServerOptions, Servers, Token};
+
+use crate::config::{McpSettings, Settings};
+use crate::terminal::shown;
+
+/// Servers that are connected, and what to tell about those that are not.
+pub(crate) struct Connected {
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) notices: Vec<String>,
+}
+
+/// Connects to all servers of the configuration, or to one; none, when there are none.
+pub(crate) async fn connect(
+    settings: &Settings,
+    only: Option<&str>,
+    roots: &[Root],
+) -> Result<Option<Connected>> {
+    if settings.mcp.is_empty() {
+        return Ok(None);
+    }
+    let (mut all, mut notices) = (Vec::new(), Vec::new());
+    for (label, server) in settings.mcp.iter().filter(|(label, _)| only.is_none_or(|only| only == *label)) {
+        match options(label, server) {
+            Ok(options) => all.push(options),
+            Err(error) => notices.push(format!("MCP server {label}: {}", shown(&format!("{error:#}")))),
+        }
+    }
+    let labels: Vec<ServerLabel> = settings.mcp.keys().filter_map(|label| label.parse().ok()).collect();
+    let cache = match cache(&labels, roots) {
+        Ok(cache) => cache,
+        Err(error) => {
+            notices.push(format!("files of MCP servers are not kept: {}", shown(&format!("{error:#}"))));
+            None
+        }
+    };
+    let (servers, failed) = Servers::connect(all, cache.map(Arc::new)).await;
+    notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));
+    Ok(Some(Connected { servers, notices }))
+}
+
+/// The catalog with what servers offer now, and what to tell about it.
+pub(crate) async fn offered(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
+    let found = servers.scans(catalog).await;
+    let catalog = found.scans.into_iter().fold(catalog.clone(), |catalog, scan| catalog.with(scan));
+    (catalog, found.notices.into_iter().map(|notice| shown(&notice.to_string())).collect())
+}
+
+fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
+    let connection = match (&settings.command, &settings.url) {
+        (Some(command), _) => started(command, &settings.env)?,
+        (None, Some(url)) => {
+            let token = settings.token_env.as_deref().filter(|name| !name.is_empty());
+            let token =
+                token.map(|name| variable(name).map(|token| Token::from(token.trim()))).transpose()?;
+            Connection::http(url.parse()?, token)
+        }
+        (None, None) => return Err(anyhow!("it has neither `command` nor `url`")),
+    };
+    let mut options = ServerOptions::new(label.parse()?, connection);
+    options.grants = settings.grants.iter().filter_map(|grant| granted(grant)).collect();
+    Ok(options)
+}
+
+fn started(command: &[String], env: &[String]) -> Result<Connection> {
+    let (program, arguments) = command.split_first().context("`command` names no program")?;
+    let given: BTreeMap<OsString, OsString> = env
+        .iter()
+        .map(|name| Ok((OsString::from(name), OsString::from(variable(name)?))))
+        .collect::<Result<_>>()?;
+    let mut connection = Connection::command(program, arguments);
+    if let Connection::Command { env, .. } = &mut connection {
+        *env = given;
+    }
+    Ok(connection)
+}
+
+fn variable(name: &str) -> Result<String> {
+    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is no text", shown(name)))
+}
+
+/// An address and a digest, as they are written in the configuration.
+fn granted(grant: &str) -> Option<(String, Digest)> {
+    let (uri, digest) = grant.split_once(' ')?;
+    Some((uri.to_owned(), digest.parse().ok()?))
+}
+
+/// Where files of servers are kept, which is nowhere that skills are looked for. What servers gave that are gone is
+/// removed.
+fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
+    let Some(directory) = directory() else { return Ok(None) };
+    let local = roots.iter().filter(|root| root.place == Place::Local).map(|root| &root.path);
+    let cache = Cache::open(&directory, local)?;
+    cache.forget_others(labels)?;
+    Ok(Some(cache))
+}
+
+/// `$XDG_CACHE_HOME/prowess/servers`, or `~/.cache/prowess/servers`.
+fn directory() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("prowess/servers"))
+}

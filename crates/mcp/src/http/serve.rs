@@ -1,0 +1,260 @@
+//! Requests of many clients, each handed to the session that it is for.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::HttpOptions;
+use super::connection::Connection;
+use super::guard::{Guard, readable_by};
+use super::limits::HttpLimits;
+use super::message::{self, Envelope};
+use super::reply::{Refused, Reply, refused, unreadable};
+use super::sessions::{Sessions, Visit};
+use crate::lasting::Lasting;
+use crate::server::SkillServer;
+
+/// Where clients talk to the server.
+const PATH: &str = "/mcp";
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The first revision without a handshake and without sessions.
+const SESSIONLESS: &[u8] = b"2026-07-28";
+/// How much of a connection is kept in memory, in each direction.
+const BUFFER: usize = 64 << 10;
+/// How long nothing is accepted after the system could not give another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+type MakeServer = dyn Fn() -> BoxFuture<'static, SkillServer> + Send + Sync;
+
+/// What all connections share.
+struct Service {
+    guard: Guard,
+    limits: HttpLimits,
+    sessions: Arc<Sessions>,
+    /// What requests without a session leave for later ones.
+    lasting: Lasting,
+    make_server: Box<MakeServer>,
+    stop: CancellationToken,
+}
+
+/// Serves clients over streamable HTTP at `/mcp` until `until` is done; then it takes no more connections, and ends
+/// sessions and what they run.
+///
+/// `make_server` gives a server for each client that begins a session. Clients of 2026-07-28 have none: each of their
+/// requests gets a server of its own, so what one of them loaded is not loaded for another. Questions that wait for an
+/// answer and outputs of commands last, under names that cannot be guessed.
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_mcp::{HttpOptions, LiveSkills, SkillServer, Token, serve_http};
+/// use prowess_skills::SkillSession;
+/// use tokio::net::TcpListener;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let live = LiveSkills::new(Catalog::empty());
+/// let make_server = move || {
+///     let live = live.clone();
+///     async move {
+///         let session = SkillSession::builder(live.catalog()).start().await;
+///         SkillServer::new(live, session)
+///     }
+/// };
+/// let (token, secret) = Token::random()?; // clients send the secret
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// println!("http://{}/mcp", listener.local_addr()?);
+/// # drop(secret);
+/// serve_http(listener, HttpOptions::new(token), make_server, async { /* until Ctrl-C, say */ }).await;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn serve_http<F, Made>(
+    listener: TcpListener,
+    options: HttpOptions,
+    make_server: F,
+    until: impl Future<Output = ()>,
+) where
+    F: Fn() -> Made + Send + Sync + 'static,
+    Made: Future<Output = SkillServer> + Send + 'static,
+{
+    let HttpOptions { token, hosts, origins, limits } = options;
+    let service = Arc::new(Service {
+        guard: Guard { token, hosts, origins },
+        sessions: Arc::new(Sessions::new(&limits)),
+        lasting: Lasting::of_many(),
+        make_server: Box::new(move || Box::pin(make_server())),
+        stop: CancellationToken::new(),
+        limits,
+    });
+    let mut connections = JoinSet::new();
+    tokio::select! {
+        () = until => {}
+        () = service.accept(&listener, &mut connections) => {}
+        () = service.tidy() => {}
+    }
+    drop(listener);
+    service.stop.cancel();
+    service.sessions.close_all().await;
+    let ended = async { while connections.join_next().await.is_some() {} };
+    // Those that do not end are ended.
+    let _ = tokio::time::timeout(service.limits.last, ended).await;
+    connections.shutdown().await;
+}
+
+impl Service {
+    async fn accept(self: &Arc<Self>, listener: &TcpListener, connections: &mut JoinSet<()>) {
+        let room = Arc::new(Semaphore::new(self.limits.connections));
+        loop {
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let service = Arc::clone(self);
+                    connections.spawn(async move {
+                        if let Err(error) = service.connection(stream).await {
+                            tracing::debug!(%error, "A connection ended");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "A connection cannot be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+    }
+
+    /// Ends what is idle, now and then.
+    async fn tidy(&self) {
+        let often = self.limits.session_idle / 4;
+        let mut ticks = interval(often.clamp(Duration::from_millis(10), Duration::from_secs(30)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.sessions.close_idle().await;
+        }
+    }
+
+    async fn connection(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
+        let local = stream.local_addr()?;
+        stream.set_nodelay(true)?;
+        let stream = TokioIo::new(Connection::new(stream, self.limits.stalled_time));
+        let answer = service_fn(move |request| {
+            let service = Arc::clone(self);
+            async move { Ok::<_, Infallible>(service.answer(local, request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header_time)
+            .max_headers(self.limits.headers)
+            .max_header_size(self.limits.header_bytes)
+            .max_buf_size(BUFFER)
+            .serve_connection(stream, answer);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        ended.map_err(io::Error::other)
+    }
+
+    async fn answer(&self, local: SocketAddr, request: Request<Incoming>) -> Reply {
+        let origin = match self.guard.admit(local, &request) {
+            Ok(origin) => origin,
+            Err(refused) => return *refused,
+        };
+        let reply = match self.attend(request).await {
+            Ok(reply) => reply,
+            Err(refused) => *refused,
+        };
+        readable_by(reply, origin.as_ref())
+    }
+
+    /// Hands a request on, to the session that it names, begins, or does not need.
+    async fn attend(&self, mut request: Request<Incoming>) -> Result<Reply, Refused> {
+        if request.uri().path() != PATH {
+            return Err(refused(StatusCode::NOT_FOUND, "The server is at /mcp"));
+        }
+        // Nobody who logs a request is to find it there.
+        request.headers_mut().remove(AUTHORIZATION);
+        let is_named = self.sessions.is_named(request.headers())?;
+        message::check_last_event(request.headers())?;
+        if request.method() != Method::POST {
+            let visit = self.visit(None);
+            let without_body = request.map(|_| http_body_util::Empty::<bytes::Bytes>::new());
+            let mut reply = self.rmcp(visit, None).handle(without_body).await;
+            // A session that is ended has ended.
+            if reply.status() == StatusCode::ACCEPTED {
+                *reply.status_mut() = StatusCode::NO_CONTENT;
+            }
+            return Ok(reply);
+        }
+        let (parts, body) = request.into_parts();
+        let body = message::read(&parts.headers, body, &self.limits).await?;
+        let method = Envelope::of(&body)?.method;
+        let mut begins = None;
+        let server = if method.as_deref() == Some("initialize") && !is_named {
+            let seat = self.sessions.seat()?;
+            let stop = self.stop.child_token();
+            begins = Some((seat, stop.clone()));
+            Some((self.make_server)().await.until(stop))
+        } else if is_sessionless(&parts.headers) || method.as_deref() == Some("server/discover") {
+            let server = (self.make_server)().await.until(self.stop.child_token());
+            Some(server.for_one_request(self.lasting.clone()))
+        } else {
+            None
+        };
+        drop(method);
+        let request = Request::from_parts(parts, Full::new(body));
+        let reply = self.rmcp(self.visit(begins), server).handle(request).await;
+        // What it is was looked at before: here this says that it is no message.
+        if reply.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            let why = reply.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+            let why = why.unwrap_or_default();
+            return Err(unreadable(&String::from_utf8_lossy(&why)));
+        }
+        Ok(reply)
+    }
+
+    fn visit(&self, begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>) -> Visit {
+        Visit { sessions: Arc::clone(&self.sessions), begins: Mutex::new(begins) }
+    }
+
+    /// The protocol, for one request and with the server that it needs, if it needs a new one.
+    fn rmcp(&self, visit: Visit, server: Option<SkillServer>) -> StreamableHttpService<SkillServer, Visit> {
+        let config = StreamableHttpServerConfig::default()
+            // The guard was there first.
+            .disable_allowed_hosts()
+            .with_json_response(true)
+            .with_max_request_body_bytes(self.limits.body)
+            .with_cancellation_token(self.stop.child_token());
+        let make = move || server.clone().ok_or_else(|| io::Error::other("it begins no session"));
+        StreamableHttpService::new(make, Arc::new(visit), config)
+    }
+}
+
+/// Whether a request is of a revision that has no sessions.
+fn is_sessionless(headers: &HeaderMap) -> bool {
+    headers.get(PROTOCOL_VERSION).is_some_and(|version| version.as_bytes() >= SESSIONLESS)
+}

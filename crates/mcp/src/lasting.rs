@@ -1,0 +1,21 @@
+//! What a request leaves for later ones.
+
+use std::sync::Arc;
+
+use crate::consent::Waiting;
+use crate::outputs::Outputs;
+
+/// Questions that wait for an answer, and outputs of commands. Clones are handles on the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lasting {
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) outputs: Arc<Outputs>,
+}
+
+impl Lasting {
+    /// What clients share that cannot be told apart: each finds what it was given the name of, and nothing else.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_many() -> Self {
+        Self { waiting: Arc::default(), outputs: Arc::new(Outputs::of_many()) }
+    }
+}

@@ -1,0 +1,7 @@
+//! Streamable HTTP.
+
+mod clients;
+mod hostile;
+mod running;
+mod served;
+mod wire;
