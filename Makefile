@@ -63,8 +63,9 @@ models: components
 	sh crates/models/tests/aimock.sh $(or $(CARGO_TARGET_DIR),target)/aimock \
 	  timeout 300 $(CARGO) test --locked -p prowess-models --all-features --test it -- --ignored third_party
 
-# The server against a client on the official Python SDK, in each revision of the protocol, and against the command lines
-# of the MCP Inspector; the host against a server on that SDK that lies. They take 75 MB and 300 MB below target/.
+# The server against clients that others wrote: one on the official Python SDK, in each revision of the protocol, and the
+# command lines of the MCP Inspector; and the host against a server on that SDK that lies. They take 75 MB and 300 MB below
+# target/.
 mcp: components
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
 	$(CARGO) build --locked -p prowess
