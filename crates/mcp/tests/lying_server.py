@@ -8,6 +8,17 @@
 --json           answer over HTTP without streams
 """
 
+import sys
+import time
+
+# Before the SDK is loaded, which takes a while.
+if sys.argv[1] == "mute":
+    print("I have nothing to say.", file=sys.stderr, flush=True)
+    time.sleep(3600)
+if sys.argv[1] == "dies":
+    print("no such database\x1b[2J", file=sys.stderr, flush=True)
+    sys.exit(3)
+
 import argparse
 import asyncio
 import base64
@@ -16,8 +27,6 @@ import os
 import pathlib
 import socket
 import subprocess
-import sys
-import time
 from typing import Any
 
 import mcp.server.runner
@@ -71,6 +80,8 @@ def published() -> dict[str, dict[str, bytes]]:
     if SCENARIO == "nested":
         skills["pdf"]["inner/SKILL.md"] = skill("inner", "Look inside.").encode()
         skills["pdf/inner"] = {"SKILL.md": skills["pdf"]["inner/SKILL.md"]}
+    if SCENARIO == "same-names":
+        skills = {"a/pdf": dict(pdf), "b/pdf": {"SKILL.md": skill("pdf", "I am the other one.").encode()}}
     if SCENARIO in ("many", "endless", "loop"):
         for at in range(60):
             skills[f"skill-{at:02}"] = {"SKILL.md": skill(f"skill-{at:02}").encode()}
@@ -412,10 +423,4 @@ def guarded(app: Any) -> Any:
     return guard
 
 
-if SCENARIO == "mute":
-    print("I have nothing to say.", file=sys.stderr, flush=True)
-    time.sleep(3600)
-if SCENARIO == "dies":
-    print("no such database\x1b[2J", file=sys.stderr, flush=True)
-    sys.exit(3)
 asyncio.run(main())

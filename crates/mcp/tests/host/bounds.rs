@@ -48,16 +48,16 @@ async fn what_is_no_answer_is_told() {
 async fn a_server_that_hangs_is_not_waited_for() {
     let hanging = Lying::new("hang");
     let mut options = hanging.options("docs");
-    options.limits.answer = Duration::from_millis(300);
+    options.limits.answer = Duration::from_secs(3);
     let server = Server::connect(options).await.unwrap();
-    assert_eq!(told(server.skills().await), "server `docs` did not answer `skills/list` within 0.3 seconds");
+    assert_eq!(told(server.skills().await), "server `docs` did not answer `skills/list` within 3 seconds");
     assert!(server.skill("skill://pdf/SKILL.md").await.is_ok(), "it may answer something else");
 
     let mute = Lying::new("mute");
     let mut options = mute.options("docs");
-    options.limits.connect = Duration::from_secs(3);
+    options.limits.connect = Duration::from_secs(5);
     let failed = told(Server::connect(options).await);
-    assert!(failed.contains("did not say hello within 3 seconds"), "{failed}");
+    assert!(failed.contains("did not say hello within 5 seconds"), "{failed}");
     assert!(failed.contains("I have nothing to say."), "{failed}");
 }
 

@@ -85,8 +85,12 @@ impl Lying {
 
     /// Waits for a line in its log.
     pub(crate) async fn wait_for(&self, line: &str) {
+        self.wait_for_times(line, 1).await;
+    }
+
+    pub(crate) async fn wait_for_times(&self, line: &str, times: usize) {
         let begun = Instant::now();
-        while !self.log().iter().any(|logged| logged == line) {
+        while self.log().iter().filter(|logged| *logged == line).count() < times {
             assert!(begun.elapsed() < PATIENCE, "{line}: {:?}", self.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

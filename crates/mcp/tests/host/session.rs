@@ -241,6 +241,18 @@ async fn x_28_a_local_skill_of_the_same_name_stays_itself() {
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_28_skills_of_one_name_in_one_list_are_told_apart() {
+    let lying = Lying::new("same-names");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    assert_eq!(names, ["docs:a/pdf", "docs:b/pdf"]);
+    assert!(host.session.load("docs:b/pdf", None).await.unwrap().text.contains("I am the other one."));
+    assert!(host.session.load("docs:a/pdf", None).await.unwrap().text.contains("Read the guide."));
+    assert!(matches!(host.session.load("docs:pdf", None).await, Err(SkillError::NotFound { .. })));
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_29_what_it_says_is_tagged_with_its_origin() {
     let lying = Lying::new("instructions");
     let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
