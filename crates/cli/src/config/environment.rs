@@ -11,6 +11,8 @@ use crate::nearest::nearest;
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "PROWESS_";
+/// The variable with the token of `prowess mcp --http`, which is no setting though `mcp` is a section.
+pub(crate) const MCP_TOKEN: &str = "PROWESS_MCP_TOKEN";
 
 /// An option of the command that sets a key.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub(crate) fn values(
     let known: Vec<(String, Vec<String>)> =
         whole.values().into_iter().map(|(path, ..)| (variable(&path), path)).collect();
     for (name, text) in variables {
-        let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+        let Some(rest) = name.strip_prefix(PREFIX).filter(|_| name != MCP_TOKEN) else { continue };
         let path = known.iter().find(|(known, _)| *known == name).map(|(_, path)| path.clone());
         if let Some(path) = path.or_else(|| of_provider(rest, whole)) {
             leaves.push(leaf(path, &text, whole, Origin::Environment(name))?);

@@ -22,7 +22,7 @@ use prowess_permission::{Layer, PermissionConfig, Policy};
 use serde_json::{Map, Value};
 
 use self::document::{Document, Leaf};
-pub(crate) use self::environment::Flag;
+pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{

@@ -215,6 +215,8 @@ fn variables_and_options_are_told_by_their_names() {
         ]
         .join("\n")
     );
+    assert_eq!(told("PROWESS_MCP_TOKEN", "of a server"), "");
+    assert_ne!(told("PROWESS_MCP_TOKENS", "of a server"), "");
     let flag = Flag { key: "model.name", name: "--model", text: "gpt".to_owned() };
     let error = load("", "", &[], &[flag]).err().unwrap().to_string();
     assert_eq!(

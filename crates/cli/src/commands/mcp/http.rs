@@ -11,11 +11,12 @@ use prowess_mcp::{HttpOptions, Token};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
+use crate::config::MCP_TOKEN;
 use crate::state;
 use crate::terminal::shown;
 
 /// What holds the token, where no file does.
-pub(crate) const VARIABLE: &str = "PROWESS_MCP_TOKEN";
+pub(crate) const VARIABLE: &str = MCP_TOKEN;
 /// The file in the state directory that keeps a token which was made.
 const FILE: &str = "mcp-token";
 /// The longest token file, in bytes.
