@@ -5,16 +5,28 @@
 --http FILE      serve on HTTP, and write the port there
 --revision R     speak this revision alone
 --token TOKEN    answer to those alone who show it
+--json           answer over HTTP without streams
 """
+
+import sys
+import time
+
+# Before the SDK is loaded, which takes a while.
+if sys.argv[1] == "mute":
+    print("I have nothing to say.", file=sys.stderr, flush=True)
+    time.sleep(3600)
+if sys.argv[1] == "dies":
+    print("no such database\x1b[2J", file=sys.stderr, flush=True)
+    sys.exit(3)
 
 import argparse
 import asyncio
 import base64
 import hashlib
+import os
 import pathlib
 import socket
-import sys
-import time
+import subprocess
 from typing import Any
 
 import mcp.server.runner
@@ -36,6 +48,7 @@ parser.add_argument("--control")
 parser.add_argument("--http")
 parser.add_argument("--revision")
 parser.add_argument("--token")
+parser.add_argument("--json", action="store_true")
 options = parser.parse_args()
 SCENARIO = options.scenario
 
@@ -67,6 +80,8 @@ def published() -> dict[str, dict[str, bytes]]:
     if SCENARIO == "nested":
         skills["pdf"]["inner/SKILL.md"] = skill("inner", "Look inside.").encode()
         skills["pdf/inner"] = {"SKILL.md": skills["pdf"]["inner/SKILL.md"]}
+    if SCENARIO == "same-names":
+        skills = {"a/pdf": dict(pdf), "b/pdf": {"SKILL.md": skill("pdf", "I am the other one.").encode()}}
     if SCENARIO in ("many", "endless", "loop"):
         for at in range(60):
             skills[f"skill-{at:02}"] = {"SKILL.md": skill(f"skill-{at:02}").encode()}
@@ -265,6 +280,7 @@ def tool(name: str, description: str = "A tool.", **fields: Any) -> types.Tool:
 async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
     log("tools/list")
     tools = [tool("echo", "Says it again."), tool("mixed"), tool("fail"), tool("slow"), tool("ask"), tool("long")]
+    tools += [tool("environment"), tool("children")]
     if SCENARIO == "odd-tools":
         tools += [
             tool("a b"),
@@ -302,6 +318,12 @@ async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.
                 log("tools/call slow ended")
         case "long":
             return types.CallToolResult(content=[types.TextContent(text="long " * 1_000_000)])
+        case "environment":
+            found = " ".join(sorted(os.environ))
+            return types.CallToolResult(content=[types.TextContent(text=found)])
+        case "children":
+            child = subprocess.Popen(["sleep", "1000"])
+            return types.CallToolResult(content=[types.TextContent(text=f"{os.getpid()} {child.pid}")])
         case "ask":
             schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
             if options.revision:
@@ -367,7 +389,7 @@ async def main() -> None:
         import uvicorn
 
         listener = socket.create_server(("127.0.0.1", 0))
-        app: Any = server.streamable_http_app()
+        app: Any = server.streamable_http_app(json_response=options.json)
         config = uvicorn.Config(guarded(app), log_level="error")
         pathlib.Path(options.http + ".part").write_text(str(listener.getsockname()[1]))
         pathlib.Path(options.http + ".part").rename(options.http)
@@ -401,10 +423,4 @@ def guarded(app: Any) -> Any:
     return guard
 
 
-if SCENARIO == "mute":
-    print("I have nothing to say.", file=sys.stderr, flush=True)
-    time.sleep(3600)
-if SCENARIO == "dies":
-    print("no such database\x1b[2J", file=sys.stderr, flush=True)
-    sys.exit(3)
 asyncio.run(main())

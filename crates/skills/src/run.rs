@@ -182,6 +182,7 @@ impl SkillSession {
         let shell = self.shell_of(&name)?;
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
         let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
+        let mut published = BTreeMap::new();
         for skill in named {
             let entry = self.visible_to_model(&skill)?;
             self.pass_skill_gate(&entry).await?;
@@ -190,6 +191,7 @@ impl SkillSession {
             if skill == name {
                 staged.skill = staged_name(&entry);
             }
+            published.extend(entry.published().map(|published| (staged_name(&entry), published.digest())));
             sources.insert(staged_name(&entry), source);
         }
         let network = request.network_within(&runs.network).map_err(failed)?;
@@ -202,7 +204,7 @@ impl SkillSession {
         if network != Network::None && !abilities.hosts {
             return Err(refused("what runs commands here reaches no hosts: leave out network"));
         }
-        let asked = Asked { request, talk, sources: &sources, runs };
+        let asked = Asked { request, talk, sources: &sources, published: &published, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
         let mut passed =
@@ -302,6 +304,8 @@ struct Asked<'a> {
     request: &'a RunRequest,
     talk: Option<Talk>,
     sources: &'a BTreeMap<String, StageSource>,
+    /// What servers say of all files of their skills, which is what is staged or nothing.
+    published: &'a BTreeMap<String, Digest>,
     runs: &'a Runs,
 }
 
@@ -327,15 +331,19 @@ impl Asked<'_> {
     }
 
     /// What an approval is bound to: the digests of all skills' files, and the same with everything that was asked for.
+    /// Nothing is fetched from a server to ask.
     async fn bound(&self) -> Result<(Digests, String), SkillError> {
         let mut files = Digests::new();
-        for (name, source) in self.sources {
+        for (name, source) in self.sources.iter().filter(|(name, _)| !self.published.contains_key(*name)) {
             let staged = self.runs.runner.stage(&self.runs.workspace, name, source).await;
             let staged = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?;
             files.insert(name.clone(), staged.digest.clone());
         }
         let all = Digest::of(self.all().to_string().as_bytes());
-        let binding = format!("{files:?} {all} {:?}", self.sources);
+        let mut binding = format!("{files:?} {all} {:?}", self.sources);
+        if !self.published.is_empty() {
+            binding.push_str(&format!(" {:?}", self.published));
+        }
         Ok((files, binding))
     }
 }

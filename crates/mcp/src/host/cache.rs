@@ -20,8 +20,8 @@ const MOST: u64 = 256 * 1024 * 1024;
 /// What a file is called until it is whole.
 const UNFINISHED: &str = "unfinished-";
 
-/// A directory with files that servers gave. No name that a server thought of is in it: a file is found by the server's
-/// label, its address and its digest, and is hashed again whenever it is read.
+/// A directory with files that servers gave, in one of its own for each server, which is called by our label. No name that
+/// a server thought of is in it: a file is found by its address and its digest, and is hashed again whenever it is read.
 ///
 /// ```
 /// use prowess_mcp::host::Cache;
@@ -164,7 +164,7 @@ impl Cache {
     }
 
     fn of_server(&self, server: &ServerLabel) -> PathBuf {
-        self.directory.join(&hex(Digest::of(server.as_str().as_bytes()).as_bytes())[..32])
+        self.directory.join(server.as_str())
     }
 
     fn path(&self, server: &ServerLabel, file: &PublishedFile) -> PathBuf {
@@ -315,7 +315,8 @@ mod tests {
         assert_eq!(fs::metadata(&kept[0]).unwrap().mode() & 0o777, 0o600);
         let plain =
             |path: &Path| path.file_name().unwrap().to_str().unwrap().chars().all(|c| c.is_ascii_hexdigit());
-        assert!(plain(&kept[0]) && plain(kept[0].parent().unwrap()), "no name of a server is in a path");
+        assert!(plain(&kept[0]), "no name that a server thought of is in a path");
+        assert_eq!(kept[0].parent().unwrap(), cache.directory.join("one"), "whose it is can be told");
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
         Cache::open(&place, [&root]).unwrap();
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o700);

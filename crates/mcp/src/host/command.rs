@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
 
 use super::pipes::Pipes;
 use super::shown::shown;
@@ -22,6 +23,8 @@ const BASICS: [&str; 10] =
 const MAX_STDERR: usize = 4096;
 /// How much of that is told, in bytes.
 const MAX_TOLD: usize = 300;
+/// How long it may take until all of it was read, when a program has ended.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 /// How long a program may take to end when its input has.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -35,6 +38,8 @@ pub(crate) struct Program {
 /// The end of what a program wrote to standard error.
 #[derive(Clone, Default)]
 pub(crate) struct LastWords {
+    /// Whether they are all, where there are any to be expected.
+    ended: Option<watch::Receiver<bool>>,
     words: Arc<Mutex<Vec<u8>>>,
     /// Whether a message of it was too long to be read.
     said_too_much: Arc<AtomicBool>,
@@ -50,6 +55,13 @@ impl LastWords {
         let end = words.len().saturating_sub(MAX_TOLD);
         let words = shown(&String::from_utf8_lossy(&words[end..]));
         if words.is_empty() { words } else { format!(" (it wrote: {words})") }
+    }
+
+    /// Waits a moment for a program that has just ended to be heard to its end.
+    pub(crate) async fn settled(&self) {
+        if let Some(mut ended) = self.ended.clone() {
+            let _ = tokio::time::timeout(LAST_MOMENT, ended.wait_for(|ended| *ended)).await;
+        }
     }
 
     pub(crate) fn said_too_much(&self) {
@@ -87,12 +99,13 @@ impl Program {
             .map_err(|error| format!("`{}` cannot be started: {error}", shown(&program.to_string_lossy())))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let last_words = LastWords::default();
+        let (heard, ended) = watch::channel(false);
+        let last_words = LastWords { ended: Some(ended), ..LastWords::default() };
         let started = Self { child, group, last_words: last_words.clone() };
         let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err("it has no standard streams".to_owned());
         };
-        tokio::spawn(drain(stderr, last_words.clone()));
+        tokio::spawn(drain(stderr, last_words.clone(), heard));
         Ok((started, Pipes::new(stdout, stdin, message_bytes, last_words)))
     }
 
@@ -115,11 +128,12 @@ impl Drop for Program {
     }
 }
 
-async fn drain(mut stderr: ChildStderr, last_words: LastWords) {
+async fn drain(mut stderr: ChildStderr, last_words: LastWords, heard: watch::Sender<bool>) {
     let mut buffer = [0; 1024];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         last_words.add(&buffer[..read]);
     }
+    heard.send_replace(true);
 }
 
 #[cfg(test)]

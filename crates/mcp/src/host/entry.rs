@@ -25,6 +25,11 @@ pub(crate) fn read(server: &ServerLabel, entry: &Value) -> Result<Offer, String>
     Ok(Offer { frontmatter, published, is_granted: false })
 }
 
+/// Whether a skill can be at this address.
+pub(crate) fn check_address(uri: &str) -> Result<(), String> {
+    root_of(uri).map(drop)
+}
+
 /// Where a skill's files are: all below one address.
 struct SkillRoot<'a> {
     /// With the slash at its end.

@@ -111,9 +111,11 @@ impl Server {
     ///
     /// There is no skill at this address, its entry cannot be used, or the server does not answer.
     pub async fn skill(&self, uri: &str) -> Result<Offer, ServerError> {
+        let invalid = |why: &str| self.invalid(&json!({"uri": uri}), why);
         if !self.has_skills() {
-            return Err(self.invalid(&json!({"uri": uri}), "the server serves no skills"));
+            return Err(invalid("the server serves no skills"));
         }
+        entry::check_address(uri).map_err(|why| invalid(&why))?;
         let mut result = self.custom(GET, json!({"uri": uri})).await?;
         let entry = result["skill"].take();
         if entry["uri"] != uri {

@@ -179,7 +179,12 @@ impl Server {
         };
         match tokio::time::timeout(limit, ask).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(self.failed(method, error)),
+            Ok(Err(error)) => {
+                if let (ServiceError::TransportClosed, Some(program)) = (&error, &self.program) {
+                    program.last_words().settled().await;
+                }
+                Err(self.failed(method, error))
+            }
             Err(_) => Err(ServerError::TimedOut { server: self.label.clone(), method, limit }),
         }
     }
@@ -248,7 +253,10 @@ async fn hello<T: Transport<RoleClient> + 'static>(
     };
     match tokio::time::timeout(limits.connect, client.serve_with_lifecycle(transport, lifecycle)).await {
         Ok(Ok(running)) => Ok(running),
-        Ok(Err(error)) => Err(format!("{}{}", shown(&error.to_string()), words.told())),
+        Ok(Err(error)) => {
+            words.settled().await;
+            Err(format!("{}{}", shown(&error.to_string()), words.told()))
+        }
         Err(_) => {
             let limit = limits.connect.as_secs_f64();
             Err(format!("it did not say hello within {limit} seconds{}", words.told()))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -18,6 +19,8 @@ use super::verify;
 
 /// The most skills of a server that were looked up and are kept in mind.
 const MAX_LOOKED_UP: usize = 64;
+/// How long a change is waited with.
+const CALM: Duration = Duration::from_secs(1);
 /// The most servers that are connected to at the same time.
 const AT_ONCE: usize = 8;
 
@@ -138,7 +141,7 @@ impl Servers {
         self.versions() != *self.seen()
     }
 
-    /// Waits until there is one.
+    /// Waits until there is one, and a moment longer: who says so all the time is looked at once a second.
     pub async fn changed(&self) {
         let seen = self.seen().clone();
         let news = |(server, seen): (&Arc<Server>, u64)| {
@@ -148,7 +151,7 @@ impl Servers {
         let mut changes: FuturesUnordered<_> = self.all().zip(seen).map(news).collect();
         while let Some(changed) = changes.next().await {
             if changed.is_ok() {
-                return;
+                return tokio::time::sleep(CALM).await;
             }
         }
         // Nobody is left who could say anything.

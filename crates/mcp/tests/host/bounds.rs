@@ -48,16 +48,16 @@ async fn what_is_no_answer_is_told() {
 async fn a_server_that_hangs_is_not_waited_for() {
     let hanging = Lying::new("hang");
     let mut options = hanging.options("docs");
-    options.limits.answer = Duration::from_millis(300);
+    options.limits.answer = Duration::from_secs(3);
     let server = Server::connect(options).await.unwrap();
-    assert_eq!(told(server.skills().await), "server `docs` did not answer `skills/list` within 0.3 seconds");
+    assert_eq!(told(server.skills().await), "server `docs` did not answer `skills/list` within 3 seconds");
     assert!(server.skill("skill://pdf/SKILL.md").await.is_ok(), "it may answer something else");
 
     let mute = Lying::new("mute");
     let mut options = mute.options("docs");
-    options.limits.connect = Duration::from_secs(3);
+    options.limits.connect = Duration::from_secs(5);
     let failed = told(Server::connect(options).await);
-    assert!(failed.contains("did not say hello within 3 seconds"), "{failed}");
+    assert!(failed.contains("did not say hello within 5 seconds"), "{failed}");
     assert!(failed.contains("I have nothing to say."), "{failed}");
 }
 
@@ -81,14 +81,14 @@ async fn a_huge_answer_is_not_read() {
     let failed = told(huge.connect("docs").await.skills().await);
     assert!(failed.contains("one of its messages is too long"), "{failed}");
 
-    let (_serving, url) = huge.serve();
-    let mut options =
-        ServerOptions::new("docs".parse().unwrap(), Connection::http(url.parse().unwrap(), None));
-    options.limits.answer = PATIENCE;
-    let begun = std::time::Instant::now();
-    let failed = told(Server::connect(options).await.unwrap().skills().await);
-    assert!(failed.contains("too long") || failed.contains("maximum"), "{failed}");
-    assert!(begun.elapsed() < PATIENCE, "it is told at once");
+    for huge in [Lying::new("huge"), Lying::new("huge").flag("--json")] {
+        let (_serving, url) = huge.serve();
+        let connection = Connection::http(url.parse().unwrap(), None);
+        let mut options = ServerOptions::new("docs".parse().unwrap(), connection);
+        options.limits.answer = PATIENCE;
+        let failed = told(Server::connect(options).await.unwrap().skills().await);
+        assert!(failed.contains("a message is too long"), "it is told at once: {failed}");
+    }
 }
 
 #[tokio::test]
@@ -119,5 +119,45 @@ async fn changes_are_heard_of() {
         let _ = server.skill("skill://pdf/SKILL.md").await;
         lying.control("changed");
         tokio::time::timeout(PATIENCE, changes.changed()).await.expect(revision).unwrap();
+    }
+}
+
+fn text(result: &prowess_mcp::rmcp::model::CallToolResult) -> String {
+    let result = serde_json::to_value(result).unwrap();
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_program_finds_what_it_is_given_and_none_of_our_keys() {
+    let lying = Lying::new("honest");
+    let mut options = lying.options("docs");
+    if let Connection::Command { env, .. } = &mut options.connection {
+        env.insert("GIVEN".into(), "1".into());
+    }
+    let server = Server::connect(options).await.unwrap();
+    let found = text(&server.call_tool("environment", serde_json::Map::new()).await.unwrap());
+    let found: Vec<&str> = found.split(' ').collect();
+    assert!(found.contains(&"GIVEN") && found.contains(&"PATH"), "{found:?}");
+    // This process has those of Cargo, as it might have keys.
+    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
+    assert!(!found.iter().any(|name| name.starts_with("CARGO") || name.starts_with("PROWESS")), "{found:?}");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_program_ends_with_us_and_so_do_its_children() {
+    let lying = Lying::new("honest");
+    let server = lying.connect("docs").await;
+    let processes = text(&server.call_tool("children", serde_json::Map::new()).await.unwrap());
+    drop(server);
+    let is_alive = |process: &str| {
+        let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    };
+    let begun = std::time::Instant::now();
+    while processes.split(' ').any(is_alive) {
+        assert!(begun.elapsed() < PATIENCE, "{processes} go on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -38,6 +38,11 @@ impl Lying {
         self
     }
 
+    pub(crate) fn flag(mut self, option: &str) -> Self {
+        self.args.push(option.to_owned());
+        self
+    }
+
     /// How it is reached, under this label.
     pub(crate) fn options(&self, label: &str) -> ServerOptions {
         let script = script().to_str().unwrap().to_owned();
@@ -80,8 +85,12 @@ impl Lying {
 
     /// Waits for a line in its log.
     pub(crate) async fn wait_for(&self, line: &str) {
+        self.wait_for_times(line, 1).await;
+    }
+
+    pub(crate) async fn wait_for_times(&self, line: &str, times: usize) {
         let begun = Instant::now();
-        while !self.log().iter().any(|logged| logged == line) {
+        while self.log().iter().filter(|logged| *logged == line).count() < times {
             assert!(begun.elapsed() < PATIENCE, "{line}: {:?}", self.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

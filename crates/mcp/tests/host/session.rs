@@ -241,6 +241,18 @@ async fn x_28_a_local_skill_of_the_same_name_stays_itself() {
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_28_skills_of_one_name_in_one_list_are_told_apart() {
+    let lying = Lying::new("same-names");
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    assert_eq!(names, ["docs:a/pdf", "docs:b/pdf"]);
+    assert!(host.session.load("docs:b/pdf", None).await.unwrap().text.contains("I am the other one."));
+    assert!(host.session.load("docs:a/pdf", None).await.unwrap().text.contains("Read the guide."));
+    assert!(matches!(host.session.load("docs:pdf", None).await, Err(SkillError::NotFound { .. })));
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_29_what_it_says_is_tagged_with_its_origin() {
     let lying = Lying::new("instructions");
     let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
@@ -261,6 +273,7 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
     let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
     let request = asked(&host.session.run(run.clone()).await.unwrap_err());
     assert!(request.each_time, "whatever the rules allow");
+    assert!(lying.asked("resources/read skill://pdf/scripts").is_empty(), "nor is anything retrieved to ask");
     let allowed = permissions.allow_once(request.fingerprint());
     let ran = host.session.run(run.clone()).await.unwrap().data.unwrap();
     assert_eq!(ran["stdout"], "ran\n# Guide\n\nTurn the pages.\n", "{ran}");
@@ -277,9 +290,14 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_30_what_is_staged_is_verified() {
     let lying = Lying::new("digest");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    let failed = host.session.run(RunRequest::new("docs:pdf", "sh scripts/run.sh")).await.unwrap_err();
-    assert!(failed.unanswered().is_none(), "nobody is asked about what cannot be");
+    let permissions = rules(&[("mcp_skill", "*")]);
+    let host = Host::new([lying.options("docs")], permissions.clone()).await;
+    let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
+    let request = asked(&host.session.run(run.clone()).await.unwrap_err());
+    assert!(request.binding.is_some_and(|binding| !binding.is_empty()));
+    let _allowed =
+        permissions.allow_once(asked(&host.session.run(run.clone()).await.unwrap_err()).fingerprint());
+    let failed = host.session.run(run).await.unwrap_err();
     assert!(failed.to_string().contains("fails verification"), "{failed}");
 }
 

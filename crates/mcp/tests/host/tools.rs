@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prowess_agent::parts::Skills;
 use prowess_agent::{Agent, NoWatcher, Reply, Thread, ThreadId, Turn};
-use prowess_mcp::host::{ServerTools, Servers};
+use prowess_catalog::Catalog;
+use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
 use prowess_models::{Expect, Scripted, Turn as Says};
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::{SkillFiles, SkillSession};
 use serde_json::json;
 
-use crate::lying::{Lying, PATIENCE, told};
+use crate::lying::{Lying, told};
 
 fn permissions(rules: impl IntoIterator<Item = Rule>) -> Permissions {
     Permissions::unattended(Policy::new().with(Layer::User, rules))
@@ -111,8 +114,12 @@ async fn a_call_ends_with_its_time_or_with_whoever_waits() {
     let slow = told(server.call_tool("slow", serde_json::Map::new()).await);
     assert_eq!(slow, "server `docs` did not answer `tools/call` within 0.5 seconds");
     lying.wait_for("tools/call slow ended").await;
-    let long = server.call_tool("long", serde_json::Map::new());
-    assert!(tokio::time::timeout(PATIENCE, long).await.is_ok());
+    // Whoever goes away takes the call along.
+    let server = lying.connect("docs").await;
+    let abandoned =
+        tokio::time::timeout(Duration::from_secs(1), server.call_tool("slow", serde_json::Map::new()));
+    assert!(abandoned.await.is_err());
+    lying.wait_for_times("tools/call slow ended", 2).await;
 }
 
 #[tokio::test]
@@ -141,4 +148,40 @@ async fn those_that_fail_are_told_and_the_others_work() {
     assert!(failed[1].contains("`bad`") && failed[1].contains("no such database"));
     assert!(servers.get("bad").is_none());
     assert_eq!(servers.get("good").unwrap().skills().await.unwrap().offers.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
+    let lying = Lying::new("instructions");
+    let rules = [Rule::new("mcp", "docs *", Decision::Allow), Rule::new("mcp_skill", "*", Decision::Allow)];
+    let permissions = permissions(rules);
+    let (servers, _) = Servers::connect([lying.options("docs")], None).await;
+    let scans = servers.scans(&Catalog::empty()).await.scans;
+    let catalog = Catalog::empty().assembled(scans);
+    let files = Arc::new(ServerFiles::new(Arc::clone(&servers)));
+    let (rules, of) = (permissions.clone(), catalog);
+    let skills = Skills::new(move |_| {
+        SkillSession::builder(of.clone())
+            .files(Arc::clone(&files) as Arc<dyn SkillFiles>)
+            .permissions(rules.clone())
+    });
+    let model = Scripted::new([
+        Says::new().call("docs__echo", json!({"text": "before"})),
+        Says::new()
+            .expect(Expect::new().last("before"))
+            .call("load_skill", json!({"skill_name": "docs:pdf"})),
+        Says::new()
+            .expect(Expect::new().last("Run `sh scripts/run.sh` now"))
+            .call("docs__echo", json!({"text": "after"})),
+        Says::new().expect(Expect::new().last("after")).say("Done."),
+    ]);
+    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
+    let turn = thread.say("Go.", &NoWatcher).await.unwrap();
+    let Turn::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
+    assert_eq!(lying.asked("tools/call"), ["tools/call echo"], "what a rule allows is done before");
+    assert_eq!(waiting[0].question["details"]["mcp_skills_at_work"], json!(["docs:pdf"]));
+    thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(thread.answer().as_deref(), Some("Done."));
 }
