@@ -11,6 +11,8 @@ use crate::nearest::nearest;
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "PROWESS_";
+/// What `prowess mcp --http` reads by itself: a secret, and no key of a file.
+const TOKEN: &str = "PROWESS_MCP_TOKEN";
 
 /// An option of the command that sets a key.
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ pub(crate) struct Flag {
 /// Our variables in this process's environment.
 pub(crate) fn variables() -> Result<Vec<(String, String)>> {
     let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let ours = ours.filter(|(name, _)| name.starts_with(PREFIX));
+    let ours = ours.filter(|(name, _)| name.starts_with(PREFIX) && name != TOKEN);
     ours.map(|(name, value)| match value.into_string() {
         Ok(value) => Ok((name, value)),
         Err(_) => Err(anyhow!("the environment variable {name} has a value that is no text")),
