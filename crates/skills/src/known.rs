@@ -46,6 +46,11 @@ impl Known {
         Self { view, policy, has_paths, patterns: OnceLock::new() }
     }
 
+    /// Whether it is what these rules let be known of this catalog.
+    pub(crate) fn is_of(&self, catalog: &Catalog, permissions: &Permissions) -> bool {
+        self.view.catalog().is_same(catalog) && self.policy.is_same(&permissions.policy())
+    }
+
     /// The skills that a model is told about: visible, and with a file in play where they ask for one.
     pub(crate) fn offered(&self, state: &SkillState) -> CatalogView {
         if self.has_paths { self.view.filtered(|entry| is_offered(entry, state)) } else { self.view.clone() }

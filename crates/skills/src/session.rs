@@ -136,6 +136,7 @@ pub struct SessionBuilder {
     permissions: Option<Permissions>,
     secret: Option<Secret>,
     saved: Option<SavedState>,
+    known: Option<Arc<Known>>,
     #[cfg(feature = "run")]
     runs: Option<crate::run::Runs>,
 }
@@ -192,14 +193,51 @@ impl SessionBuilder {
         self
     }
 
+    /// Takes over what another session has found out about the skills that may be known, if catalog and rules are the
+    /// same: for a host that starts many sessions.
+    ///
+    /// ```
+    /// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+    /// use prowess_skills::SkillSession;
+    ///
+    /// # use prowess_catalog::{Catalog, Root, ScanOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let scratch = tempfile::tempdir()?;
+    /// # std::fs::create_dir(scratch.path().join("greet"))?;
+    /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+    /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+    /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    /// let allowed = Permissions::unattended(Policy::new());
+    /// let one = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).start().await;
+    /// let other = SkillSession::builder(catalog.clone()).permissions(allowed.apart()).beside(&one).start().await;
+    /// one.load("greet", None).await?;
+    /// assert!(other.view().get("greet").is_some() && other.state().loaded().is_empty());
+    ///
+    /// // Under other rules it finds out by itself.
+    /// let rules = [Rule::new("skill", "greet", Decision::Deny)];
+    /// let denied = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    /// let third = SkillSession::builder(catalog).permissions(denied).beside(&one).start().await;
+    /// assert!(third.view().get("greet").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn beside(mut self, other: &SkillSession) -> Self {
+        self.known = Some(other.known());
+        self
+    }
+
     /// The session. With eager discovery it looks for the resources of all skills first.
     pub async fn start(self) -> SkillSession {
-        let Self { catalog, options, files, permissions, secret, saved, .. } = self;
+        let Self { catalog, options, files, permissions, secret, saved, known, .. } = self;
         let permissions = permissions.unwrap_or_default();
         let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
         state.keep_last(options.budgets.max_loaded_skills);
         let shared = Shared {
-            known: Arc::new(Known::new(&catalog, &permissions)),
+            known: known
+                .filter(|known| known.is_of(&catalog, &permissions))
+                .unwrap_or_else(|| Arc::new(Known::new(&catalog, &permissions))),
             state: Arc::new(state),
             sequence: 0,
             texts: HashMap::new(),
@@ -236,6 +274,7 @@ impl SkillSession {
             permissions: None,
             secret: None,
             saved: None,
+            known: None,
             #[cfg(feature = "run")]
             runs: None,
         }

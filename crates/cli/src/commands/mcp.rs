@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use prowess_catalog::Catalog;
 use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options};
 use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::{Budgets, Dialect, Runs, SessionOptions, SkillSession};
@@ -71,6 +72,7 @@ struct Offer {
     runs: Option<Runs>,
     /// How many there were.
     made: AtomicU64,
+    example: tokio::sync::Mutex<Option<SkillSession>>,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
@@ -110,8 +112,14 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     let runs = options.running.runs(dialect, unnamed(), config)?;
     let live = LiveSkills::new(skills.catalog.clone());
     let look = Look::new(options.places.clone(), permissions.clone());
-    let offer =
-        Offer { live: Arc::clone(&live), options: behaviour, permissions, runs, made: AtomicU64::new(0) };
+    let offer = Offer {
+        live: Arc::clone(&live),
+        options: behaviour,
+        permissions,
+        runs,
+        made: AtomicU64::new(0),
+        example: Default::default(),
+    };
     let listening = match options.http.address() {
         Some(address) => Some(options.http.open(address).await?),
         None => None,
@@ -144,11 +152,25 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
 }
 
 impl Offer {
+    /// A session that nobody uses, of which others take over what is known of these skills.
+    async fn like(&self, catalog: Catalog) -> SkillSession {
+        let mut example = self.example.lock().await;
+        match &*example {
+            Some(session) if session.view().catalog().is_same(&catalog) => session.clone(),
+            _ => {
+                let session = SkillSession::builder(catalog).permissions(self.permissions.apart());
+                example.insert(session.start().await).clone()
+            }
+        }
+    }
+
     /// A server for one client, who has a session and a workspace of its own.
     async fn server(&self) -> SkillServer {
-        let mut session = SkillSession::builder(self.live.catalog())
+        let catalog = self.live.catalog();
+        let mut session = SkillSession::builder(catalog.clone())
             .options(self.options.clone())
-            .permissions(self.permissions.apart());
+            .permissions(self.permissions.apart())
+            .beside(&self.like(catalog).await);
         let artifacts = self.runs.as_ref().and_then(|runs| runs.runner.artifacts.clone());
         if let Some(runs) = &self.runs {
             let mut runs = runs.clone();
