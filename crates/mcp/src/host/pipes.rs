@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -13,6 +14,10 @@ use tokio::sync::Mutex;
 
 use super::answer;
 use super::command::LastWords;
+
+/// How many requests of a server wait for our answer at most; what it asks besides is passed over. One that asks and does not
+/// read would have us keep them all.
+const MAX_UNANSWERED: usize = 64;
 
 /// How a program is spoken to. A line that is too long ends it: whoever waits is told at once.
 pub(crate) struct Pipes<R, W> {
@@ -24,12 +29,21 @@ pub(crate) struct Pipes<R, W> {
     writer: Arc<Mutex<Option<W>>>,
     /// The requests whose answers are wrapped.
     wrapped: HashSet<RequestId>,
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
     pub(crate) fn new(reader: R, writer: W, most: usize, words: LastWords) -> Self {
         let (reader, writer) = (BufReader::new(reader), Arc::new(Mutex::new(Some(writer))));
-        Self { reader, line: Vec::new(), most, words, writer, wrapped: HashSet::new() }
+        Self {
+            reader,
+            line: Vec::new(),
+            most,
+            words,
+            writer,
+            wrapped: HashSet::new(),
+            unanswered: Arc::default(),
+        }
     }
 
     /// The next line, without its end.
@@ -63,8 +77,11 @@ where
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
         self.wrapped.extend(answer::is_asked_by(&item));
+        let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        let answered = is_answer.then(|| Answered(Arc::clone(&self.unanswered)));
         let writer = Arc::clone(&self.writer);
         async move {
+            let _until_written = answered;
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
             let mut writer = writer.lock().await;
@@ -81,15 +98,31 @@ where
             let Ok(message) = serde_json::from_slice::<Value>(&line) else { continue };
             let is_wrapped = answer::id_of(&message).is_some_and(|id| self.wrapped.remove(&id));
             let message = if is_wrapped { answer::wrapped(message) } else { message };
-            if let Some(message) = answer::message(message) {
-                return Some(message);
+            let Some(message) = answer::message(message) else { continue };
+            if matches!(message, JsonRpcMessage::Request(_)) {
+                if self.unanswered.load(Ordering::Relaxed) >= MAX_UNANSWERED {
+                    continue;
+                }
+                self.unanswered.fetch_add(1, Ordering::Relaxed);
             }
+            return Some(message);
         }
     }
 
     async fn close(&mut self) -> io::Result<()> {
         self.writer.lock().await.take();
         Ok(())
+    }
+}
+
+/// An answer of ours, until it is written or nobody will write it.
+struct Answered(Arc<AtomicUsize>);
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        // What is no answer to anything counts for nothing.
+        let less = |unanswered: usize| unanswered.checked_sub(1);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
@@ -108,6 +141,24 @@ mod tests {
         assert!(matches!(pipes.receive().await, Some(ServerJsonRpcMessage::Request(_))));
         assert!(pipes.receive().await.is_none());
         assert_eq!(pipes.words.told(), "");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_and_does_not_read_is_not_kept_up_with() {
+        let asked = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(200);
+        let (writer, _nobody_reads) = tokio::io::duplex(1);
+        let mut pipes = Pipes::new(asked.as_bytes(), writer, 60, LastWords::default());
+        let answer = || {
+            let result = rmcp::model::ClientResult::empty(());
+            ClientJsonRpcMessage::response(result, RequestId::Number(1))
+        };
+        assert!(pipes.receive().await.is_some());
+        let answering = pipes.send(answer());
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(10), answering).await.is_err());
+        for _ in 0..MAX_UNANSWERED {
+            assert!(pipes.receive().await.is_some());
+        }
+        assert!(pipes.receive().await.is_none(), "the rest is passed over");
     }
 
     #[tokio::test]
