@@ -10,6 +10,7 @@ use prowess_catalog::{Catalog, Digest, Place, Root};
 use prowess_mcp::host::{Cache, Connection, ServerLabel, ServerOptions, Servers, Token};
 
 use crate::config::{McpSettings, Settings};
+use crate::progress::Progress;
 use crate::terminal::shown;
 
 /// Servers that are connected, and what to tell about those that are not.
@@ -42,6 +43,7 @@ pub(crate) async fn connect(
             None
         }
     };
+    let _progress = Progress::start("connecting to MCP servers");
     let (servers, failed) = Servers::connect(all, cache.map(Arc::new)).await;
     notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));
     Ok(Some(Connected { servers, notices }))

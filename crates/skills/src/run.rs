@@ -232,6 +232,11 @@ impl SkillSession {
         if loaded.is_some_and(is_same) {
             return Ok(());
         }
+        // What the model has read is not what would run.
+        if loaded.is_some_and(|skill| skill.from.is_some() && skill.from != loaded_from(entry)) {
+            let (name, dialect) = (entry.skill.name.to_string(), self.options().dialect);
+            return Err(SkillError::Republished { name, dialect });
+        }
         self.pass_gate(entry, None).await.map(drop)
     }
 

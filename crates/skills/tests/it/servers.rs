@@ -246,6 +246,12 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     assert_eq!(ran["stdout"], "from the server\n");
     asked(&session.run(run.clone()).await.unwrap_err());
 
+    // What was read is not what would run.
+    let offers = vec![shelf.offer("docs", "kit", "Run it.", &[("scripts/a.sh", "echo something else\n")])];
+    session.refresh(&catalog.assembled([scan(offers)])).await;
+    assert!(matches!(session.run(run.clone()).await, Err(SkillError::Republished { .. })));
+    session.refresh(&catalog).await;
+
     // Unloading takes its words out of nobody's sight, nor does a new process.
     session.unload("docs:kit").unwrap();
     asked(&session.run(run.clone()).await.unwrap_err());
