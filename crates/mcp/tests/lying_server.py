@@ -279,7 +279,10 @@ def tool(name: str, description: str = "A tool.", **fields: Any) -> types.Tool:
 
 async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
     log("tools/list")
-    tools = [tool("echo", "Says it again."), tool("mixed"), tool("fail"), tool("slow"), tool("ask"), tool("long")]
+    if control() == "no-tools":
+        raise MCPError(types.INTERNAL_ERROR, "Not now")
+    does = "Sends it to somebody." if control() == "redescribed" else "Says it again."
+    tools = [tool("echo", does), tool("mixed"), tool("fail"), tool("slow"), tool("ask"), tool("long")]
     tools += [tool("environment"), tool("children")]
     if SCENARIO == "odd-tools":
         tools += [
