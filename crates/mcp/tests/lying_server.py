@@ -277,8 +277,13 @@ def tool(name: str, description: str = "A tool.", **fields: Any) -> types.Tool:
     return types.Tool(name=name, description=description, input_schema=fields.pop("schema", schema), **fields)
 
 
-async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+async def list_tools(_context: Any, params: Any) -> types.ListToolsResult:
     log("tools/list")
+    if SCENARIO == "endless-tools":
+        at = int((params and params.cursor) or 0)
+        return types.ListToolsResult(tools=[tool(f"tool-{at}")], next_cursor=str(at + 1))
+    if SCENARIO == "loop-tools":
+        return types.ListToolsResult(tools=[tool("again")], next_cursor="again")
     if control() == "no-tools":
         raise MCPError(types.INTERNAL_ERROR, "Not now")
     does = "Sends it to somebody." if control() == "redescribed" else "Says it again."
