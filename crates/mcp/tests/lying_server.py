@@ -385,6 +385,8 @@ async def tell_of_changes() -> None:
         await asyncio.sleep(0.05)
         if (now := control()) != before:
             before = now
+            if now == "gone":
+                os._exit(0)
             await bus.publish(ResourcesListChanged())
             if options.revision and options.revision != NEWEST:
                 for session in sessions:

@@ -377,6 +377,35 @@ async fn x_33_a_change_revokes_what_was_approved() {
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn the_skills_of_a_server_that_goes_go_with_it() {
+    let lying = Lying::new("honest");
+    let mut host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    assert!(!host.servers.has_changed());
+    lying.control("gone");
+    tokio::time::timeout(PATIENCE, host.servers.changed()).await.unwrap();
+    assert!(host.servers.has_changed());
+    host.refresh().await;
+    assert!(host.catalog.entries().is_empty());
+    assert!(!host.servers.has_changed(), "it goes once");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn what_cannot_be_looked_up_says_why() {
+    let lying = Lying::new("dynamic");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    let catalog = Catalog::empty();
+    let why = host.servers.look_up("docs:pdf", &catalog).await.unwrap_err().to_string();
+    assert!(why.contains("its files are \"dynamic\""), "{why}");
+    let why = host.servers.look_up("docs:nothing", &catalog).await.unwrap_err().to_string();
+    assert!(why.contains("No skill is served at skill://nothing/SKILL.md"), "{why}");
+    for elsewhere in ["pdf", "other:pdf"] {
+        assert!(host.servers.look_up(elsewhere, &catalog).await.unwrap().is_none(), "{elsewhere}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_34_a_digest_that_matches_is_no_trust() {
     let lying = Lying::new("instructions");
     let host = Host::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
