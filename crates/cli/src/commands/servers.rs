@@ -219,8 +219,7 @@ async fn inspect(
         None => format!("{label}:{wanted}"),
     };
     let not_there = || format!("the server {label} has no skill `{}`", shown(wanted));
-    let looked_up = servers.look_up(&name, &Catalog::empty()).await;
-    let catalog = looked_up.with_context(not_there)?.with_context(not_there)?;
+    let catalog = servers.look_up(&name, &Catalog::empty()).await?.with_context(not_there)?;
     let entry = catalog.entries().first().with_context(not_there)?;
     let held = HeldEntry::of(entry).with_context(not_there)?;
     let bytes = servers.read(&held, MANIFEST).await?;
