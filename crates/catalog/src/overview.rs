@@ -120,11 +120,14 @@ impl CatalogView {
                 text.push_str("<available_skills>\n");
             }
             text.push_str("<skill>\n");
-            for (tag, value) in [
+            let origin = entry.published().map(|_| ("origin", entry.root.label.as_str()));
+            let description = full_description(entry);
+            let told = [
                 ("name", entry.skill.name.as_str()),
-                ("description", &full_description(entry)),
+                ("description", &description),
                 ("location", entry.skill.location.as_str()),
-            ] {
+            ];
+            for (tag, value) in told.into_iter().chain(origin) {
                 text.extend(["<", tag, ">\n"]);
                 xml(value, &mut text);
                 text.extend(["\n</", tag, ">\n"]);
@@ -145,6 +148,11 @@ impl CatalogView {
             emphasised(entry.skill.name.as_str(), &mut text);
             text.push_str(": ");
             prompt_line(&full_description(entry), &mut text);
+            if entry.published().is_some() {
+                text.push_str(" (From: ");
+                prompt_line(&entry.root.label, &mut text);
+                text.push(')');
+            }
         }
         text.into()
     }

@@ -6,11 +6,16 @@ use std::sync::Arc;
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::digest::Digest;
+use crate::fields::{MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
 use crate::name::SkillName;
 use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
 use crate::root::Root;
 use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::{Extensions, Location, MANIFEST, Skill};
+
+/// The longest words of a server's skill about its licence and its arguments that are shown.
+const MAX_LICENSE_CHARS: usize = 200;
+const MAX_HINT_CHARS: usize = 100;
 
 /// What a server says of a skill's files. It is kept with the entry, and what is fetched is held to it.
 ///
@@ -61,17 +66,29 @@ pub struct Offer {
     pub frontmatter: String,
     /// Its files.
     pub published: Published,
-    /// Whether the user granted what its frontmatter asks for beyond being read: `allowed-tools`, `hooks`, `model` and
-    /// the like. Otherwise these fields are as if they were not there.
+    /// Whether the user granted what its frontmatter asks for beyond being read: `allowed-tools`, `model`, `effort` and
+    /// `shell`. Otherwise these fields are as if they were not there; `hooks`, `context` and `agent` always are.
     pub is_granted: bool,
 }
 
 impl Published {
     /// The name that people and models have for it: our label and its path, which no other skill of any server shares.
     pub fn name(&self) -> String {
-        let path = self.uri.strip_prefix("skill://").unwrap_or(&self.uri);
-        let path = path.strip_suffix(MANIFEST).map_or(path, |path| path.trim_end_matches('/'));
-        format!("{}:{path}", self.server)
+        Self::name_of(&self.server, &self.uri)
+    }
+
+    /// The name of the skill at an address of a server: of its SKILL.md, or of what that lies in.
+    ///
+    /// ```
+    /// use prowess_catalog::Published;
+    ///
+    /// assert_eq!(Published::name_of("docs", "skill://team/pdf/SKILL.md"), "docs:team/pdf");
+    /// assert_eq!(Published::name_of("docs", "repo://a/pdf"), "docs:repo://a/pdf");
+    /// ```
+    pub fn name_of(server: &str, uri: &str) -> String {
+        let path = uri.strip_prefix("skill://").unwrap_or(uri);
+        let path = path.strip_suffix(MANIFEST).unwrap_or(path).trim_end_matches('/');
+        format!("{server}:{path}")
     }
 
     /// The digest of the identity and of all files: any change of any of them makes another.
@@ -158,30 +175,44 @@ fn manifest(offer: Offer) -> Manifest {
     }
     // JSON is YAML.
     let parsed = Skill::parse(format!("---\n{frontmatter}\n---\n").as_bytes(), &location);
+    // All of this is in every prompt, before anybody was asked.
+    let is_over = |text: &str, most: usize| text.chars().count() > most;
+    if parsed.skill.as_ref().is_some_and(|skill| {
+        is_over(&skill.description, MAX_DESCRIPTION_CHARS)
+            || skill.compatibility.as_deref().is_some_and(|text| is_over(text, MAX_COMPATIBILITY_CHARS))
+    }) {
+        return refused(
+            "its description or compatibility is longer than the specification allows".to_owned(),
+        );
+    }
     let skill = parsed.skill.map(|skill| Arc::new(skill.into_published(name, is_granted)));
     let published = Some(Arc::new(published));
     Manifest { skill, diagnostics: parsed.diagnostics, published, frontmatter, is_granted }
 }
 
 impl Skill {
-    /// The skill under the name that it has here. Fields that would widen what may be done are taken off, unless they
-    /// were granted.
+    /// The skill under the name that it has here. Fields that would widen what may be done are taken off, those that can
+    /// be granted unless they were.
     pub(crate) fn into_published(mut self, name: SkillName, is_granted: bool) -> Self {
         self.name = name;
-        if !is_granted {
+        self.license = self.license.filter(|license| license.chars().count() <= MAX_LICENSE_CHARS);
+        let given = &*self.extensions;
+        let mut kept = Extensions {
+            disable_model_invocation: given.disable_model_invocation,
+            user_invocable: given.user_invocable,
+            argument_hint: given.argument_hint.clone().filter(|hint| hint.chars().count() <= MAX_HINT_CHARS),
+            arguments: given.arguments.clone(),
+            paths: given.paths.clone(),
+            ..Extensions::default()
+        };
+        if is_granted {
+            kept.model.clone_from(&given.model);
+            kept.effort.clone_from(&given.effort);
+            kept.shell.clone_from(&given.shell);
+        } else {
             self.allowed_tools.clear();
-            let given = &*self.extensions;
-            let kept = Extensions {
-                disable_model_invocation: given.disable_model_invocation,
-                user_invocable: given.user_invocable,
-                argument_hint: given.argument_hint.clone(),
-                arguments: given.arguments.clone(),
-                when_to_use: given.when_to_use.clone(),
-                paths: given.paths.clone(),
-                ..Extensions::default()
-            };
-            self.extensions = Arc::new(kept);
         }
+        self.extensions = Arc::new(kept);
         self
     }
 }

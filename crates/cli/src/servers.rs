@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use prowess_catalog::{Catalog, Digest, Place, Root};
-use prowess_mcp::host::{Cache, Connection, ServerLabel, ServerOptions, Servers, Token};
+use prowess_mcp::host::{Token, Cache, Connection, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
+use crate::progress::Progress;
 use crate::terminal::shown;
 
 /// Servers that are connected, and what to tell about those that are not.
@@ -45,6 +46,7 @@ pub(crate) async fn connect(
             None
         }
     };
+    let _progress = Progress::start("connecting to MCP servers");
     let (servers, failed) = Servers::connect(all, cache.map(Arc::new)).await;
     lacks_some |= !failed.is_empty();
     notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));

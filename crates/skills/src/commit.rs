@@ -108,6 +108,7 @@ impl SkillSession {
                 let kept = document.is_some();
                 tracing::info!(skill, kept, "A selected document of skill '{skill}' changed");
             }
+            SkillDelta::Led { .. } => tracing::info!(skill, "Skill '{skill}' of a server led to this"),
             SkillDelta::Offered { .. } => tracing::info!(skill, "Skill '{skill}' offered"),
         }
     }
@@ -133,7 +134,7 @@ impl Shared {
                     kept.documents.retain(|_, text| selected.iter().any(|found| found.nonce == text.nonce));
                 }
             }
-            SkillDelta::Offered { .. } => {}
+            SkillDelta::Led { .. } | SkillDelta::Offered { .. } => {}
         }
     }
 }

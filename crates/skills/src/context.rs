@@ -136,6 +136,10 @@ impl SkillSession {
         }
         let known = self.known();
         let entry = known.view.get(name);
+        // A server's skill that has the name now is not the one that was loaded.
+        if entry.is_some_and(|entry| entry.published().is_some()) {
+            return Err(Dropped::Changed);
+        }
         if entry.is_none() && self.permissions().is_denied(&Kind::SKILL, name) {
             return Err(Dropped::Gone);
         }
@@ -218,7 +222,7 @@ impl SkillSession {
             self.keep(&skill.name, kept);
             return Ok((heading, framed, state.resources(&skill.name).to_vec()));
         }
-        if !self.may_show(&text) {
+        if !self.may_show(entry, &text) {
             return Err(Dropped::Changed);
         }
         let depth = self.options().resource_depth;

@@ -146,6 +146,13 @@ pub enum SkillDelta {
         /// What it is now; `None` when it is no longer chosen.
         document: Option<SelectedDocument>,
     },
+    /// The model has words that a server's skill led to: a sub-agent's answer, or the task that it was given.
+    Led {
+        /// Which skill.
+        name: String,
+        /// Whose it is.
+        server: String,
+    },
     /// A file came into play that a skill's `paths` name: it is listed from now on.
     Offered {
         /// Which skill.
@@ -161,6 +168,7 @@ impl SkillDelta {
             Self::Unloaded { name, .. }
             | Self::Selected { name, .. }
             | Self::DocumentChanged { name, .. }
+            | Self::Led { name, .. }
             | Self::Offered { name } => name,
         }
     }

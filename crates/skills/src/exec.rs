@@ -135,11 +135,11 @@ impl SkillSession {
     pub async fn write_stdin(&self, request: WriteRequest) -> Result<Answer, SkillError> {
         let WriteRequest { session_id, mut chars, submit, close, yield_ms } = request;
         let close = close == Some(true);
-        self.pass_typing_gate(&session_id, &chars).await?;
         // Closing alone is no empty line.
         if submit.unwrap_or(!(close && chars.is_empty())) && !chars.ends_with('\n') {
             chars.push('\n');
         }
+        self.pass_typing_gate(&session_id, &chars).await?;
         self.0.live.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;
         self.look(&session_id, None, yield_ms).await
     }

@@ -78,6 +78,28 @@ impl SkillSession {
         if others.is_empty() { request } else { request.each_time() }
     }
 
+    /// Passes the gate for asking a server about a skill that it does not list. What is denied is not asked about.
+    pub(crate) async fn pass_look_up_gate(
+        &self,
+        server: &str,
+        name: &str,
+        name_here: &str,
+    ) -> Result<(), SkillError> {
+        let permissions = self.permissions();
+        if [Kind::SKILL, Kind::MCP_SKILL].iter().any(|kind| permissions.is_denied(kind, name_here)) {
+            return Err(self.not_found(name));
+        }
+        let mut request = Request::new(Kind::MCP_SKILL, name_here)
+            .titled(format!("ask the MCP server {} for a skill '{}'", one_line(server), one_line(name)))
+            .with_details(json!({"server": server, "asked": name, "while": self.servers_at_work()}))
+            .always([]);
+        if !self.servers_at_work().is_empty() {
+            request = request.each_time();
+        }
+        let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
+        permissions.request(request).await.map(drop).map_err(refused)
+    }
+
     /// The skills of other servers whose words the model has, in words.
     fn others_at_work(&self, server: &str) -> Vec<String> {
         let state = self.state();
@@ -126,8 +148,8 @@ impl SkillSession {
     }
 
     /// Whether a text may be shown without asking anybody: a rule allows it, or an approval covers it.
-    pub(crate) fn may_show(&self, text: &SkillText) -> bool {
-        self.permissions().decide(&bound(text)).decision == Decision::Allow
+    pub(crate) fn may_show(&self, entry: &SkillEntry, text: &SkillText) -> bool {
+        entry.published().is_none() && self.permissions().decide(&bound(text)).decision == Decision::Allow
     }
 
     pub(crate) async fn read(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, SkillError> {

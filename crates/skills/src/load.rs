@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{MANIFEST, ManualSkills, SkillContext, SkillEntry, SkillText};
+use prowess_catalog::{ManualSkills, Published, Root, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
 use crate::commit::Rejected;
@@ -132,13 +132,26 @@ impl SkillSession {
         Ok(prepared)
     }
 
-    /// A skill that no list has, from a server that has it.
+    /// A skill that no list has, from a server that has it. What the server is asked was a model's idea: so it passes
+    /// the gate first.
     async fn look_up(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
         let known = self.known();
+        let name_here = published_name(name);
+        let is_server = |label: &str| {
+            let root = Root::server(label);
+            known.view.catalog().roots().any(|known| **known == root)
+        };
+        let Some((server, _)) = name.split_once(':').filter(|(server, _)| is_server(server)) else {
+            return self.visible_to_model(name);
+        };
+        if let Ok(entry) = self.visible_to_model(&name_here) {
+            return Ok(entry);
+        }
+        self.pass_look_up_gate(server, name, &name_here).await?;
         if let Some(catalog) = self.files().look_up(name, known.view.catalog()).await {
             self.refresh(&catalog).await;
         }
-        self.visible_to_model(&published_name(name))
+        self.visible_to_model(&name_here)
     }
 
     /// Whether loading a loaded skill again changes its documents.
@@ -235,7 +248,7 @@ impl SkillSession {
         }
     }
 
-    fn not_found(&self, name: &str) -> SkillError {
+    pub(crate) fn not_found(&self, name: &str) -> SkillError {
         SkillError::NotFound {
             name: name.to_owned(),
             available: self.known().offered_names(&self.state()),
@@ -311,9 +324,10 @@ impl SkillSession {
 
 /// The name of a server's skill, when it is called by its address there: `docs:skill://pdf/SKILL.md` is `docs:pdf`.
 fn published_name(name: &str) -> String {
-    let Some((server, path)) = name.split_once(":skill://") else { return name.to_owned() };
-    let path = path.strip_suffix(MANIFEST).unwrap_or(path);
-    format!("{server}:{}", path.trim_end_matches('/'))
+    match name.split_once(':') {
+        Some((server, uri)) if uri.contains("://") => Published::name_of(server, uri),
+        _ => name.to_owned(),
+    }
 }
 
 /// Which server's skill this is, and as what it publishes it.
@@ -447,6 +461,6 @@ fn tokens_of(delta: &SkillDelta) -> usize {
         SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } => skill.tokens,
         SkillDelta::Selected { documents, .. } => documents.iter().map(|document| document.tokens).sum(),
         SkillDelta::DocumentChanged { document, .. } => document.as_ref().map_or(0, |found| found.tokens),
-        SkillDelta::Unloaded { .. } | SkillDelta::Offered { .. } => 0,
+        SkillDelta::Unloaded { .. } | SkillDelta::Led { .. } | SkillDelta::Offered { .. } => 0,
     }
 }

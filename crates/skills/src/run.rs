@@ -107,8 +107,8 @@ impl SkillSession {
     /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`; a
     /// directory comes in only if nothing in it is denied. Hosts to reach have to be in [`Runs::network`], and each
     /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
-    /// bound like that of the run. While the model has words of a server's skill, every run is asked about, whatever the
-    /// rules allow.
+    /// bound like that of the run. A run of a server's skill, and every run while the model has words of one, is asked
+    /// about whatever the rules allow.
     ///
     /// # Errors
     ///
@@ -232,6 +232,11 @@ impl SkillSession {
         if loaded.is_some_and(is_same) {
             return Ok(());
         }
+        // What the model has read is not what would run.
+        if loaded.is_some_and(|skill| skill.from.is_some() && skill.from != loaded_from(entry)) {
+            let (name, dialect) = (entry.skill.name.to_string(), self.options().dialect);
+            return Err(SkillError::Republished { name, dialect });
+        }
         self.pass_gate(entry, None).await.map(drop)
     }
 
@@ -251,6 +256,8 @@ impl SkillSession {
         let at_work = self.servers_at_work();
         if !at_work.is_empty() {
             details["mcp_skills_at_work"] = json!(at_work);
+        }
+        if !at_work.is_empty() || !asked.published.is_empty() {
             plain = plain.each_time();
         }
         let plain = plain.with_details(details);

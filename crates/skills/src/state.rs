@@ -129,8 +129,8 @@ impl SkillState {
         &self.offered
     }
 
-    /// The skills of servers whose words the model may have, with their servers: those that are loaded, and those that
-    /// were. Unloading takes nothing out of a conversation.
+    /// The skills of servers whose words the model may have, with their servers: those that are loaded, those that
+    /// were, and those that led a sub-agent or its parent. Unloading takes nothing out of a conversation.
     pub fn from_servers(&self) -> BTreeMap<&str, &str> {
         let loaded = self.loaded.iter().filter_map(|skill| {
             let from = skill.from.as_ref()?;
@@ -216,6 +216,9 @@ impl SkillState {
                     }
                 }
                 self.put_selection(name, selection);
+            }
+            SkillDelta::Led { name, server } => {
+                self.lingering.insert(name.clone(), server.clone());
             }
             SkillDelta::Offered { name } => {
                 if !self.offered.insert(name.clone()) {

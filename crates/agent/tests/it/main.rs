@@ -23,6 +23,7 @@ mod readme;
 mod run;
 mod says;
 mod scenarios;
+mod servers;
 mod state_files;
 mod summarisation;
 mod tasks;

@@ -63,12 +63,15 @@ fn a_model_reads_whose_words_they_are() {
       -> Use `load_skill("docs:pdf")` to read full instructions
     "#);
     assert_eq!(catalog.get("docs:pdf").unwrap().skill.location.as_str(), "docs:skill://pdf/SKILL.md");
+    let view = catalog.view_all();
+    assert!(view.overview_xml().text.contains("<origin>\nMCP server docs\n</origin>"));
+    assert_eq!(view.overview_compact().text, "- docs:pdf: Reads PDFs. (From: MCP server docs)");
 }
 
 #[test]
 fn fields_that_widen_are_there_when_they_were_granted() {
     let frontmatter = r#"{"name":"kit","description":"d","allowed-tools":"Bash Read","model":"big","effort":"max",
-        "context":"fork","agent":"root","shell":"bash","hooks":{"PreToolUse":[]},"argument-hint":"FILE"}"#;
+        "context":"fork","agent":"root","shell":"bash","hooks":{"PreToolUse":[]},"argument-hint":"FILE","when_to_use":"Always."}"#;
     let frontmatter = frontmatter.replace('\n', " ");
     let document =
         "---\nname: kit\ndescription: d\nallowed-tools: Bash Read\nmodel: big\nhooks: {}\n---\nRun it.\n";
@@ -84,10 +87,11 @@ fn fields_that_widen_are_there_when_they_were_granted() {
         for skill in [&*entry.skill, &text.skill] {
             assert_eq!(skill.allowed_tools.len(), if is_granted { 2 } else { 0 });
             assert_eq!(skill.extensions.model.is_some(), is_granted);
-            assert_eq!(skill.extensions.hooks.is_some(), is_granted);
+            assert!(skill.extensions.hooks.is_none() && skill.extensions.when_to_use.is_none());
         }
         assert_eq!(entry.skill.extensions.shell.is_some(), is_granted);
-        assert_eq!(entry.skill.extensions.agent.is_some(), is_granted);
+        assert!(entry.skill.extensions.agent.is_none());
+        assert_eq!(entry.skill.extensions.context, prowess_catalog::SkillContext::Inline);
         assert_eq!(entry.skill.extensions.argument_hint.as_deref(), Some("FILE"));
     }
 }
@@ -148,6 +152,12 @@ fn offers_that_make_no_skill_say_why() {
         offer("docs", "skill://a/SKILL.md", "{\"name\":\"a\",\n---\nfree: text", &[]),
         offer("docs", "skill://b/SKILL.md", r#"{"name":"b"}"#, &[]),
         offer("docs", "skill://c/SKILL.md", "[1, 2]", &[]),
+        offer(
+            "docs",
+            "skill://d/SKILL.md",
+            &format!(r#"{{"name":"d","description":"{}"}}"#, "x".repeat(1025)),
+            &[],
+        ),
     ];
     let count = odd.len();
     let catalog = Catalog::empty().assembled([scan("docs", odd.into(), None)]);

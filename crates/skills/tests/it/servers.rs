@@ -217,7 +217,12 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let (session, _place) = with_runs(&shelf, catalog.clone(), &permissions).await;
     let run = RunRequest::new("docs:kit", "sh scripts/a.sh");
     let exec = ExecRequest { run: RunRequest::new("docs:kit", "cat"), ..ExecRequest::default() };
+    // What it brings is a server's, whether it is loaded or not.
+    let request = asked(&session.exec(exec.clone()).await.unwrap_err());
+    assert!(request.kind == Kind::RUN && request.each_time);
+    let allowed = permissions.allow_once(request.fingerprint());
     let before = session.exec(exec).await.unwrap().data.unwrap();
+    drop(allowed);
     session.load("docs:kit", None).await.unwrap();
 
     let request = asked(&session.run(run.clone()).await.unwrap_err());
@@ -229,12 +234,23 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
         chars: "rm -rf out".into(),
         ..WriteRequest::default()
     };
-    assert_eq!(asked(&session.write_stdin(typed).await.unwrap_err()).details["typed"], "rm -rf out");
+    assert_eq!(
+        asked(&session.write_stdin(typed.clone()).await.unwrap_err()).details["typed"],
+        "rm -rf out\n"
+    );
+    let enter = WriteRequest { chars: String::new(), ..typed };
+    assert_eq!(asked(&session.write_stdin(enter).await.unwrap_err()).details["typed"], "\n");
 
     let _allowed = permissions.allow_once(request.fingerprint());
     let ran = session.run(run.clone()).await.unwrap().data.unwrap();
     assert_eq!(ran["stdout"], "from the server\n");
     asked(&session.run(run.clone()).await.unwrap_err());
+
+    // What was read is not what would run.
+    let offers = vec![shelf.offer("docs", "kit", "Run it.", &[("scripts/a.sh", "echo something else\n")])];
+    session.refresh(&catalog.assembled([scan(offers)])).await;
+    assert!(matches!(session.run(run.clone()).await, Err(SkillError::Republished { .. })));
+    session.refresh(&catalog).await;
 
     // Unloading takes its words out of nobody's sight, nor does a new process.
     session.unload("docs:kit").unwrap();
@@ -295,11 +311,47 @@ async fn a_servers_words_are_never_in_the_system_message() {
 async fn a_skill_that_no_list_has_is_looked_up() {
     let mut shelf = Shelf::default();
     shelf.unlisted = Some(shelf.offer("docs", "hidden", "Found.", &[]));
-    let session = session(&shelf, Catalog::empty(), rules(&[("mcp_skill", "*")])).await;
-    assert!(matches!(session.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
-    assert!(session.load("docs:hidden", None).await.unwrap().text.contains("Found."));
-    session.unload("docs:hidden").unwrap();
-    session.refresh(&Catalog::empty()).await;
-    let by_address = session.load("docs:skill://hidden/SKILL.md", None).await.unwrap();
-    assert!(by_address.text.contains("Found."));
+    let empty =
+        Catalog::empty().assembled([scan_published(&Arc::new(Root::server("docs")), Vec::new(), None)]);
+    let allowing = session(&shelf, empty.clone(), rules(&[("mcp_skill", "*")])).await;
+    assert!(matches!(allowing.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
+    assert!(matches!(allowing.load("wiki:hidden", None).await, Err(SkillError::NotFound { .. })));
+    assert!(allowing.load("docs:skill://hidden/SKILL.md", None).await.unwrap().text.contains("Found."));
+    // While its words are there, no server is asked for what a model thought of.
+    let request = asked(&allowing.load("docs:secrets-of-the-user", None).await.unwrap_err());
+    assert_eq!(request.title, "ask the MCP server docs for a skill 'docs:secrets-of-the-user'");
+    assert!(request.each_time);
+
+    let asking = session(&shelf, empty.clone(), rules(&[])).await;
+    asked(&asking.load("docs:hidden", None).await.unwrap_err());
+    let deny = Policy::new().with(Layer::User, [Rule::new("mcp_skill", "docs:*", Decision::Deny)]);
+    let denying = session(&shelf, empty, Permissions::unattended(deny)).await;
+    assert!(matches!(denying.load("docs:hidden", None).await, Err(SkillError::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn a_servers_skill_takes_no_loaded_ones_place() {
+    let shelf = Shelf::default();
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("mine")).unwrap();
+    std::fs::write(
+        place.path().join("mine/SKILL.md"),
+        "---\nname: \"docs:pdf\"\ndescription: Mine.\n---\nMine.\n",
+    )
+    .unwrap();
+    let docs = || scan(vec![shelf.offer("docs", "pdf", "Theirs.", &[])]);
+    let local = Root::explicit(place.path());
+    let mine = Catalog::discover(&[local], &prowess_catalog::ScanOptions::default());
+    let session = session(&shelf, mine, Permissions::default()).await;
+    let files = prowess_skills::LocalFiles;
+    assert!(files.text(session.view().get("docs:pdf").unwrap()).await.is_ok());
+    let saved = r#"{"version":1,"skills_loaded":["docs:pdf"]}"#;
+    let restored = SkillSession::builder(Catalog::empty().assembled([docs()]))
+        .files(Arc::new(shelf.clone()))
+        .restore(serde_json::from_str(saved).unwrap())
+        .start()
+        .await;
+    let section = restored.put_back(["nothing"], None).await;
+    assert!(!section.text.contains("Theirs.") && section.dropped == ["docs:pdf"], "{}", section.text);
+    assert_eq!(shelf.fetched(), [""; 0]);
 }

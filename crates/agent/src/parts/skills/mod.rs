@@ -222,7 +222,14 @@ impl Opened {
         }
         match invoked {
             Ok(answer) => {
-                let told = Act::Tell(vec![Message::user(answer.text)]);
+                let is_servers = |delta: &SkillDelta| matches!(delta, SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } if skill.from.is_some());
+                // The person called for it; a server's words are not the person's.
+                let told = if answer.deltas.iter().any(is_servers) {
+                    Message::by_agent(answer.text)
+                } else {
+                    Message::user(answer.text)
+                };
+                let told = Act::Tell(vec![told]);
                 changes(answer.deltas).into_iter().chain([told]).collect()
             }
             Err(error) => {

@@ -65,13 +65,23 @@ impl SkillsState {
         std::iter::once(Delta::Inherited).chain(skills).map(|delta| delta.change()).collect()
     }
 
+    /// What tells another thread which skills of servers led to what it is given.
+    pub(crate) fn led(&self) -> Vec<StateChange> {
+        let led = self.state.from_servers().into_iter().map(|(name, server)| {
+            Delta::Skill(SkillDelta::Led { name: name.to_owned(), server: server.to_owned() }).change()
+        });
+        led.collect()
+    }
+
     /// What begins a thread in which the same is loaded.
     pub(crate) fn inheritance(&self) -> Vec<StateChange> {
         let loaded = |skill: &LoadedSkill| SkillDelta::Loaded {
             skill: skill.clone(),
             resources: self.state.resources(&skill.name).to_vec(),
         };
-        let deltas: Vec<SkillDelta> = self.loaded().iter().map(loaded).collect();
+        // The words of servers are where they were read, and nowhere else.
+        let deltas: Vec<SkillDelta> =
+            self.loaded().iter().filter(|skill| skill.from.is_none()).map(loaded).collect();
         if deltas.is_empty() { Vec::new() } else { Self::seeds(deltas) }
     }
 }

@@ -10,7 +10,7 @@ use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
 use crate::id::{MessageId, ThreadId};
 use crate::message::Message;
 use crate::middleware::Occasion;
-use crate::parts::consult;
+use crate::parts::{SkillsState, consult};
 use crate::run::{Effect, Event, Outcome, Reply, StateChange};
 use crate::thread::{ThreadError, ThreadStore};
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
@@ -53,6 +53,10 @@ impl Work<'_> {
         };
         let turn = self.turn(&mut thread).await;
         let output = self.output(&thread, turn).await;
+        // What led the sub-agent leads whoever reads its answer.
+        if SkillsState::of(self.context.states).is_some() {
+            changes.extend(SkillsState::of(thread.states()).map(SkillsState::led).unwrap_or_default());
+        }
         // Its time ends the lease if this does not.
         let _ = thread.close().await;
         match output {

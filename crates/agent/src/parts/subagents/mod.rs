@@ -165,6 +165,9 @@ impl SubAgents {
             return ToolAnswer::error(text).into();
         }
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
+        if sub_agent.agent.has_part("skills") {
+            seeds.extend(SkillsState::of(context.states).map(SkillsState::led).unwrap_or_default());
+        }
         let mut limits = self.0.limits.unwrap_or_else(|| sub_agent.agent.limits());
         if let Some(left) = context.moment.run.tokens_left() {
             // Tasks that are called beside it take the same from it.
