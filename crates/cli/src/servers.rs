@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow};
 use prowess_catalog::{Catalog, Digest, Place, Root, Severity};
 use prowess_mcp::host::{Cache, Connection, ServerLabel, ServerOptions, Servers, Token};
 
-use crate::config::{McpSettings, Settings};
+use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
 use crate::terminal::shown;
 
@@ -17,6 +17,8 @@ use crate::terminal::shown;
 pub(crate) struct Connected {
     pub(crate) servers: Arc<Servers>,
     pub(crate) notices: Vec<String>,
+    /// Whether some are not connected.
+    pub(crate) lacks_some: bool,
 }
 
 /// Connects to all servers of the configuration, or to one; none, when there are none.
@@ -35,6 +37,7 @@ pub(crate) async fn connect(
             Err(error) => notices.push(format!("MCP server {label}: {}", shown(&format!("{error:#}")))),
         }
     }
+    let mut lacks_some = !notices.is_empty();
     let labels: Vec<ServerLabel> = settings.mcp.keys().filter_map(|label| label.parse().ok()).collect();
     let cache = match cache(&labels, roots) {
         Ok(cache) => cache,
@@ -45,8 +48,9 @@ pub(crate) async fn connect(
     };
     let _progress = Progress::start("connecting to MCP servers");
     let (servers, failed) = Servers::connect(all, cache.map(Arc::new)).await;
+    lacks_some |= !failed.is_empty();
     notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));
-    Ok(Some(Connected { servers, notices }))
+    Ok(Some(Connected { servers, notices, lacks_some }))
 }
 
 /// The catalog with what servers offer now, and what to tell about it.
@@ -66,7 +70,7 @@ pub(crate) async fn offered(servers: &Servers, catalog: &Catalog) -> (Catalog, V
 
 fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
     let connection = match (&settings.command, &settings.url) {
-        (Some(command), _) => started(command, &settings.env)?,
+        (Some(command), _) => started(command, settings)?,
         (None, Some(url)) => {
             let token = settings.token_env.as_deref().filter(|name| !name.is_empty());
             let token =
@@ -80,15 +84,19 @@ fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
     Ok(options)
 }
 
-fn started(command: &[String], env: &[String]) -> Result<Connection> {
+fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
     let (program, arguments) = command.split_first().context("`command` names no program")?;
-    let given: BTreeMap<OsString, OsString> = env
+    let given: BTreeMap<OsString, OsString> = settings
+        .env
         .iter()
         .map(|name| Ok((OsString::from(name), OsString::from(variable(name)?))))
         .collect::<Result<_>>()?;
     let mut connection = Connection::command(program, arguments);
-    if let Connection::Command { env, .. } = &mut connection {
+    if let Connection::Command { env, directory, .. } = &mut connection {
         *env = given;
+        // Programs take code from where they start, and the working directory may be a stranger's.
+        let place = settings.directory.clone().or_else(home);
+        *directory = Some(place.context("HOME is not set: `directory` says where to start it")?);
     }
     Ok(connection)
 }

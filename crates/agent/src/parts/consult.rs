@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::run::{Consulted, Reply};
-use crate::tool::ToolAnswer;
+use crate::tool::{ToolAnswer, ToolOutput};
 
 /// Where a question has the fingerprint of what it asks.
 const ASKED: &str = "fingerprint";
@@ -59,6 +59,27 @@ pub(crate) async fn allow(
     }
     let allowed = allowed_before(consulted).into_iter();
     Ok(allowed.map(|fingerprint| permissions.allow_once(fingerprint)).collect())
+}
+
+/// Asks for permission on behalf of a call: whoever answers for these permissions, and the thread where nobody does.
+///
+/// # Errors
+///
+/// It is not let pass, or has to wait: what the call gives.
+pub(crate) async fn pass(
+    permissions: &Permissions,
+    request: Request,
+    consulted: Option<&Consulted>,
+) -> Result<(), ToolOutput> {
+    // What a person allows for this call is no word for another.
+    let permissions = permissions.apart();
+    let _allowed = allow(&permissions, consulted).await?;
+    match permissions.request(request).await {
+        Ok(_) => Ok(()),
+        // The thread asks, where nobody else can.
+        Err(Refusal::NobodyToAsk { request, .. }) => Err(ToolOutput::Ask(question(&request, consulted))),
+        Err(refusal) => Err(ToolAnswer::error(format!("Error: {refusal}")).into()),
+    }
 }
 
 /// Remembers what was allowed for good: what the question asked, and nothing that the question does not bind.

@@ -1,7 +1,7 @@
 //! The parts that come with the crate, one file each.
 
 mod approval;
-mod consult;
+pub(crate) mod consult;
 mod cost_limit;
 mod eviction;
 mod files;

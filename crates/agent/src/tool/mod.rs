@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_permission::{Permissions, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::{Heard, Moment, Occasion};
 use crate::model::{Spent, ToolDefinition};
+use crate::parts::consult;
 use crate::run::{Consulted, StateChange};
 use crate::state::States;
 
@@ -88,7 +90,22 @@ pub struct ToolContext<'a> {
     pub(crate) moment: Moment<'a>,
 }
 
-impl ToolContext<'_> {
+impl<'a> ToolContext<'a> {
+    /// Asks whether this call may do something, of whoever answers for these permissions. Where nobody does the thread
+    /// asks: the call waits, is made again with the reply, and passes when it asks for the very same then.
+    ///
+    /// # Errors
+    ///
+    /// It may not, or has to wait: the output that the tool gives.
+    pub async fn pass(&self, permissions: &Permissions, request: Request) -> Result<(), ToolOutput> {
+        consult::pass(permissions, request, self.consulted).await
+    }
+
+    /// The moment of the turn that the call is made in.
+    pub fn moment(&self) -> Moment<'a> {
+        self.moment
+    }
+
     /// Tells the parts of the agent of something; see [`Moment::announce`].
     pub async fn announce(&self, occasion: Occasion<'_>) -> Heard {
         self.moment.announce(occasion).await

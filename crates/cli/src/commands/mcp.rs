@@ -111,7 +111,7 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     let permissions = Permissions::new(broker(&skills).await?, NAME, config.policy(NAME));
     let runs = options.running.runs(dialect, unnamed(), config)?;
     let live = LiveSkills::new(skills.catalog.clone());
-    let look = Look::new(options.places.clone(), permissions.clone());
+    let look = Look::new(options.places.clone(), permissions.clone(), &skills);
     let offer = Offer {
         live: Arc::clone(&live),
         options: behaviour,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Catalog, Digest, MANIFEST, Offer};
-use prowess_mcp::host::{HeldEntry, Server, Servers};
+use prowess_catalog::{Catalog, Digest, MANIFEST, Offer, PublishedFile};
+use prowess_mcp::host::{HeldEntry, Server, ServerError, Servers};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::commands::Outcome;
 use crate::config::{Config, Settings};
@@ -45,6 +45,9 @@ struct Told {
     skills: Vec<ToldSkill>,
     tools: Vec<ToldTool>,
     notices: Vec<String>,
+    /// Whether both lists could be had.
+    #[serde(skip)]
+    has_answered: bool,
 }
 
 #[derive(Serialize)]
@@ -62,6 +65,13 @@ struct ToldSkill {
 struct ToldTool {
     name: String,
     description: String,
+}
+
+impl Told {
+    fn fail(&mut self, error: &ServerError) {
+        self.has_answered = false;
+        self.notices.push(error.to_string());
+    }
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
@@ -82,14 +92,18 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         for notice in &connected.notices {
             writeln!(anstream::stderr(), "{notice}")?;
         }
-        let all_answered = connected.notices.is_empty();
         let (servers, skill) = (&connected.servers, options.skill.as_deref());
         match (options.label.as_deref().and_then(|label| servers.get(label)), skill) {
-            (Some(server), Some(skill)) => inspect(servers, server, skill, terminal).await?,
-            (None, Some(_)) => return Ok(Outcome::Findings),
-            (_, None) => list(options, servers, terminal).await?,
+            (Some(server), Some(skill)) => {
+                inspect(servers, server, skill, options.json, terminal).await?;
+                Ok(Outcome::Done)
+            }
+            (None, Some(_)) => Ok(Outcome::Findings),
+            (_, None) => {
+                let all_answered = list(options, servers, terminal).await?;
+                Ok(if all_answered && !connected.lacks_some { Outcome::Done } else { Outcome::Findings })
+            }
         }
-        Ok(if all_answered { Outcome::Done } else { Outcome::Findings })
     });
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     ended
@@ -106,17 +120,19 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
     }
 }
 
-async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> Result<()> {
+/// Shows what servers have, and says whether all of them answered.
+async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> Result<bool> {
     let mut all = Vec::new();
     for server in servers.all() {
         all.push(told(server).await);
     }
+    let all_answered = all.iter().all(|told| told.has_answered);
     if options.json {
         writeln!(terminal, "{}", json!(all))?;
-        return Ok(());
+        return Ok(all_answered);
     }
     let is_one = options.label.is_some();
-    for Told { label, revision, skills, tools, notices } in &all {
+    for Told { label, revision, skills, tools, notices, .. } in &all {
         let (some, more) = (count(skills.len(), "skill"), count(tools.len(), "tool"));
         let head = styled(format!("{some}, {more}, revision {}", shown(revision)), Style::Faint);
         writeln!(terminal, "{}  {head}", styled(label, Style::Name))?;
@@ -141,7 +157,7 @@ async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> 
             writeln!(anstream::stderr(), "{notice}")?;
         }
     }
-    Ok(())
+    Ok(all_answered)
 }
 
 async fn told(server: &Arc<Server>) -> Told {
@@ -151,13 +167,14 @@ async fn told(server: &Arc<Server>) -> Told {
         skills: Vec::new(),
         tools: Vec::new(),
         notices: Vec::new(),
+        has_answered: true,
     };
     match server.skills().await {
         Ok(list) => {
             told.skills = list.offers.iter().map(skill).collect();
             told.notices.extend(list.refused.iter().chain(&list.stopped).map(ToString::to_string));
         }
-        Err(error) => told.notices.push(error.to_string()),
+        Err(error) => told.fail(&error),
     }
     match server.tools().await {
         Ok(list) => {
@@ -168,7 +185,7 @@ async fn told(server: &Arc<Server>) -> Told {
             told.tools = list.tools.iter().map(tool).collect();
             told.notices.extend(list.left_out);
         }
-        Err(error) => told.notices.push(error.to_string()),
+        Err(error) => told.fail(&error),
     }
     told.notices.iter_mut().for_each(|notice| *notice = shown(notice));
     told
@@ -189,18 +206,34 @@ fn skill(offer: &Offer) -> ToldSkill {
 }
 
 /// Shows a skill as it is: its files, and its SKILL.md, fetched and verified.
-async fn inspect(servers: &Servers, server: &Server, wanted: &str, terminal: &mut Terminal) -> Result<()> {
+async fn inspect(
+    servers: &Servers,
+    server: &Server,
+    wanted: &str,
+    is_json: bool,
+    terminal: &mut Terminal,
+) -> Result<()> {
     let label = server.label();
     let name = match wanted.strip_prefix(&format!("{label}:")) {
         Some(_) => wanted.to_owned(),
         None => format!("{label}:{wanted}"),
     };
     let not_there = || format!("the server {label} has no skill `{}`", shown(wanted));
-    let catalog = servers.look_up(&name, &Catalog::empty()).await.with_context(not_there)?;
+    let catalog = servers.look_up(&name, &Catalog::empty()).await?.with_context(not_there)?;
     let entry = catalog.entries().first().with_context(not_there)?;
     let held = HeldEntry::of(entry).with_context(not_there)?;
     let bytes = servers.read(&held, MANIFEST).await?;
     let published = held.published();
+    if is_json {
+        let file =
+            |file: &PublishedFile| json!({"path": file.path, "size": file.size, "digest": file.digest});
+        let files: Vec<Value> = published.files.iter().map(file).collect();
+        let (name, text) = (published.name(), String::from_utf8_lossy(&bytes));
+        let (uri, digest) = (&published.uri, published.digest());
+        let told = json!({"name": name, "uri": uri, "digest": digest, "files": files, "text": text});
+        writeln!(terminal, "{told}")?;
+        return Ok(());
+    }
     writeln!(terminal, "{} {}", shown(&published.uri), published.digest())?;
     for file in &published.files {
         writeln!(terminal, "{:>10}  {}", file.size, shown(&file.path))?;

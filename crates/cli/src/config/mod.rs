@@ -89,7 +89,8 @@ impl Config {
             provider.name.clone_from(name);
         }
         if let Some(home) = home() {
-            for root in &mut settings.skills.roots {
+            let directories = settings.mcp.values_mut().filter_map(|server| server.directory.as_mut());
+            for root in settings.skills.roots.iter_mut().chain(directories) {
                 if let Ok(below) = root.strip_prefix("~") {
                     *root = home.join(below);
                 }
@@ -307,7 +308,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-fn home() -> Option<PathBuf> {
+pub(crate) fn home() -> Option<PathBuf> {
     Surroundings::of_process().ok()?.home
 }
 

@@ -95,11 +95,13 @@ pub(crate) struct McpSettings {
     pub(crate) command: Option<Vec<String>>,
     /// Environment variables of yours that the program gets besides `PATH`, `HOME` and the like, by their names.
     pub(crate) env: Vec<String>,
+    /// Where the program is started, absolute or with a leading `~/`; in your home otherwise.
+    pub(crate) directory: Option<PathBuf>,
     /// Where the server is, in place of `command`: https, or http on this machine.
     pub(crate) url: Option<String>,
     /// The environment variable that has the bearer token for `url`.
     pub(crate) token_env: Option<String>,
-    /// Skills whose `allowed-tools`, `hooks`, `model` and the like count, each as `prowess servers LABEL` prints it: the
+    /// Skills whose `allowed-tools`, `model`, `effort` and `shell` count, each as `prowess servers LABEL` prints it: the
     /// address and the digest. One that changes loses it.
     pub(crate) grants: Vec<String>,
 }

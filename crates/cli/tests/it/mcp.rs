@@ -273,6 +273,20 @@ fn a_project_that_is_trusted_no_more_has_no_skills_and_no_rules() {
 }
 
 #[test]
+fn what_a_trusted_projects_configuration_says_counts_no_more_once_it_changes() {
+    let world = World::new();
+    world
+        .skill("home/.prowess/skills", "tides", "Looks up tides. Use at sea.")
+        .file("project/prowess.toml", "[permission.skill]\n\"tides\" = \"deny\"\n");
+    world.stdout(&["trust", "--yes"]);
+    let mut server = Server::start(&world, &[]);
+    assert!(names(&mut server).is_empty());
+    world.file("project/prowess.toml", "[permission.skill]\n\"tides\" = \"allow\" # or not\n");
+    until("the old rules count", || names(&mut server) == ["tides"]);
+    server.end();
+}
+
+#[test]
 fn what_cannot_be_looked_for_is_not_served_until_it_can() {
     let world = World::new();
     let rules = "[permission.skill]\n\"tides\" = \"allow\"\n";

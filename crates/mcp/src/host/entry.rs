@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use prowess_catalog::{Digest, MANIFEST, MAX_FRONTMATTER, MAX_MANIFEST, is_unprintable};
+use prowess_catalog::{Digest, MANIFEST, MAX_FRONTMATTER, MAX_MANIFEST, SkillName, is_unprintable};
 use serde_json::Value;
 
 use super::label::ServerLabel;
@@ -22,6 +22,7 @@ pub(crate) fn read(server: &ServerLabel, entry: &Value) -> Result<Offer, String>
     let frontmatter = frontmatter(entry, &root)?;
     let files = files(&entry["resources"], &root)?;
     let published = Published { server: server.to_string(), uri: uri.to_owned(), files };
+    SkillName::parse(&published.name()).map_err(|error| format!("its address makes no name: {error}"))?;
     Ok(Offer { frontmatter, published, is_granted: false })
 }
 
@@ -219,6 +220,13 @@ mod tests {
         assert_eq!(why_with("/frontmatter/name", json!(1)), "its frontmatter has no name");
         assert_eq!(why_with("/frontmatter", json!([])), "its entry has no frontmatter");
         assert_eq!(why_with("/frontmatter/description", json!({})), "its frontmatter has no description");
+        let mut deep = entry();
+        let root = format!("skill://{}/pdf", "a".repeat(260));
+        for uri in ["/uri", "/resources/0/uri", "/resources/1/uri"] {
+            let there = deep.pointer(uri).unwrap().as_str().unwrap().replace("skill://team/pdf", &root);
+            *deep.pointer_mut(uri).unwrap() = there.into();
+        }
+        assert_eq!(why(&deep), "its address makes no name: the name has more than 256 characters");
         let long = why_with("/frontmatter/description", json!("x".repeat(MAX_FRONTMATTER)));
         assert_eq!(long, "its frontmatter has more than 65536 bytes");
     }

@@ -89,7 +89,10 @@ impl SkillFiles for ServerFiles {
     }
 
     async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {
-        self.0.look_up(name, catalog).await
+        self.0.look_up(name, catalog).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "A server's skill cannot be looked up");
+            None
+        })
     }
 
     #[cfg(feature = "run")]

@@ -1,29 +1,35 @@
 //! Tools of servers as a part of an agent.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use prowess_agent::parts::Skills;
-use prowess_agent::{
-    Act, Effect, Middleware, Moment, NextTool, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
-};
-use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_agent::{Act, Middleware, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+use prowess_permission::{Kind, Permissions, Request};
 use prowess_skills::SkillSession;
+use rmcp::model::JsonObject;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
+use super::label::ServerLabel;
 use super::server::Server;
 use super::servers::Servers;
 use super::tool_answer;
 use super::tools::ServerTool;
 
 const NAME: &str = "server_tools";
+/// When a server is asked for its tools again that was asked in vain.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// The tools of all servers, as a part of an agent. A model calls them `label__tool`.
 ///
 /// Each call passes the rules of kind `mcp`, whose subject is our label for the server and its name for the tool, such
-/// as `docs search`; what no rule settles is asked, and waits in the thread. An approval that is remembered is for the
-/// tool as the server described it when it was given.
+/// as `docs search`; what no rule settles is asked, and waits in the thread. An approval is for the tool as the server
+/// described it when somebody was asked: one that is described otherwise by the time of the reply is asked about anew.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,14 +55,19 @@ pub struct ServerTools(Arc<Inner>);
 struct Inner {
     servers: Arc<Servers>,
     permissions: Permissions,
-    known: RwLock<Known>,
+    known: RwLock<BTreeMap<ServerLabel, Known>>,
+    /// Held by whoever asks servers for their tools.
+    asking: Mutex<()>,
 }
 
+/// What is known of one server's tools.
 #[derive(Default)]
 struct Known {
-    tools: Vec<Arc<Remote>>,
-    /// What the servers had said of changes when they were asked.
-    at: Option<Vec<u64>>,
+    remotes: Vec<Arc<Remote>>,
+    /// What the server had said of changes when it was last asked.
+    version: Option<u64>,
+    /// When it was asked in vain, since it last answered.
+    failed: Option<Instant>,
 }
 
 /// One tool, at its server.
@@ -65,44 +76,67 @@ struct Remote {
     tool: ServerTool,
 }
 
+/// A tool, as a model calls it.
+struct Callable {
+    tools: ServerTools,
+    remote: Arc<Remote>,
+}
+
 impl ServerTools {
     /// The tools of these servers, called when these permissions let it pass.
     pub fn new(servers: Arc<Servers>, permissions: Permissions) -> Self {
-        Self(Arc::new(Inner { servers, permissions, known: RwLock::default() }))
+        let (known, asking) = (RwLock::default(), Mutex::default());
+        Self(Arc::new(Inner { servers, permissions, known, asking }))
     }
 
-    /// Asks the servers for their tools, unless none of them said that they are others now. What is left out is logged.
+    /// Asks those servers for their tools, all at once, that said that they are others now. One that does not answer
+    /// keeps those it had, and is asked again in a while. What is left out is logged.
     async fn refresh(&self) {
-        let now = self.0.servers.versions();
-        if self.0.known.read().unwrap_or_else(PoisonError::into_inner).at.as_ref() == Some(&now) {
-            return;
-        }
-        let mut tools = Vec::new();
-        for server in self.0.servers.all() {
-            match server.tools().await {
+        let _asking = self.0.asking.lock().await;
+        let changed = self.0.servers.all().filter_map(|server| {
+            let version = *server.changes().borrow();
+            (!server.is_gone() && self.is_due(server, version)).then_some((server, version))
+        });
+        let asked = changed.map(|(server, version)| async move { (server, version, server.tools().await) });
+        for (server, version, listed) in join_all(asked).await {
+            let remotes = match listed {
                 Ok(list) => {
                     for left_out in &list.left_out {
                         tracing::warn!(server = %server.label(), "A tool is left out: {left_out}");
                     }
                     let remote = |tool| Arc::new(Remote { server: Arc::clone(server), tool });
-                    tools.extend(list.tools.into_iter().map(remote));
+                    Some(list.tools.into_iter().map(remote).collect())
                 }
-                Err(error) => tracing::warn!(%error, "A server's tools cannot be had"),
-            }
+                Err(error) => {
+                    tracing::warn!(%error, "A server's tools cannot be had");
+                    None
+                }
+            };
+            let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
+            let known = known.entry(server.label().clone()).or_default();
+            known.version = Some(version);
+            known.failed = remotes.is_none().then(Instant::now);
+            known.remotes = remotes.unwrap_or_else(|| std::mem::take(&mut known.remotes));
         }
-        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Known { tools, at: Some(now) };
+    }
+
+    /// Whether a server that is at this version has to be asked.
+    fn is_due(&self, server: &Server, version: u64) -> bool {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(server.label()).is_none_or(|known| {
+            known.version != Some(version) || known.failed.is_some_and(|failed| failed.elapsed() > AGAIN)
+        })
     }
 
     fn known(&self) -> Vec<Arc<Remote>> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).tools.clone()
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().flat_map(|known| &known.remotes).cloned().collect()
     }
 
-    fn find(&self, name: &str) -> Option<Arc<Remote>> {
+    /// The tool that has this name now.
+    async fn current(&self, name: &str) -> Option<Arc<Remote>> {
+        self.refresh().await;
         self.known().into_iter().find(|remote| remote.tool.name == name)
-    }
-
-    fn decide(&self, remote: &Remote, moment: Moment<'_>) -> Decision {
-        self.0.permissions.decide(&remote.request(moment)).decision
     }
 }
 
@@ -112,20 +146,22 @@ impl Remote {
     }
 
     /// What is asked about a call. While the model has words of a server's skill, it is asked each time.
-    fn request(&self, moment: Moment<'_>) -> Request {
+    fn request(&self, arguments: &JsonObject, moment: Moment<'_>) -> Request {
         let (server, tool) = (self.server.label(), &self.tool.their_name);
         let at_work = Skills::session(moment).map(SkillSession::servers_at_work).unwrap_or_default();
+        let mut details = json!({
+            "server": server.as_str(),
+            "description": self.tool.description,
+            "arguments": arguments,
+        });
         let request = Request::new(Kind::MCP, self.subject())
             .bound_to(self.tool.digest().to_string())
             .titled(format!("call `{tool}` of the MCP server `{server}`"));
         if at_work.is_empty() {
-            return request;
+            return request.with_details(details);
         }
-        request.with_details(json!({"mcp_skills_at_work": at_work})).each_time()
-    }
-
-    fn denied(&self) -> String {
-        format!("Error: `{}` is denied by the rules of this agent.", self.tool.name)
+        details["mcp_skills_at_work"] = json!(at_work);
+        request.with_details(details).each_time()
     }
 }
 
@@ -149,74 +185,41 @@ impl Middleware for ServerTools {
         let is_shown = |remote: &Arc<Remote>| {
             !self.0.permissions.is_denied(&Kind::MCP, &remote.subject()) && !remote.server.is_gone()
         };
-        self.known().into_iter().filter(is_shown).map(|remote| remote as Arc<dyn Tool>).collect()
-    }
-
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
-        let Effect::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
-        let open = calls.into_iter().filter(|call| !call.approved);
-        let ours = open.filter_map(|call| Some((self.find(&call.call.name)?, call.call)));
-        Ok(ours
-            .filter_map(|(remote, call)| match self.decide(&remote, moment) {
-                Decision::Allow => None,
-                Decision::Ask => {
-                    let request = remote.request(moment);
-                    let question = json!({
-                        "title": request.title,
-                        "kind": request.kind,
-                        "subjects": request.patterns,
-                        "details": request.details,
-                        "server": remote.server.label().as_str(),
-                        "arguments": call.arguments,
-                        "request": request,
-                    });
-                    Some(Act::Ask { call: call.id, question })
-                }
-                Decision::Deny => Some(Act::Answer { call: call.id, text: remote.denied(), is_error: true }),
-            })
-            .collect())
-    }
-
-    async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
-        let Some(remote) = self.find(&next.call.name) else { return next.call().await };
-        // The rules may have changed while the call waited: a denial stands over every reply.
-        match self.decide(&remote, moment) {
-            Decision::Deny => ToolAnswer::error(remote.denied()).into(),
-            Decision::Ask if !next.approved => {
-                ToolAnswer::error(format!("Error: nobody let `{}` pass.", remote.tool.name)).into()
-            }
-            Decision::Ask if next.always => {
-                let request = remote.request(moment);
-                if let Err(error) = self.0.permissions.broker().remember(&request).await {
-                    tracing::warn!(%error, "What was allowed for good is remembered for now alone");
-                }
-                next.call().await
-            }
-            Decision::Ask | Decision::Allow => next.call().await,
-        }
+        let callable = |remote| Arc::new(Callable { tools: self.clone(), remote }) as Arc<dyn Tool>;
+        self.known().into_iter().filter(is_shown).map(callable).collect()
     }
 }
 
 #[async_trait]
-impl Tool for Remote {
+impl Tool for Callable {
     fn definition(&self) -> ToolDefinition {
-        let ServerTool { name, description, parameters, .. } = &self.tool;
+        let ServerTool { name, description, parameters, .. } = &self.remote.tool;
         let description =
-            format!("[A tool of the MCP server `{}`, as it says:] {description}", self.server.label());
+            format!("[A tool of the MCP server `{}`, as it says:] {description}", self.remote.server.label());
         ToolDefinition { name: name.clone(), description, parameters: parameters.clone() }
     }
 
-    fn timeout(&self) -> std::time::Duration {
+    fn timeout(&self) -> Duration {
         // The server's own limit comes first, and says more.
-        self.server.limits().tool.saturating_add(std::time::Duration::from_secs(5))
+        self.remote.server.limits().tool.saturating_add(Duration::from_secs(5))
     }
 
-    async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {
+    async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
         let Value::Object(arguments) = arguments else {
             return ToolAnswer::error("Error: the arguments are no object.").into();
         };
-        match self.server.call_tool(&self.tool.their_name, arguments).await {
-            Ok(result) => tool_answer::framed(self.server.label(), &self.tool.their_name, result).into(),
+        // What was let pass is what the server said when somebody was asked. By now it may say something else.
+        let Some(remote) = self.tools.current(&self.remote.tool.name).await else {
+            let gone = format!("Error: its server has no `{}` any more.", self.remote.tool.name);
+            return ToolAnswer::error(gone).into();
+        };
+        let request = remote.request(&arguments, context.moment());
+        if let Err(output) = context.pass(&self.tools.0.permissions, request).await {
+            return output;
+        }
+        let (server, tool) = (&remote.server, &remote.tool.their_name);
+        match server.call_tool(tool, arguments).await {
+            Ok(result) => tool_answer::framed(server.label(), tool, result).into(),
             Err(error) => ToolAnswer::error(format!("Error: {error}")).into(),
         }
     }
@@ -228,8 +231,8 @@ impl fmt::Debug for ServerTools {
     }
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for Callable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("tool", &self.tool.name).finish_non_exhaustive()
+        f.debug_struct("Callable").field("tool", &self.remote.tool.name).finish_non_exhaustive()
     }
 }

@@ -46,9 +46,16 @@ const AT_ONCE: usize = 8;
 pub struct Servers {
     by_label: BTreeMap<ServerLabel, Arc<Server>>,
     cache: Option<Arc<Cache>>,
-    /// What the servers had said of changes when they were last looked at.
-    seen: Mutex<Vec<u64>>,
+    /// How the servers stood when they were last looked at.
+    seen: Mutex<Vec<Standing>>,
     offers: Mutex<BTreeMap<ServerLabel, Offers>>,
+}
+
+/// How often a server said that something of it changed, and whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    version: u64,
+    is_gone: bool,
 }
 
 /// What is known of a server's skills.
@@ -109,11 +116,11 @@ impl Servers {
             connecting.extend(waiting.next().map(Server::connect));
         }
         // Nobody has looked yet.
-        let seen = Mutex::new(vec![u64::MAX; by_label.len()]);
+        let seen = Mutex::new(vec![Standing { version: u64::MAX, is_gone: false }; by_label.len()]);
         (Arc::new(Self { by_label, cache, seen, offers: Mutex::default() }), failed)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<u64>> {
+    fn seen(&self) -> MutexGuard<'_, Vec<Standing>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -131,31 +138,34 @@ impl Servers {
         self.by_label.values()
     }
 
-    /// How often each said that something of it changed.
-    pub(crate) fn versions(&self) -> Vec<u64> {
-        self.all().map(|server| *server.changes().borrow()).collect()
+    fn standings(&self) -> Vec<Standing> {
+        let standing = |server: &Arc<Server>| Standing {
+            version: *server.changes().borrow(),
+            is_gone: server.is_gone(),
+        };
+        self.all().map(standing).collect()
     }
 
-    /// Whether a server said, since it was last looked at, that its skills are others now.
+    /// Whether a server said, since it was last looked at, that its skills are others now, or went away.
     pub fn has_changed(&self) -> bool {
-        self.versions() != *self.seen()
+        self.standings() != *self.seen()
     }
 
     /// Waits until there is one, and a moment longer: who says so all the time is looked at once a second.
     pub async fn changed(&self) {
         let seen = self.seen().clone();
-        let news = |(server, seen): (&Arc<Server>, u64)| {
+        let news = |(server, seen): (&Arc<Server>, Standing)| {
             let mut changes = server.changes();
-            async move { changes.wait_for(|now| *now != seen).await.map(drop) }
+            async move { changes.wait_for(|now| *now != seen.version).await.map(drop) }
         };
         let mut changes: FuturesUnordered<_> = self.all().zip(seen).map(news).collect();
-        while let Some(changed) = changes.next().await {
-            if changed.is_ok() {
-                return tokio::time::sleep(CALM).await;
+        loop {
+            tokio::select! {
+                Some(Ok(())) = changes.next() => return tokio::time::sleep(CALM).await,
+                // Nobody tells that they go.
+                () = tokio::time::sleep(CALM) => if self.has_changed() { return },
             }
         }
-        // Nobody is left who could say anything.
-        std::future::pending().await
     }
 
     /// The skills that all servers list now, and those that were looked up. None of their files is retrieved. What
@@ -163,7 +173,7 @@ impl Servers {
     ///
     /// A list is no proof of absence: of a server that does not answer what it said before stands.
     pub async fn scans(&self, previous: &Catalog) -> FoundSkills {
-        *self.seen() = self.versions();
+        *self.seen() = self.standings();
         let lists = self.all().map(|server| async move { (server, self.look_at(server).await) });
         let mut found = FoundSkills::default();
         for (server, mut notices) in futures_util::future::join_all(lists).await {
@@ -212,16 +222,23 @@ impl Servers {
     }
 
     /// The catalog with a skill in it that its server need not list, by the name that it has here or would have:
-    /// `label:path`, or `label:` and its address.
-    pub async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {
-        let (label, path) = name.split_once(':')?;
-        let server = self.get(label)?;
+    /// `label:path`, or `label:` and its address. `None` when that is no name of a skill at a server that is connected.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::skill`].
+    pub async fn look_up(&self, name: &str, catalog: &Catalog) -> Result<Option<Catalog>, ServerError> {
+        let Some((server, path)) =
+            name.split_once(':').and_then(|(label, path)| Some((self.get(label)?, path)))
+        else {
+            return Ok(None);
+        };
         let uri = match path.split_once("://") {
             Some(_) if path.ends_with("/SKILL.md") => path.to_owned(),
             Some(_) => format!("{path}/{MANIFEST}"),
             None => format!("skill://{path}/{MANIFEST}"),
         };
-        let offer = server.skill(&uri).await.ok()?;
+        let offer = server.skill(&uri).await?;
         self.change_offers(server.label(), |offers| {
             let others = |known: &Offer| known.published.uri != uri;
             offers.looked_up.retain(others);
@@ -232,7 +249,7 @@ impl Servers {
             offers.listed.retain(others);
             offers.looked_up.push(offer);
         });
-        Some(catalog.with(self.scan(server.label(), catalog)))
+        Ok(Some(catalog.with(self.scan(server.label(), catalog))))
     }
 
     /// A file of a skill, as the entry that is held lists it: from the cache if it is there, and else from its server.

@@ -23,6 +23,8 @@ const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 /// The longest schema of arguments, in bytes of JSON.
 const MAX_SCHEMA: usize = 16 * 1024;
+/// The longest cursor that is handed back.
+const MAX_CURSOR: usize = 4096;
 /// The longest name of a server's, in bytes.
 const MAX_THEIR_NAME: usize = 256;
 
@@ -59,12 +61,19 @@ pub struct ToolList {
     pub left_out: Vec<String>,
 }
 
+impl ToolList {
+    fn stop(&mut self, why: &str) {
+        self.left_out.push(format!("the list is not read on: {why}"));
+    }
+}
+
 impl Server {
     /// Its tools. A server without any is asked for none.
     ///
     /// # Errors
     ///
-    /// It does not answer, or not with a list.
+    /// It does not answer, or not with a list. When that happens after the first page, what there is is given, and
+    /// [`ToolList::left_out`] tells.
     pub async fn tools(&self) -> Result<ToolList, ServerError> {
         let mut list = ToolList::default();
         if !self.has_tools() {
@@ -72,18 +81,39 @@ impl Server {
         }
         let (limits, begun) = (*self.limits(), Instant::now());
         let (mut names, mut cursors) = (HashSet::new(), HashSet::new());
+        let (mut entries, mut bytes) = (0_usize, 0_usize);
         let mut cursor: Option<String> = None;
         for page in 0_usize.. {
+            if page == limits.pages {
+                list.stop(&format!("it has more than {page} pages"));
+                break;
+            }
+            if begun.elapsed() > limits.list {
+                list.stop(&format!("it takes longer than {} seconds", limits.list.as_secs_f64()));
+                break;
+            }
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
             let request = ClientRequest::ListToolsRequest(request);
-            let ServerResult::ListToolsResult(result) = self.request(LIST, request, limits.answer).await?
-            else {
-                return Err(self.odd(LIST, "it has no list of tools"));
+            let result = match self.request(LIST, request, limits.answer).await {
+                Ok(ServerResult::ListToolsResult(result)) => result,
+                Ok(_) if page == 0 => return Err(self.odd(LIST, "it has no list of tools")),
+                Err(error) if page == 0 => return Err(error),
+                Ok(_) => {
+                    list.stop("a page has no list of tools");
+                    break;
+                }
+                Err(error) => {
+                    list.stop(&error.to_string());
+                    break;
+                }
             };
             for tool in result.tools {
-                if list.tools.len() == limits.tools {
-                    list.left_out.push(format!("all tools after the first {}", limits.tools));
+                entries += 1;
+                bytes =
+                    bytes.saturating_add(serde_json::to_string(&tool).map_or(usize::MAX, |tool| tool.len()));
+                if entries > limits.tools || bytes > limits.list_bytes {
+                    list.stop(&format!("it has more than {} tools, or very long ones", limits.tools));
                     return Ok(list);
                 }
                 let description = tool.description.unwrap_or_default();
@@ -93,12 +123,19 @@ impl Server {
                     Err(why) => list.left_out.push(format!("`{}`: {why}", shown(&tool.name))),
                 }
             }
-            match result.next_cursor.filter(|next| cursors.insert(next.clone())) {
-                Some(next) if page + 1 < limits.pages && begun.elapsed() < limits.list => cursor = Some(next),
-                _ => break,
+            cursor = match result.next_cursor {
+                None => break,
+                Some(next) if next.len() > MAX_CURSOR => {
+                    list.stop("the cursor of its next page is none");
+                    break;
+                }
+                Some(next) => Some(next),
+            };
+            if !cursors.insert(cursor.clone()) {
+                list.stop("a page comes again");
+                break;
             }
         }
-        list.left_out.truncate(limits.tools);
         Ok(list)
     }
 
@@ -135,7 +172,8 @@ fn offered(
     if schema.get("type").is_none_or(|kind| kind != "object") {
         return Err("its arguments are no object".to_owned());
     }
-    let parameters = Value::Object(schema.clone());
+    let mut parameters = Value::Object(schema.clone());
+    clean(&mut parameters)?;
     if parameters.to_string().len() > MAX_SCHEMA {
         return Err(format!("the schema of its arguments has more than {MAX_SCHEMA} bytes"));
     }
@@ -146,6 +184,25 @@ fn offered(
         description,
         parameters,
     })
+}
+
+/// Takes out of a schema what cannot be seen, or turns the direction of what follows. Names stay as they are: one with
+/// such characters would be another one without them.
+fn clean(value: &mut Value) -> Result<(), String> {
+    match value {
+        Value::String(text) => text.retain(|c| matches!(c, '\n' | '\t') || !is_unprintable(c)),
+        Value::Array(values) => values.iter_mut().try_for_each(clean)?,
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name.contains(is_unprintable) {
+                    return Err("a name in the schema of its arguments cannot be seen".to_owned());
+                }
+                clean(value)?;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    Ok(())
 }
 
 /// A name that providers take. One that had to be changed has a mark in it that no other name of the server has.
@@ -203,6 +260,13 @@ mod tests {
         for name in ["", "a\nb", "\u{202e}", &"x".repeat(257)] {
             assert!(offer(name, &fine).unwrap_err().contains("1 to 256"), "{name}");
         }
+        let hidden = json!({"type": "object", "properties": {"a": {
+            "description": "One\n\u{202e}two\u{200b}.\u{e0041}", "enum": ["x\u{1b}[2J", 1, null],
+        }}});
+        let seen = json!({"description": "One\ntwo.", "enum": ["x[2J", 1, null]});
+        assert_eq!(offer("x", &hidden).unwrap().parameters["properties"]["a"], seen);
+        let odd = json!({"type": "object", "properties": {"a\u{202e}": {}}});
+        assert!(offer("x", &odd).unwrap_err().contains("cannot be seen"));
         let other = ServerTool { description: "Does more.".to_owned(), ..offer("x", &fine).unwrap() };
         assert_ne!(other.digest(), offer("x", &fine).unwrap().digest());
     }

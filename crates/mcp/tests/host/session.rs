@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_catalog::{Catalog, Root, ScanOptions, SkillContext, SkillEntry};
 use prowess_mcp::host::{Cache, HeldEntry, ServerFiles, ServerOptions, Servers};
-use prowess_permission::{Broker, Decision, Layer, Permissions, Policy, Request, Rule};
+use prowess_permission::{Broker, Decision, Kind, Layer, Permissions, Policy, Request, Rule};
 use prowess_skills::{Choice, Runs, SelectMode, SkillError, SkillSession};
 use prowess_workspace::{LocalExecutor, LocalOptions, RunRequest, Runner, Workspaces};
 use tempfile::TempDir;
@@ -120,9 +120,14 @@ async fn x_21_a_bare_address_can_be_loaded() {
     let lying = Lying::new("unlisted-skill");
     let mut host = Host::new([lying.options("docs")], rules(&[])).await;
     assert!(host.catalog.entries().is_empty());
-    assert!(matches!(host.session.load("docs:other", None).await, Err(SkillError::NotFound { .. })));
+    asked(&host.session.load("docs:other", None).await.unwrap_err());
+    assert!(lying.asked("skills/get").is_empty(), "what it is asked is asked about first");
+    assert!(matches!(load(&host.session, "docs:other").await, Err(SkillError::NotFound { .. })));
     assert!(matches!(host.session.load("else:pdf", None).await, Err(SkillError::NotFound { .. })));
-    assert!(load(&host.session, "docs:skill://pdf/SKILL.md").await.unwrap().contains("Read the guide."));
+    let bare = "docs:skill://pdf/SKILL.md";
+    let found = load(&host.session, bare).await.unwrap_err();
+    assert_eq!(asked(&found).details["uri"], SKILL, "it is there by now, and asked about as any other");
+    assert!(load(&host.session, bare).await.unwrap().contains("Read the guide."));
     host.refresh().await;
     assert!(host.catalog.get("docs:pdf").is_some(), "a list that does not have it takes nothing away");
 }
@@ -246,9 +251,9 @@ async fn x_28_skills_of_one_name_in_one_list_are_told_apart() {
     let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
     let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
     assert_eq!(names, ["docs:a/pdf", "docs:b/pdf"]);
+    assert!(matches!(host.session.load("docs:pdf", None).await, Err(SkillError::NotFound { .. })));
     assert!(host.session.load("docs:b/pdf", None).await.unwrap().text.contains("I am the other one."));
     assert!(host.session.load("docs:a/pdf", None).await.unwrap().text.contains("Read the guide."));
-    assert!(matches!(host.session.load("docs:pdf", None).await, Err(SkillError::NotFound { .. })));
 }
 
 #[tokio::test]
@@ -316,9 +321,26 @@ async fn x_31_one_servers_skill_causes_no_read_at_another_unasked() {
         request.title
     );
     assert!(two.asked("resources/read").is_empty());
+    // Nor does a run of the other's skill fetch anything, whatever runs there.
+    let run = RunRequest::new("two:pdf", "sh scripts/run.sh");
+    let runs = asked(&host.session.run(run).await.unwrap_err());
+    assert!(runs.each_time);
+    assert!(two.asked("resources/read").is_empty());
     let _allowed = permissions.allow_once(request.fingerprint());
     host.session.load("two:pdf", None).await.unwrap();
     assert_eq!(two.asked("resources/read").len(), 1);
+}
+
+/// What a grant lets count: the model, its effort and the shell.
+fn widening(entry: &SkillEntry) -> (Option<&str>, Option<&str>, Option<&str>) {
+    let given = &entry.skill.extensions;
+    (given.model.as_deref(), given.effort.as_deref(), given.shell.as_deref())
+}
+
+/// What never counts: where it works, as whom, and its hooks.
+fn leading_away(entry: &SkillEntry) -> (SkillContext, Option<&str>, Option<&prowess_catalog::Value>) {
+    let given = &entry.skill.extensions;
+    (given.context, given.agent.as_deref(), given.hooks.as_ref())
 }
 
 #[tokio::test]
@@ -328,6 +350,8 @@ async fn x_32_fields_that_widen_are_ignored_unless_granted() {
     let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
     let entry = host.catalog.get("docs:pdf").unwrap();
     assert!(entry.skill.allowed_tools.is_empty());
+    assert_eq!(widening(entry), (None, None, None));
+    assert_eq!(leading_away(entry), (SkillContext::default(), None, None));
     let set = entry.published().unwrap().digest();
     host.session.load("docs:pdf", None).await.unwrap();
     assert!(host.session.state().loaded()[0].allowed_tools.is_empty(), "nor when its text was read");
@@ -335,11 +359,15 @@ async fn x_32_fields_that_widen_are_ignored_unless_granted() {
     let mut granted = lying.options("docs");
     granted.grants.insert(SKILL.to_owned(), set);
     let mut host = Host::new([granted], rules(&[("mcp_skill", "*")])).await;
-    assert!(!host.catalog.get("docs:pdf").unwrap().skill.allowed_tools.is_empty());
+    let entry = host.catalog.get("docs:pdf").unwrap();
+    assert!(!entry.skill.allowed_tools.is_empty());
+    assert_eq!(widening(entry), (Some("greedy"), Some("high"), Some("bash")));
+    assert_eq!(leading_away(entry), (SkillContext::default(), None, None), "nobody can grant that");
     lying.control("changed");
     host.refresh().await;
     let entry = host.catalog.get("docs:pdf").unwrap();
     assert!(entry.skill.allowed_tools.is_empty(), "what was granted was granted to what it was");
+    assert_eq!(widening(entry), (None, None, None));
 }
 
 #[tokio::test]
@@ -377,15 +405,48 @@ async fn x_33_a_change_revokes_what_was_approved() {
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn the_skills_of_a_server_that_goes_go_with_it() {
+    let lying = Lying::new("honest");
+    let mut host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    assert!(!host.servers.has_changed());
+    lying.control("gone");
+    tokio::time::timeout(PATIENCE, host.servers.changed()).await.unwrap();
+    assert!(host.servers.has_changed());
+    host.refresh().await;
+    assert!(host.catalog.entries().is_empty());
+    assert!(!host.servers.has_changed(), "it goes once");
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn what_cannot_be_looked_up_says_why() {
+    let lying = Lying::new("dynamic");
+    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    let catalog = Catalog::empty();
+    let why = host.servers.look_up("docs:pdf", &catalog).await.unwrap_err().to_string();
+    assert!(why.contains("its files are \"dynamic\""), "{why}");
+    let why = host.servers.look_up("docs:nothing", &catalog).await.unwrap_err().to_string();
+    assert!(why.contains("No skill is served at skill://nothing/SKILL.md"), "{why}");
+    for elsewhere in ["pdf", "other:pdf"] {
+        assert!(host.servers.look_up(elsewhere, &catalog).await.unwrap().is_none(), "{elsewhere}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_34_a_digest_that_matches_is_no_trust() {
     let lying = Lying::new("instructions");
-    let host = Host::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
+    let permissions = rules(&[("mcp_skill", "*"), ("skill", "*"), ("run", "*")]);
+    let host = Host::new([lying.options("docs")], permissions).await;
     // Every file is as listed, and everything is asked nevertheless.
     for file in &host.held("docs:pdf").published().files {
         host.servers.read(&host.held("docs:pdf"), &file.path).await.unwrap();
     }
-    asked(&host.session.load("docs:pdf", None).await.unwrap_err());
-    asked(&host.session.run(RunRequest::new("docs:pdf", "true")).await.unwrap_err());
+    let request = asked(&host.session.run(RunRequest::new("docs:pdf", "true")).await.unwrap_err());
+    assert_eq!(request.kind, Kind::RUN);
+    assert!(request.each_time);
+    let host = Host::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
+    assert_eq!(asked(&host.session.load("docs:pdf", None).await.unwrap_err()).kind, Kind::MCP_SKILL);
 }
 
 #[tokio::test]
@@ -406,7 +467,9 @@ async fn x_35_reading_its_document_by_another_way_is_no_load() {
 async fn x_36_its_origin_is_shown_and_it_can_be_inspected_before() {
     let lying = Lying::new("honest");
     let host = Host::new([lying.options("docs")], rules(&[])).await;
-    assert!(host.session.prompt().text.contains("docs:pdf"), "{}", host.session.prompt().text);
+    let prompt = host.session.prompt().text;
+    let line = prompt.lines().find(|line| line.contains("docs:pdf")).unwrap();
+    assert!(line.ends_with("(From: MCP server docs)"), "{line}");
     let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
     assert_eq!(request.details["server"], "docs");
     assert_eq!(request.details["uri"], SKILL);

@@ -12,7 +12,7 @@ use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
 use prowess_skills::{SkillFiles, SkillSession};
 use serde_json::json;
 
-use crate::lying::{Lying, told};
+use crate::lying::{Lying, PATIENCE, told};
 
 fn permissions(rules: impl IntoIterator<Item = Rule>) -> Permissions {
     Permissions::unattended(Policy::new().with(Layer::User, rules))
@@ -65,6 +65,62 @@ async fn a_tool_is_asked_about_and_its_answer_marked() {
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn an_approval_is_for_the_tool_that_was_shown() {
+    let lying = Lying::new("honest");
+    let broker = permissions([]);
+    let (servers, _) = Servers::connect([lying.options("docs")], None).await;
+    let mut changes = servers.get("docs").unwrap().changes();
+    let echo = |text: &str| Says::new().call("docs__echo", json!({"text": text}));
+    let model = Arc::new(Scripted::new([echo("one"), echo("two"), Says::new().say("Done.")]));
+    let agent = Agent::builder(model).with(ServerTools::new(servers, broker)).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    let Turn::Waiting(first) = thread.say("Echo.", &NoWatcher).await.unwrap() else { panic!("it asks") };
+    assert_eq!(first[0].question["details"]["description"], "Says it again.");
+    // The server says something else of it while the question waits.
+    lying.control("redescribed");
+    tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
+    let turn = thread.reply(&first[0], Reply::Always, &NoWatcher).await.unwrap();
+    let Turn::Waiting(second) = turn else { panic!("it asks again: {turn:?}") };
+    assert_eq!(second[0].question["details"]["description"], "Sends it to somebody.");
+    assert!(lying.asked("tools/call").is_empty(), "nobody let this tool pass");
+    // Once is for this call; what was allowed for good is not this tool.
+    let turn = thread.reply(&second[0], Reply::Approve, &NoWatcher).await.unwrap();
+    let Turn::Waiting(third) = turn else { panic!("another call is asked about: {turn:?}") };
+    assert_eq!(lying.asked("tools/call").len(), 1);
+    thread.reply(&third[0], Reply::Always, &NoWatcher).await.unwrap();
+    assert_eq!(thread.answer().as_deref(), Some("Done."));
+    assert_eq!(lying.asked("tools/call").len(), 2);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_list_that_fails_takes_no_tools_away_and_asks_no_other_server() {
+    let (docs, other) = (Lying::new("honest"), Lying::new("honest"));
+    let rules = permissions([Rule::new("mcp", "*", Decision::Allow)]);
+    let (servers, _) = Servers::connect([docs.options("docs"), other.options("other")], None).await;
+    let mut changes = servers.get("docs").unwrap().changes();
+    let both = || Expect::new().tool("docs__echo").tool("other__echo");
+    let model = Scripted::new([
+        Says::new().expect(both()).say("One."),
+        Says::new().expect(both()).call("docs__echo", json!({"text": "still there"})),
+        Says::new().expect(both().last("still there")).say("Two."),
+        Says::new().expect(both()).say("Three."),
+    ]);
+    let agent = Agent::builder(Arc::new(model)).with(ServerTools::new(servers, rules)).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    thread.say("One?", &NoWatcher).await.unwrap();
+    for (word, answer) in [("no-tools", "Two."), ("", "Three.")] {
+        docs.control(word);
+        tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
+        thread.say("And now?", &NoWatcher).await.unwrap();
+        assert_eq!(thread.answer().as_deref(), Some(answer));
+    }
+    assert_eq!(docs.asked("tools/list").len(), 3, "once for each time that it said so");
+    assert_eq!(other.asked("tools/list").len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn rules_settle_what_may_be_called() {
     let lying = Lying::new("honest");
     let rules = [Rule::new("mcp", "docs *", Decision::Allow), Rule::new("mcp", "docs slow", Decision::Deny)];
@@ -88,8 +144,8 @@ async fn rules_settle_what_may_be_called() {
 async fn odd_tools_are_left_out_and_the_others_bounded() {
     let lying = Lying::new("odd-tools");
     let list = lying.connect("docs").await.tools().await.unwrap();
-    assert_eq!(list.tools.len(), 128);
-    for why in ["more than 16384 bytes", "all tools after the first 128"] {
+    assert_eq!(list.tools.len(), 127, "what is left out counts as well");
+    for why in ["more than 16384 bytes", "the list is not read on: it has more than 128 tools"] {
         assert!(list.left_out.iter().any(|left_out| left_out.contains(why)), "{why}: {:?}", list.left_out);
     }
     let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -99,7 +155,11 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     assert!(names.iter().all(fits), "{names:?}");
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 128, "no two have one name");
+    assert_eq!(names.len(), 127, "no two have one name");
+    let endless = Lying::new("endless-tools").connect("docs").await.tools().await.unwrap();
+    assert_eq!(endless.left_out, ["the list is not read on: it has more than 100 pages"]);
+    let loops = Lying::new("loop-tools").connect("docs").await.tools().await.unwrap();
+    assert_eq!(loops.left_out.last().unwrap(), "the list is not read on: a page comes again");
     let wordy = list.tools.iter().find(|tool| tool.their_name == "wordy").unwrap();
     assert!(wordy.description.chars().count() <= 1025 && !wordy.description.contains('\u{202e}'));
 }

@@ -1,13 +1,12 @@
 //! What of the files a call may see and change.
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
-use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
+use prowess_permission::{Decision, Kind, Permissions, Request};
 use prowess_skills::{Owner, SkillSession};
 use serde_json::{Value, json};
 
 use super::Stop;
-use crate::parts::consult;
-use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::ToolContext;
 
 /// What a call may see and change: by the rules, and by those of the skills whose files they are. Where a path has links
 /// in it, what it leads to counts as well.
@@ -70,17 +69,9 @@ impl Reach<'_> {
     async fn pass(&self, request: Request) -> Result<(), Stop> {
         let rules =
             self.permissions.or_else(|| Some(self.skills?.permissions()).filter(|_| request.each_time));
-        // What a person allows for this call is no word for another.
-        let Some(permissions) = rules.map(Permissions::apart) else { return Ok(()) };
-        let consulted = self.context.consulted;
-        let _allowed = consult::allow(&permissions, consulted).await.map_err(ToolOutput::from)?;
-        match permissions.request(request).await {
-            Ok(_) => Ok(()),
-            // The thread asks, where nobody else can.
-            Err(Refusal::NobodyToAsk { request, .. }) => {
-                Err(ToolOutput::Ask(consult::question(&request, consulted)).into())
-            }
-            Err(refusal) => Err(ToolOutput::from(ToolAnswer::error(format!("Error: {refusal}"))).into()),
+        match rules {
+            Some(permissions) => Ok(self.context.pass(permissions, request).await?),
+            None => Ok(()),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
@@ -12,8 +12,9 @@ use prowess_mcp::LiveSkills;
 use prowess_permission::{Layer, Permissions, Policy};
 
 use super::NAME;
-use crate::config::{Config, user_path};
+use crate::config::{Config, FILE_NAME, user_path};
 use crate::options::Places;
+use crate::skills::Skills;
 use crate::state;
 use crate::terminal::shown;
 
@@ -26,11 +27,14 @@ pub(super) struct Look {
     pub(super) places: Places,
     pub(super) permissions: Permissions,
     has_failed: AtomicBool,
+    /// The configuration of the project that was last found, whether it is trusted or not.
+    project: Mutex<Option<PathBuf>>,
 }
 
 impl Look {
-    pub(super) fn new(places: Places, permissions: Permissions) -> Arc<Self> {
-        Arc::new(Self { places, permissions, has_failed: AtomicBool::new(false) })
+    pub(super) fn new(places: Places, permissions: Permissions, skills: &Skills) -> Arc<Self> {
+        let project = Mutex::new(configuration(skills));
+        Arc::new(Self { places, permissions, has_failed: AtomicBool::new(false), project })
     }
 
     /// The skills there are, once the rules are those of now. Where that cannot be found out there are none: what a
@@ -59,6 +63,7 @@ impl Look {
 
     fn found(&self, known: &Catalog) -> Result<(Catalog, Policy)> {
         let skills = self.places.discover_again(known)?;
+        *self.project.lock().unwrap_or_else(PoisonError::into_inner) = configuration(&skills);
         let config = Config::load(skills.trusted_project(), &[])?;
         Ok((skills.catalog, config.policy(NAME)))
     }
@@ -73,13 +78,13 @@ impl Look {
         }
     }
 
-    /// Looks again whenever what is trusted or the user's configuration changes, which are in no root of skills, and for
-    /// as long as looking fails.
+    /// Looks again whenever what is trusted or a configuration changes, which are in no root of skills, and for as long
+    /// as looking fails.
     pub(super) async fn follow(self: Arc<Self>, live: Arc<LiveSkills>) {
-        let mut before = stamps();
+        let mut before = self.stamps();
         loop {
             tokio::time::sleep(EVERY).await;
-            let now = stamps();
+            let now = self.stamps();
             if now == before && !self.has_failed.load(Ordering::Relaxed) {
                 continue;
             }
@@ -97,14 +102,20 @@ impl Look {
             }
         }
     }
+
+    /// When the files were last written that say what counts, and how long they are.
+    fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
+        let project = self.project.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let trust = state::directory().map(|state| state.join("trust.json"));
+        let stamp = |file: Option<PathBuf>| {
+            let found = std::fs::metadata(file?).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        };
+        [trust, user_path(), project].into_iter().map(stamp).collect()
+    }
 }
 
-/// When the files were last written that say what counts, and how long they are.
-fn stamps() -> Vec<Option<(SystemTime, u64)>> {
-    let files: [Option<PathBuf>; 2] = [state::directory().map(|state| state.join("trust.json")), user_path()];
-    let stamp = |file: Option<PathBuf>| {
-        let found = std::fs::metadata(file?).ok()?;
-        Some((found.modified().ok()?, found.len()))
-    };
-    files.into_iter().map(stamp).collect()
+/// Where the project has its configuration, or would have it.
+fn configuration(skills: &Skills) -> Option<PathBuf> {
+    Some(skills.project.as_ref()?.top().join(FILE_NAME))
 }

@@ -54,8 +54,67 @@ fn servers_are_shown_and_their_skills_before_anybody_loads_them() {
     let json = world.json(&["servers", "docs", "--json"]);
     assert_eq!(json[0]["skills"][0]["name"], "docs:tides");
     assert_eq!(world.run(&["servers"]).matches("docs__load_skill").count(), 1);
+    let json = world.json(&["servers", "docs", "tides", "--json"]);
+    assert_eq!(json["name"], "docs:tides");
+    assert_eq!(json["files"][1]["path"], "scripts/tides.sh");
+    assert!(json["text"].as_str().unwrap().contains("Run scripts/tides.sh."), "{json}");
     let none = World::new();
     assert!(none.run(&["servers"]).contains("there are no servers; [mcp.LABEL] in prowess.toml adds one"));
+}
+
+/// A server that has tools, and does not list them.
+const FAILING: &str = r#"
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case $line in
+    *'"initialize"'*) answer='"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
+    *) answer='"error":{"code":-32601,"message":"not now"}' ;;
+  esac
+  [ -z "$id" ] || printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$answer"
+done
+"#;
+
+#[test]
+fn the_exit_code_says_whether_all_servers_answered() {
+    let model = FakeModel::start(Vec::new());
+    let world = with_server(&model, "");
+    // Where nothing can be kept all of it is fetched, and no server is to blame.
+    world.file("home/.cache/prowess", "no directory\n");
+    let uncached = world.output(&["servers"]);
+    assert_eq!(uncached.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&uncached.stderr).contains("files of MCP servers are not kept"));
+    let script = world.file("failing.sh", FAILING).path("failing.sh");
+    let world_of_one = World::new();
+    configure(&world_of_one, &model.url(), &format!("[mcp.failing]\ncommand = [\"sh\", {script:?}]\n"));
+    let failing = world_of_one.output(&["servers", "failing"]);
+    let told = String::from_utf8_lossy(&failing.stderr);
+    assert!(told.contains("server `failing` refused `tools/list`: not now"), "{told}");
+    assert_eq!(failing.status.code(), Some(1));
+}
+
+#[test]
+fn programs_start_in_the_home_or_where_the_configuration_says() {
+    let model = FakeModel::start(Vec::new());
+    let world = World::new();
+    serve(&world, "Run scripts/tides.sh.");
+    let (shelf, program) = (world.path("shelf"), env!("CARGO_BIN_EXE_prowess"));
+    let started = world.path("started");
+    let script = format!("pwd >> {started:?}; exec {program:?} mcp --only --root {shelf:?}");
+    for (more, place) in
+        [("", "home"), ("directory = \"~/\"\n", "home"), ("directory = \"WORLD/shelf\"\n", "shelf")]
+    {
+        let more = more.replace("WORLD", world.path("").to_str().unwrap().trim_end_matches('/'));
+        configure(
+            &world,
+            &model.url(),
+            &format!("[mcp.docs]\ncommand = [\"sh\", \"-c\", {script:?}]\n{more}"),
+        );
+        world.stdout(&["servers"]);
+        let started = std::fs::read_to_string(&started).unwrap();
+        assert_eq!(started.lines().last(), world.path(place).to_str(), "{more}");
+    }
+    configure(&world, &model.url(), "[mcp.docs]\ncommand = [\"sh\"]\ndirectory = \"here\"\n");
+    assert!(world.run(&["servers"]).contains("write `here` with its whole path, or with ~/"));
 }
 
 #[test]
