@@ -153,7 +153,7 @@ impl SkillSession {
         }
         let request = Request::new(Kind::RUN, format!("{id} type {chars}"))
             .titled(format!("type into '{}': {}", one_line(id), one_line(chars)))
-            .with_details(json!({"session": id, "typed": chars, "mcp_skills_at_work": at_work}))
+            .with_details(json!({"session": id, "typed": chars, "asked_each_time_because_of": at_work}))
             .each_time();
         let refused = |refusal| SkillError::RunRefused { name: id.to_owned(), refusal };
         self.permissions().request(request).await.map(drop).map_err(refused)

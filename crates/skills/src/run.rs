@@ -266,7 +266,7 @@ impl SkillSession {
         // What a stranger's words may have brought about is a person's decision, each time.
         let at_work = self.servers_at_work();
         if !at_work.is_empty() {
-            details["mcp_skills_at_work"] = json!(at_work);
+            details["asked_each_time_because_of"] = json!(at_work);
         }
         if !at_work.is_empty() || !asked.published.is_empty() {
             plain = plain.each_time();

@@ -160,7 +160,7 @@ impl Remote {
         if at_work.is_empty() {
             return request.with_details(details);
         }
-        details["mcp_skills_at_work"] = json!(at_work);
+        details["asked_each_time_because_of"] = json!(at_work);
         request.with_details(details).each_time()
     }
 }

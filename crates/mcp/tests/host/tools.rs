@@ -241,7 +241,7 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
     assert_eq!(lying.asked("tools/call"), ["tools/call echo"], "what a rule allows is done before");
-    assert_eq!(waiting[0].question["details"]["mcp_skills_at_work"], json!(["docs:pdf"]));
+    assert_eq!(waiting[0].question["details"]["asked_each_time_because_of"], json!(["docs:pdf"]));
     thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(thread.answer().as_deref(), Some("Done."));
 }

@@ -230,7 +230,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
 
     let request = asked(&session.run(run.clone()).await.unwrap_err());
     assert!(request.each_time && request.always.is_empty());
-    assert_eq!(request.details["mcp_skills_at_work"], serde_json::json!(["docs:kit"]));
+    assert_eq!(request.details["asked_each_time_because_of"], serde_json::json!(["docs:kit"]));
     // What goes on since before is typed into as little.
     let typed = WriteRequest {
         session_id: before["session_id"].as_str().unwrap().to_owned(),

@@ -62,7 +62,7 @@ impl Reach<'_> {
             return self.pass(request).await;
         }
         // What a server's words may have brought about is a person's decision, each time.
-        let details = json!({"command": command, "mcp_skills_at_work": at_work});
+        let details = json!({"command": command, "asked_each_time_because_of": at_work});
         self.pass(request.with_details(details).each_time()).await
     }
 
