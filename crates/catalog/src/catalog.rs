@@ -211,12 +211,25 @@ impl Catalog {
             .chain(self.0.shadowed.iter().map(|shadowed| &shadowed.entry));
         known.extend(old.map(|entry| ((Arc::as_ptr(&entry.root), &*entry.directory), entry)));
 
+        // Names that begin with a server's label are that server's, and nobody else's.
+        let labels: Vec<String> = scans
+            .iter()
+            .filter(|scan| scan.root.place == Place::Server)
+            .map(|scan| scan.root.path.to_string_lossy().into_owned())
+            .collect();
         let mut inner = Inner::default();
         let mut candidates = Vec::new();
         for (order, scan) in scans.iter().enumerate() {
             for found in &scan.found {
                 let known = known.get(&(Arc::as_ptr(&scan.root), &*found.directory)).copied();
                 let Some(entry) = entry_of(found, scan, known) else { continue };
+                if entry.published().is_none()
+                    && let Some(label) =
+                        labels.iter().find(|label| entry.skill.name.as_str().starts_with(*label))
+                {
+                    inner.diagnostics.push(reserved(&entry, label));
+                    continue;
+                }
                 match scan.root.trust {
                     Trust::Untrusted => inner.untrusted.push(entry),
                     Trust::Trusted => candidates.push(Candidate::new(entry, order)),
@@ -225,11 +238,8 @@ impl Catalog {
         }
         // Among skills of one name the later root comes first, inside a root those in a directory of
         // that name, and then the first in path order, in which a stable sort leaves them.
-        // A server's skill takes nobody's name, wherever its root stands.
         candidates.sort_by(|a, b| {
-            let is_servers = |candidate: &Candidate| candidate.entry.published().is_some();
-            let order = a.key().cmp(b.key()).then(is_servers(a).cmp(&is_servers(b)));
-            order.then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
+            a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
         });
         let mut winner: Option<Candidate> = None;
         for candidate in candidates {
@@ -335,6 +345,16 @@ impl Inner {
             self.diagnostics.push(Diagnostic::new(Code::Untrusted, entry.skill.location.shared(), message));
         }
     }
+}
+
+/// What is wrong with a skill that calls itself as if it were a server's.
+fn reserved(entry: &SkillEntry, label: &str) -> Diagnostic {
+    let message = format!(
+        "`{}` is left out: names that begin with `{label}` are those of an MCP server",
+        entry.skill.name
+    );
+    let diagnostic = Diagnostic::new(Code::Shadowed, entry.skill.location.shared(), message);
+    diagnostic.hint("rename it, or give the server another label")
 }
 
 /// A skill that may be shadowed by another one of its name.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_catalog::{Catalog, Digest, Place, Root};
+use prowess_catalog::{Catalog, Digest, Place, Root, Severity};
 use prowess_mcp::host::{BearerToken, Cache, Connection, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
@@ -57,7 +57,15 @@ pub(crate) async fn connect(
 pub(crate) async fn offered(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
     let found = servers.scans(catalog).await;
     let catalog = found.scans.into_iter().fold(catalog.clone(), |catalog, scan| catalog.with(scan));
-    (catalog, found.notices.into_iter().map(|notice| shown(&notice.to_string())).collect())
+    let is_servers =
+        |file: &str| servers.all().any(|server| file.starts_with(&format!("{}:", server.label())));
+    let odd: Vec<String> = catalog
+        .diagnostics()
+        .filter(|found| found.severity == Severity::Error && is_servers(&found.file))
+        .map(|found| shown(&found.to_string()))
+        .collect();
+    let notices = found.notices.into_iter().map(|notice| shown(&notice.to_string()));
+    (catalog, notices.chain(odd).collect())
 }
 
 fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {

@@ -124,7 +124,8 @@ impl SkillSession {
         let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
         let started = self.0.live.start(runner, workspace, passed.request.clone(), &context, terminal).await;
         let id = started.map_err(SkillError::Live)?;
-        self.look(&id, None, yield_ms).await
+        let deltas = self.led_by_run(&run.skill);
+        Ok(Answer { deltas, ..self.look(&id, None, yield_ms).await? })
     }
 
     /// Writes to a command that goes on, and waits for its next question or its end.

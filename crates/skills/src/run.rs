@@ -14,7 +14,7 @@ use prowess_workspace::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::delta::LoadedSkill;
+use crate::delta::{LoadedSkill, SkillDelta};
 use crate::error::SkillError;
 use crate::load::loaded_from;
 use crate::session::{Answer, SkillSession};
@@ -114,9 +114,20 @@ impl SkillSession {
     ///
     /// Why nothing ran.
     pub async fn run(&self, request: RunRequest) -> Result<Answer, SkillError> {
+        let name = request.skill.clone();
         let report = self.run_watched(request, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
-        Ok(Answer { text: shown(data.clone()).to_string(), deltas: Vec::new(), data: Some(data) })
+        let deltas = self.led_by_run(&name);
+        Ok(Answer { text: shown(data.clone()).to_string(), deltas, data: Some(data) })
+    }
+
+    /// What a server's skill puts out is its words, loaded or not.
+    pub(crate) fn led_by_run(&self, name: &str) -> Vec<SkillDelta> {
+        let from = self.visible_to_model(name).ok().and_then(|entry| loaded_from(&entry));
+        let is_known = self.state().from_servers().contains_key(name);
+        let Some(from) = from.filter(|_| !is_known) else { return Vec::new() };
+        let deltas = vec![SkillDelta::Led { name: name.to_owned(), server: from.server }];
+        if self.commit(&deltas).is_ok() { deltas } else { Vec::new() }
     }
 
     /// [`SkillSession::run`] for a host: the report itself, and its output while it is written.

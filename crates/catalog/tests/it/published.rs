@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prowess_catalog::{
-    Catalog, Digest, DocumentText, Offer, OverviewOptions, Published, PublishedFile, Root, RootScan,
+    Catalog, Code, Digest, DocumentText, Offer, OverviewOptions, Published, PublishedFile, Root, RootScan,
     ScanOptions, SkillText, scan_published,
 };
 
@@ -48,10 +48,11 @@ fn equal_names_of_different_origins_stand_side_by_side() {
     // Servers last, where a local root would take precedence.
     let catalog = Catalog::empty().assembled([local, docs, wiki]);
     assert_eq!(names(&catalog), ["docs:pdf", "docs:team/pdf", "pdf", "wiki:pdf"]);
-    let mine = catalog.get("docs:pdf").unwrap();
-    assert!(mine.published().is_none(), "a server takes nobody's name");
-    assert_eq!(catalog.shadowed().len(), 1);
-    assert!(catalog.shadowed()[0].entry.published().is_some());
+    let servers = catalog.get("docs:pdf").unwrap();
+    assert!(servers.published().is_some(), "nobody takes a server's name");
+    assert!(catalog.shadowed().is_empty());
+    let told = catalog.diagnostics().find(|found| found.code == Code::Shadowed).unwrap();
+    assert!(told.message.contains("names that begin with `docs:` are those of an MCP server"), "{told}");
 }
 
 #[test]

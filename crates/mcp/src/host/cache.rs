@@ -77,6 +77,10 @@ impl Cache {
         let failed = |error| CacheError::Io(directory.to_owned(), error);
         // Looked at before anything is made: what is refused leaves no trace.
         let place = resolved(directory).map_err(failed)?;
+        // What a link leads to holds other things than ours, perhaps.
+        if fs::symlink_metadata(directory).is_ok_and(|found| found.is_symlink()) {
+            return Err(CacheError::Foreign(directory.to_owned()));
+        }
         for root in roots {
             let root = resolved(root.as_ref()).map_err(failed)?;
             if place.starts_with(&root) || root.starts_with(&place) {
@@ -130,6 +134,9 @@ impl Cache {
         let path = self.path(server, file);
         let directory = self.of_server(server);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        if !is_servers(&directory) {
+            return Err(io::Error::other("what is kept of the server is no directory"));
+        }
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let unfinished = directory.join(format!("{UNFINISHED}{}", hex(&random)));
@@ -152,13 +159,9 @@ impl Cache {
         let known: HashSet<PathBuf> = labels.into_iter().map(|label| self.of_server(label)).collect();
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
-            if known.contains(&path) {
-                continue;
-            }
-            if fs::symlink_metadata(&path)?.is_dir() {
+            // What was not made here is not removed here.
+            if !known.contains(&path) && is_servers(&path) {
                 fs::remove_dir_all(&path)?;
-            } else {
-                fs::remove_file(&path)?;
             }
         }
         Ok(())
@@ -178,9 +181,16 @@ impl Cache {
         let _one_at_a_time = self.making_room.lock().unwrap_or_else(PoisonError::into_inner);
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for server in fs::read_dir(&self.directory)? {
-            let Ok(entries) = fs::read_dir(server?.path()) else { continue };
+            let server = server?.path();
+            if !is_servers(&server) {
+                continue;
+            }
+            let Ok(entries) = fs::read_dir(server) else { continue };
             for entry in entries.flatten() {
                 let Ok(found) = entry.metadata() else { continue };
+                if !found.is_file() {
+                    continue;
+                }
                 files.push((found.modified()?, found.len(), entry.path()));
             }
         }
@@ -195,6 +205,13 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// Whether this is a directory, and no link to one, that a server's label names.
+fn is_servers(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.parse::<ServerLabel>().is_ok())
+        && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 /// Reads a regular file of at most so many bytes, and one more to see that it has them.
@@ -256,6 +273,25 @@ mod tests {
         assert_eq!(cache.get(&label("two"), &wave), None);
         assert_eq!(cache.get(&label("one"), &file("skill://other/SKILL.md", b"Wave.")), None);
         assert_eq!(cache.get(&label("one"), &file("skill://greet/SKILL.md", b"Bow.")), None);
+    }
+
+    #[test]
+    fn x_27_what_is_not_the_caches_own_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (other, place) = (scratch.path().join("other"), scratch.path().join("c"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("mine"), "mine").unwrap();
+        std::os::unix::fs::symlink(&other, &place).unwrap();
+        assert!(matches!(Cache::open(&place, [""; 0]), Err(CacheError::Foreign(_))));
+        fs::remove_file(&place).unwrap();
+        let cache = Cache::open(&place, [""; 0]).unwrap().keeping(4);
+        std::os::unix::fs::symlink(&other, place.join("docs")).unwrap();
+        fs::write(place.join("README.txt"), "notes").unwrap();
+        cache.put(&label("docs"), &file("skill://x/SKILL.md", b"Bow."), b"Bow.");
+        cache.put(&label("wiki"), &file("skill://x/SKILL.md", b"Bow."), b"Bow.");
+        cache.forget_others([&label("none")]).unwrap();
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+        assert!(place.join("README.txt").exists() && !place.join("wiki").exists());
     }
 
     #[test]

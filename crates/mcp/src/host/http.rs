@@ -265,7 +265,13 @@ fn unexpected(why: impl Into<Cow<'static, str>>) -> HttpError {
 
 /// An address may have secrets in it.
 fn hidden(error: reqwest::Error) -> HttpError {
-    StreamableHttpError::Client(error.without_url())
+    let error = error.without_url();
+    // The innermost cause says what happened.
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    unexpected(cause.to_string())
 }
 
 #[cfg(test)]

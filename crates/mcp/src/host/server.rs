@@ -10,7 +10,10 @@ use rmcp::model::{
     ClientRequest, CustomRequest, ProtocolVersion, ServerNotification, ServerPeerInfo, ServerResult,
     SubscriptionFilter,
 };
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RunningService};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions,
+    RunningService,
+};
 use rmcp::transport::Transport;
 use rmcp::{RoleClient, ServiceError};
 use serde_json::Value;
@@ -255,12 +258,37 @@ async fn hello<T: Transport<RoleClient> + 'static>(
         Ok(Ok(running)) => Ok(running),
         Ok(Err(error)) => {
             words.settled().await;
-            Err(format!("{}{}", shown(&error.to_string()), words.told()))
+            Err(format!("{}{}", reason(&error), words.told()))
         }
         Err(_) => {
             let limit = limits.connect.as_secs_f64();
             Err(format!("it did not say hello within {limit} seconds{}", words.told()))
         }
+    }
+}
+
+/// Why there is no connection, in words for whoever configured it.
+fn reason(error: &ClientInitializeError) -> String {
+    let sent = match error {
+        ClientInitializeError::TransportError { error, .. } => error,
+        ClientInitializeError::ConnectionClosed(_) => {
+            return "it ended the connection before it said hello".to_owned();
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
+        error => return shown(&error.to_string()),
+    };
+    // The innermost cause says what happened, and the others where it came through.
+    let mut cause: &(dyn std::error::Error + 'static) = &*sent.error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text = cause.to_string();
+    let text = text.strip_prefix("unexpected server response: ").unwrap_or(&text);
+    match text.get(..8) {
+        Some("HTTP 401") => "it wants a token, or another one than it was given (HTTP 401)".to_owned(),
+        Some("Broken p") => "it ended before it said hello".to_owned(),
+        Some("HTTP 403") => "it does not let us in (HTTP 403)".to_owned(),
+        _ => shown(text),
     }
 }
 

@@ -221,7 +221,10 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let request = asked(&session.exec(exec.clone()).await.unwrap_err());
     assert!(request.kind == Kind::RUN && request.each_time);
     let allowed = permissions.allow_once(request.fingerprint());
-    let before = session.exec(exec).await.unwrap().data.unwrap();
+    let begun = session.exec(exec).await.unwrap();
+    assert_eq!(session.servers_at_work(), ["docs:kit"], "what it says is the server's");
+    assert_eq!(begun.deltas.len(), 1);
+    let before = begun.data.unwrap();
     drop(allowed);
     session.load("docs:kit", None).await.unwrap();
 
