@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Search(search::Options),
     /// Try a session by hand: see what a model would see at each step
     Session(Box<session::Options>),
-    /// Serve the skills to a client of the Model Context Protocol, on standard input and output
+    /// Serve the skills to clients of the Model Context Protocol, on standard streams or over HTTP
     Mcp(Box<mcp::Options>),
     /// Show the skills and tools of other MCP servers, and look at a skill before it is loaded
     Servers(servers::Options),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use prowess_catalog::{Catalog, Digest, Place, Root, Severity};
-use prowess_mcp::host::{Cache, Connection, ServerLabel, ServerOptions, Servers, Token};
+use prowess_mcp::host::{BearerToken, Cache, Connection, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
@@ -74,7 +74,7 @@ fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
         (None, Some(url)) => {
             let token = settings.token_env.as_deref().filter(|name| !name.is_empty());
             let token =
-                token.map(|name| variable(name).map(|token| Token::from(token.trim()))).transpose()?;
+                token.map(|name| variable(name).map(|token| BearerToken::from(token.trim()))).transpose()?;
             Connection::http(url.parse()?, token)
         }
         (None, None) => return Err(anyhow!("it has neither `command` nor `url`")),

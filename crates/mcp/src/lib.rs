@@ -36,6 +36,7 @@
 //! untrusted or denied is neither listed nor read.
 
 mod consent;
+mod hex;
 #[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "http")]
@@ -44,6 +45,7 @@ mod lasting;
 mod live;
 mod mime;
 mod outputs;
+mod overview;
 mod progress;
 mod prompts;
 mod publication;

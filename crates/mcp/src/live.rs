@@ -1,11 +1,14 @@
 //! Skills that change while they are served.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use prowess_catalog::{Catalog, CatalogHost, RefreshPolicy, Root, ScanOptions, WatchError, Watcher};
+use prowess_skills::SkillSession;
 use tokio::sync::watch;
+
+use crate::overview::{self, Overview};
 
 /// How long nothing may have happened before it is looked again.
 const QUIET: Duration = Duration::from_millis(200);
@@ -31,6 +34,8 @@ const QUIET: Duration = Duration::from_millis(200);
 pub struct LiveSkills {
     catalog: RwLock<Catalog>,
     version: watch::Sender<Version>,
+    /// What clients of one request are told first, each of them.
+    overview: Mutex<Option<Overview>>,
 }
 
 /// What a client has been told of, in numbers that go up.
@@ -51,7 +56,11 @@ pub struct Watching {
 impl LiveSkills {
     /// Skills that stay as they are until [`LiveSkills::put`] or [`LiveSkills::watch`].
     pub fn new(catalog: Catalog) -> Arc<Self> {
-        Arc::new(Self { catalog: RwLock::new(catalog), version: watch::Sender::new(Version::default()) })
+        Arc::new(Self {
+            catalog: RwLock::new(catalog),
+            version: watch::Sender::new(Version::default()),
+            overview: Mutex::default(),
+        })
     }
 
     /// The skills there are now.
@@ -98,7 +107,57 @@ impl LiveSkills {
         Ok(Watching { _watcher: watcher })
     }
 
+    /// What there is to say of skills to a client whose session this is.
+    pub(crate) fn overview(&self, session: &SkillSession) -> String {
+        let kept = || self.overview.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept().as_ref().filter(|known| known.is_of(session)) {
+            return known.text.to_string();
+        }
+        match Overview::of(session) {
+            Some(new) => kept().insert(new).text.to_string(),
+            None => overview::text(session),
+        }
+    }
+
     pub(crate) fn versions(&self) -> watch::Receiver<Version> {
         self.version.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+
+    #[tokio::test]
+    async fn an_overview_is_kept_for_as_long_as_it_is_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["tides", "kites"] {
+            let directory = scratch.path().join(name);
+            std::fs::create_dir(&directory).unwrap();
+            let text = format!("---\nname: {name}\ndescription: Knows {name}.\n---\nDo it.\n");
+            std::fs::write(directory.join("SKILL.md"), text).unwrap();
+        }
+        let (roots, options) = ([Root::explicit(scratch.path())], ScanOptions::default());
+        let live = LiveSkills::new(Catalog::discover(&roots, &options));
+        let permissions = Permissions::unattended(Policy::new());
+        let start = || SkillSession::builder(live.catalog()).permissions(permissions.clone()).start();
+        let kept = || live.overview.lock().unwrap().as_ref().map(|kept| Arc::as_ptr(&kept.text)).unwrap();
+        let session = start().await;
+        let first = live.overview(&session);
+        assert!(first.contains("tides") && first.contains("kites"), "{first}");
+        let text = kept();
+        assert_eq!(live.overview(&start().await), first);
+        assert_eq!(kept(), text, "it was not made again");
+
+        session.load("tides", None).await.unwrap();
+        assert_eq!(live.overview(&session), overview::text(&session));
+        permissions.set(Layer::User, vec![Rule::new("skill", "tides", Decision::Deny)]);
+        let denied = live.overview(&start().await);
+        assert!(!denied.contains("tides") && denied.contains("kites"), "{denied}");
+
+        std::fs::remove_dir_all(scratch.path().join("kites")).unwrap();
+        live.put(&live.catalog().refreshed(&roots, &options));
+        assert!(!live.overview(&start().await).contains("kites"));
     }
 }

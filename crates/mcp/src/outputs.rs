@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rmcp::model::Resource;
 use serde_json::Value;
 
+use crate::hex::hex;
 use crate::uri;
 
 /// How many outputs a connection keeps, and how many bytes; the oldest go first.
@@ -150,7 +151,7 @@ fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
 pub(crate) fn random() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(&bytes))
 }
 
 fn last(path: &str) -> &str {

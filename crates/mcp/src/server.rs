@@ -115,6 +115,22 @@ impl Inner {
     }
 }
 
+#[cfg(any(feature = "http", feature = "run"))]
+impl Inner {
+    /// Another of the same kind, with room of its own.
+    fn beside(&self) -> Self {
+        Self {
+            begun: self.begun,
+            lasting: self.lasting.clone(),
+            is_brief: self.is_brief,
+            stop: self.stop.clone(),
+            #[cfg(feature = "run")]
+            artifacts: self.artifacts.clone(),
+            ..Self::new(Arc::clone(&self.live), self.session.clone())
+        }
+    }
+}
+
 impl SkillServer {
     /// A server of these skills for one client, whose session is this. Permissions that nobody else answers for are
     /// asked of the client.
@@ -144,8 +160,7 @@ impl SkillServer {
     /// A server that is like this one but for the change, and has served nobody yet.
     #[cfg(any(feature = "http", feature = "run"))]
     fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = Arc::try_unwrap(self.0)
-            .unwrap_or_else(|shared| Inner::new(Arc::clone(&shared.live), shared.session.clone()));
+        let mut inner = Arc::try_unwrap(self.0).unwrap_or_else(|shared| shared.beside());
         change(&mut inner);
         Self(Arc::new(inner))
     }
@@ -278,9 +293,7 @@ impl ServerHandler for SkillServer {
         let implementation =
             Implementation::new("prowess", env!("CARGO_PKG_VERSION")).with_title("Agent Skills");
         let info = ServerConfig::new(capabilities).with_server_info(implementation);
-        // It is written to follow other text, and here it is first.
-        let overview = self.0.session.prompt().text;
-        let overview = overview.trim();
+        let overview = self.0.live.overview(&self.0.session);
         if overview.is_empty() { info } else { info.with_instructions(overview) }
     }
 
@@ -412,5 +425,25 @@ impl ServerHandler for SkillServer {
 impl fmt::Debug for SkillServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SkillServer").field("session", &self.0.session).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_others_hold_is_changed_beside_it_and_loses_nothing() {
+        let session = SkillSession::builder(Catalog::empty()).start().await;
+        let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
+        let brief = server.for_one_request(Lasting::default());
+        let (held, stop) = (brief.clone(), CancellationToken::new());
+        let changed = brief.until(stop.clone());
+        assert!(changed.is_brief());
+        assert!(std::ptr::eq(changed.waiting(), held.waiting()));
+        stop.cancel();
+        assert!(changed.stop().is_cancelled() && !held.stop().is_cancelled());
+        let again = changed.clone().for_one_request(Lasting::default());
+        assert!(again.stop().is_cancelled(), "it ends with the one that it was made of");
     }
 }

@@ -12,6 +12,7 @@ use prowess_catalog::Digest;
 use rustix::fs::OFlags;
 
 use super::label::ServerLabel;
+use crate::hex::hex;
 use crate::publication::MAX_SERVED_BYTES;
 use prowess_catalog::PublishedFile;
 
@@ -242,15 +243,6 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Ok(path)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

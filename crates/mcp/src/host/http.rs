@@ -20,7 +20,7 @@ use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use super::answer;
-use super::options::{ServerLimits, ServerUrl, Token};
+use super::options::{BearerToken, ServerLimits, ServerUrl};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -35,7 +35,7 @@ type HttpError = StreamableHttpError<reqwest::Error>;
 /// The token is known to this client alone, and it follows no redirect: neither can go anywhere else.
 pub(crate) fn connection(
     url: &ServerUrl,
-    token: Option<&Token>,
+    token: Option<&BearerToken>,
     limits: &ServerLimits,
 ) -> Result<impl Transport<RoleClient> + 'static, String> {
     let mut headers = HeaderMap::new();

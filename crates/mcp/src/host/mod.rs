@@ -33,7 +33,7 @@ pub use files::ServerFiles;
 pub use held::HeldEntry;
 pub use label::{LabelError, ServerLabel};
 pub use list::SkillList;
-pub use options::{Connection, ServerLimits, ServerOptions, ServerUrl, Token, UrlError};
+pub use options::{BearerToken, Connection, ServerLimits, ServerOptions, ServerUrl, UrlError};
 pub use server::Server;
 pub use server_tools::ServerTools;
 pub use servers::{FoundSkills, Servers};

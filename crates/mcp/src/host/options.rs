@@ -71,7 +71,7 @@ pub enum Connection {
         /// Where.
         url: ServerUrl,
         /// What it is shown as `Authorization: Bearer`.
-        token: Option<Token>,
+        token: Option<BearerToken>,
     },
 }
 
@@ -86,7 +86,7 @@ impl Connection {
     }
 
     /// An address, and the token that is shown there.
-    pub fn http(url: ServerUrl, token: Option<Token>) -> Self {
+    pub fn http(url: ServerUrl, token: Option<BearerToken>) -> Self {
         Self::Http { url, token }
     }
 }
@@ -152,33 +152,33 @@ impl FromStr for ServerUrl {
 /// A secret that a server is shown. It is in no error, no log and no `Debug`.
 ///
 /// ```
-/// let token = prowess_mcp::host::Token::from("secret");
-/// assert_eq!(format!("{token:?}"), "Token(…)");
+/// let token = prowess_mcp::host::BearerToken::from("secret");
+/// assert_eq!(format!("{token:?}"), "BearerToken(…)");
 /// ```
 #[derive(Clone)]
-pub struct Token(String);
+pub struct BearerToken(String);
 
-impl Token {
+impl BearerToken {
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl From<&str> for Token {
+impl From<&str> for BearerToken {
     fn from(token: &str) -> Self {
         Self(token.to_owned())
     }
 }
 
-impl From<String> for Token {
+impl From<String> for BearerToken {
     fn from(token: String) -> Self {
         Self(token)
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("BearerToken(…)")
     }
 }
 

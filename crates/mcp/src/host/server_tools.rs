@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use prowess_agent::parts::Skills;
 use prowess_agent::{Act, Middleware, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
 use prowess_permission::{Kind, Permissions, Request};
-use prowess_skills::SkillSession;
+use prowess_skills::{SkillSession, ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -145,6 +145,13 @@ impl Remote {
         format!("{} {}", self.server.label(), self.tool.their_name)
     }
 
+    /// Whether a loaded skill that may do so has approved it in advance.
+    fn is_listed(&self, moment: Moment<'_>) -> bool {
+        let call = ToolCall { name: &self.tool.name, argument: None };
+        let verdict = Skills::session(moment).map(|session| session.check_tool(call));
+        matches!(verdict, Some(ToolVerdict::Preapproved { .. }))
+    }
+
     /// What is asked about a call. While the model has words of a server's skill, it is asked each time.
     fn request(&self, arguments: &JsonObject, moment: Moment<'_>) -> Request {
         let (server, tool) = (self.server.label(), &self.tool.their_name);
@@ -214,7 +221,10 @@ impl Tool for Callable {
             return ToolAnswer::error(gone).into();
         };
         let request = remote.request(&arguments, context.moment());
-        if let Err(output) = context.pass(&self.tools.0.permissions, request).await {
+        let permissions = &self.tools.0.permissions;
+        let is_preapproved =
+            remote.is_listed(context.moment()) && permissions.request_preapproved(&request).is_ok();
+        if !is_preapproved && let Err(output) = context.pass(permissions, request).await {
             return output;
         }
         let (server, tool) = (&remote.server, &remote.tool.their_name);

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::guard::only;
 use super::limits::HttpLimits;
 use super::reply::{Refused, refused};
+use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The random bytes of an id.
@@ -182,7 +183,7 @@ impl SessionManager for Visit {
         let (seat, stop) = begins.ok_or_else(|| VisitError::NotBegun("there is no room".to_owned()))?;
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).map_err(|error| VisitError::NotBegun(error.to_string()))?;
-        let id: SessionId = id.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+        let id: SessionId = hex(&id).into();
         let mut config = SessionConfig::default();
         // Whether it is idle is decided here, where it is known which streams are open.
         config.keep_alive = None;

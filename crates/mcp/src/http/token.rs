@@ -4,6 +4,8 @@ use std::fmt;
 
 use hmac_sha256::Hash;
 
+use crate::hex::hex;
+
 /// The fewest characters of a token.
 const MIN_CHARS: usize = 16;
 /// The bytes of a random one.
@@ -63,7 +65,7 @@ impl Token {
     pub fn random() -> Result<(Self, String), TokenError> {
         let mut bytes = [0; RANDOM_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| TokenError::NotRandom(error.to_string()))?;
-        let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret = hex(&bytes);
         Ok((Self::new(&secret)?, secret))
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use prowess_agent::parts::Skills;
 use prowess_agent::{Agent, NoWatcher, Reply, Thread, ThreadId, Turn};
-use prowess_catalog::Catalog;
+use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
 use prowess_models::{Expect, Scripted, Turn as Says};
 use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{SkillFiles, SkillSession};
+use prowess_skills::{AllowedTools, Dialect, SessionOptions, SkillFiles, SkillSession};
 use serde_json::json;
 
 use crate::lying::{Lying, PATIENCE, told};
@@ -208,6 +208,39 @@ async fn those_that_fail_are_told_and_the_others_work() {
     assert!(failed[1].contains("`bad`") && failed[1].contains("no such database"));
     assert!(servers.get("bad").is_none());
     assert_eq!(servers.get("good").unwrap().skills().await.unwrap().offers.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "make mcp runs it: it needs the Python SDK"]
+async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() {
+    let lying = Lying::new("honest");
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join("echoes")).unwrap();
+    let text = "---\nname: echoes\ndescription: Echoes.\nallowed-tools: docs__echo\n---\nEcho.\n";
+    std::fs::write(scratch.path().join("echoes/SKILL.md"), text).unwrap();
+    let permissions = permissions([Rule::new("*skill", "*", Decision::Allow)]);
+    let (servers, _) = Servers::connect([lying.options("docs")], None).await;
+    let local = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    let scans = servers.scans(&local).await.scans;
+    let catalog = scans.into_iter().fold(local, |catalog, scan| catalog.with(scan));
+    let (files, rules) = (Arc::new(ServerFiles::new(Arc::clone(&servers))), permissions.clone());
+    let skills = Skills::new(move |_| {
+        let mut options = SessionOptions::new(Dialect::DeepAgents);
+        options.allowed_tools = AllowedTools::Preapprove;
+        SkillSession::builder(catalog.clone())
+            .options(options)
+            .files(Arc::clone(&files) as Arc<dyn SkillFiles>)
+            .permissions(rules.clone())
+    });
+    let load = |name: &str| Says::new().call("load_skill", json!({"skill_name": name}));
+    let echo = || Says::new().call("docs__echo", json!({"text": "hello"}));
+    let model = Scripted::new([load("echoes"), echo(), load("docs:pdf"), echo()]);
+    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
+    let turn = thread.say("Go.", &NoWatcher).await.unwrap();
+    let Turn::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
+    assert_eq!(lying.asked("tools/call").len(), 1, "what is listed is called unasked");
+    assert_eq!(waiting[0].question["details"]["mcp_skills_at_work"], json!(["docs:pdf"]));
 }
 
 #[tokio::test]
