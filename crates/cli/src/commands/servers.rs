@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_catalog::{Catalog, Digest, MANIFEST, Offer, PublishedFile};
-use prowess_mcp::host::{HeldEntry, Server, ServerError, Servers};
+use prowess_mcp::host::{HeldEntry, Server, ServerError, ServerLabel, Servers};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::Outcome;
-use crate::config::{Config, Settings};
+use crate::config::{Config, Settings, user_path};
 use crate::nearest::nearest;
 use crate::options::Places;
 use crate::servers;
@@ -76,7 +76,7 @@ impl Told {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
-    let config = Config::load(None, &[])?;
+    let config = Config::load(skills.trusted_project(), &[])?;
     let settings = &config.settings;
     if let Some(label) = &options.label {
         check(label, settings)?;
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let ended = runtime.block_on(async {
         let connected = servers::connect(settings, options.label.as_deref(), &skills.roots).await?;
         let Some(connected) = connected else {
-            writeln!(anstream::stderr(), "there are no servers; [mcp.LABEL] in prowess.toml adds one")?;
+            writeln!(anstream::stderr(), "there are no servers; [mcp.LABEL] in {} adds one", own_file())?;
             return Ok(Outcome::Done);
         };
         for notice in &connected.notices {
@@ -116,8 +116,16 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
     let label = shown(label);
     match nearest(&label, settings.mcp.keys().map(String::as_str)) {
         Some(known) => bail!("there is no server `{label}`; did you mean `{known}`?"),
-        None => bail!("there is no server `{label}`; [mcp.{label}] in prowess.toml adds it"),
+        None if label.parse::<ServerLabel>().is_ok() => {
+            bail!("there is no server `{label}`; [mcp.{label}] in {} adds it", own_file())
+        }
+        None => bail!("there is no server `{label}`: the label comes first, and then a skill of it"),
     }
+}
+
+/// The file that servers are configured in.
+fn own_file() -> String {
+    user_path().map_or_else(|| "prowess.toml".to_owned(), |path| shown(&path.display().to_string()))
 }
 
 /// Shows what servers have, and says whether all of them answered.

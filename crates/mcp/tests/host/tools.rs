@@ -240,7 +240,7 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
     assert_eq!(lying.asked("tools/call").len(), 1, "what is listed is called unasked");
-    assert_eq!(waiting[0].question["details"]["mcp_skills_at_work"], json!(["docs:pdf"]));
+    assert_eq!(waiting[0].question["details"]["asked_each_time_because_of"], json!(["docs:pdf"]));
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ fn servers_are_shown_and_their_skills_before_anybody_loads_them() {
     assert_eq!(json["files"][1]["path"], "scripts/tides.sh");
     assert!(json["text"].as_str().unwrap().contains("Run scripts/tides.sh."), "{json}");
     let none = World::new();
-    assert!(none.run(&["servers"]).contains("there are no servers; [mcp.LABEL] in prowess.toml adds one"));
+    assert!(none.run(&["servers"]).contains("there are no servers; [mcp.LABEL] in"));
 }
 
 /// A server that has tools, and does not list them.
