@@ -357,7 +357,7 @@ async fn many_connections_wait_for_their_turn() {
     let home = Home::new();
     // More than there may be at once, half of them of clients who never say anything.
     let line = format!(
-        "for n in $(seq 40); do (exec 3<>/dev/tcp/127.0.0.1/3128; sleep 3) & done; \
+        "for n in $(seq 40); do (exec 3<>/dev/tcp/127.0.0.1/3128; exec sleep 3) & done; \
          for n in $(seq 40); do ({}) & done; wait",
         get(&server.rule())
     );
