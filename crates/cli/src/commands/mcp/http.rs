@@ -43,7 +43,7 @@ pub(crate) struct Http {
     /// A name that clients may call the server by (the Host header), such as that of a proxy; can be repeated
     #[arg(long, value_name = "NAME[:PORT]", requires = "http")]
     allow_name: Vec<String>,
-    /// An origin whose pages may use the server, such as https://app.example.com; can be repeated
+    /// An origin whose pages may use the server, such as `https://app.example.com`; can be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
 }
