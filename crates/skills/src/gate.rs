@@ -89,11 +89,13 @@ impl SkillSession {
         if [Kind::SKILL, Kind::MCP_SKILL].iter().any(|kind| permissions.is_denied(kind, name_here)) {
             return Err(self.not_found(name));
         }
+        let at_work = self.servers_at_work();
+        let is_led = !at_work.is_empty();
         let mut request = Request::new(Kind::MCP_SKILL, name_here)
             .titled(format!("ask the MCP server {} for a skill '{}'", one_line(server), one_line(name)))
-            .with_details(json!({"server": server, "asked": name, "while": self.servers_at_work()}))
+            .with_details(json!({"server": server, "asked": name, "while": at_work}))
             .always([]);
-        if !self.servers_at_work().is_empty() {
+        if is_led {
             request = request.each_time();
         }
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
