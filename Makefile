@@ -29,7 +29,10 @@ linker:
 
 # Installs the Debian package of a command, as root, named after it or by the second word; else says what to
 # install.
-install = command -v $(1) >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy $(or $(2),$(1)); } || { echo "$(1) is missing: apt-get install $(or $(2),$(1))" >&2; exit 1; }
+install = command -v $(1) >/dev/null || $(call fetch,$(or $(2),$(1))) || { echo "$(1) is missing: apt-get install $(or $(2),$(1))" >&2; exit 1; }
+
+# Installs a Debian package, as root.
+fetch = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy $(1); }
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -114,8 +117,18 @@ install-check: components
 s3:
 	scripts/test-s3.sh $(CARGO) test --locked -p prowess-workspace --all-features --test it -- --ignored a_bucket_passes_the_suite
 
+# What the demo needs is installed before the build where that is possible. Where bubblewrap cannot be had, the demo is
+# told to play with less around its commands, and says so.
 demo: linker
+	@$(call install,python3)
+	@$(HAS_BWRAP) || $(call fetch,bubblewrap) || true
+	@$(HAS_BWRAP) || echo "bubblewrap is missing or does not work here: the demo will play with --sandbox landlock" >&2
 	$(CARGO) build --locked -p prowess
-	@$(PROWESS) demo
+	@if $(HAS_BWRAP); then $(PROWESS) demo; else \
+	  echo "$(PROWESS) demo --sandbox landlock"; $(PROWESS) demo --sandbox landlock; \
+	fi
+
+# Whether bubblewrap makes a sandbox here, as the demo wants it.
+HAS_BWRAP = bwrap --unshare-all --ro-bind / / --proc /proc true 2>/dev/null
 
 include bench.mk

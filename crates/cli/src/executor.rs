@@ -66,7 +66,7 @@ impl Choice {
             }
             Kind::Local => {
                 let mut local = LocalOptions::default();
-                if let Some(least) = least.or(self.level) {
+                if let Some(least) = self.least(least) {
                     local.least = least;
                 }
                 local.read_only = prefixes;
@@ -80,6 +80,11 @@ impl Choice {
             }
             Kind::Container => Ok(Arc::new(ContainerExecutor::new(self.containers.options()))),
         }
+    }
+
+    /// The weakest level that is enough, if commands are processes of this machine.
+    pub(crate) fn least(&self, given: Option<Level>) -> Option<Level> {
+        self.is_local().then(|| given.or(self.level).unwrap_or(LocalOptions::default().least))
     }
 
     /// Whether commands see the programs of this machine.

@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod executor;
 mod hosts;
+mod isolation;
 mod live;
 mod markdown;
 mod nearest;

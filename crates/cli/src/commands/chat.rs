@@ -14,6 +14,7 @@ use crate::commands::Outcome;
 use crate::commands::run::level;
 use crate::config::{Config, Flag};
 use crate::executor::Choice;
+use crate::isolation::{self, Isolation};
 use crate::options::Places;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
@@ -79,10 +80,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     if let Some(moved) = &place.moved {
         notices.push(format!("{}: workspaces are at {}", shown(moved), place.path.display()));
     }
+    let choice = options.choice.over(&config.settings.sandbox);
+    let least = options.isolation(&choice, &mut notices)?;
     let runner = Runner {
         workspaces: place.workspaces,
         artifacts: Some(Arc::new(options.kept.artifacts()?)),
-        executor: Some(options.choice.over(&config.settings.sandbox).build(options.sandbox, Vec::new())?),
+        executor: Some(choice.build(least, Vec::new())?),
     };
     let mut first = Vec::new();
     if prompt.is_none() {
@@ -165,6 +168,21 @@ impl Options {
             return Ok(skills);
         }
         self.places.discover()
+    }
+
+    /// The weakest isolation that is enough. Where it cannot be had, a person at the terminal is asked about a weaker one.
+    fn isolation(&self, choice: &Choice, notices: &mut Vec<String>) -> Result<Option<Level>> {
+        let least = choice.least(self.sandbox).filter(|_| std::io::stdin().is_terminal());
+        let Some(least) = least else { return Ok(self.sandbox) };
+        let Isolation::Weaker { why, strongest } = Isolation::find(least)? else { return Ok(self.sandbox) };
+        match strongest {
+            Some(level) if isolation::accepts(level, &why)? => Ok(Some(level)),
+            _ => {
+                let why = shown(&why);
+                notices.push(format!("commands of skills are refused: {why}"));
+                Ok(self.sandbox)
+            }
+        }
     }
 
     fn flags(&self) -> Vec<Flag> {

@@ -6,11 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_workspace::Level;
+use prowess_workspace::{Level, LocalOptions};
 
 use crate::commands::Outcome;
 use crate::commands::run::{level, level_name};
 use crate::demo;
+use crate::isolation::{self, Isolation};
 use crate::record::{Kind, Picture, record};
 use crate::terminal::{Terminal, shown};
 
@@ -38,12 +39,20 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    if let Some(obstacle) = demo::obstacle(options.sandbox)? {
+    let mut least = options.sandbox;
+    if let Isolation::Weaker { why, strongest } =
+        Isolation::find(least.unwrap_or(LocalOptions::default().least))?
+    {
         terminal.flush()?;
-        writeln!(terminal.errors(), "prowess: {}", shown(&obstacle))?;
-        return Ok(Outcome::Findings);
+        match strongest {
+            Some(level) if isolation::accepts(level, &why)? => least = Some(level),
+            _ => {
+                writeln!(terminal.errors(), "prowess: {}", shown(&refusal(&why, strongest)))?;
+                return Ok(Outcome::Findings);
+            }
+        }
     }
-    let level = options.sandbox.map(level_name);
+    let level = least.map(level_name);
     let Some(file) = &options.record else {
         demo::play(level, terminal)?;
         return Ok(Outcome::Done);
@@ -59,4 +68,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     writeln!(terminal, "recorded {}", shown(&file.display().to_string()))?;
     Ok(Outcome::Done)
+}
+
+/// Why the demo is not played, and what to do about it.
+fn refusal(why: &str, strongest: Option<Level>) -> String {
+    let offer = strongest
+        .map(level_name)
+        .map(|level| format!(" `prowess demo --sandbox {level}` plays it with less around the commands."));
+    format!("commands cannot be isolated here: {why}{}", offer.unwrap_or_default())
 }

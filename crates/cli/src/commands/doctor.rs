@@ -16,6 +16,7 @@ use crate::commands::Outcome;
 use crate::commands::run::level_name;
 use crate::config::{Config, SandboxSettings};
 use crate::executor::Containers;
+use crate::isolation;
 use crate::options::VERSION;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
@@ -330,13 +331,7 @@ fn network(report: &Report) -> String {
 }
 
 fn described(level: Level) -> String {
-    let what = match level {
-        Level::Bwrap => "namespaces, a filter of system calls, no network, a read-only system",
-        Level::BwrapNoproc => "the same as bwrap, but commands have no /proc",
-        Level::Landlock => "rules for files and a filter of system calls, no namespaces",
-        _ => "limits only: commands see all that this user sees",
-    };
-    format!("{}: {what}", level_name(level))
+    format!("{}: {}", level_name(level), isolation::described(level))
 }
 
 fn told(program: &Program) -> String {

@@ -10,10 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use prowess_workspace::{Executor as _, Level, LocalExecutor, LocalOptions};
 
 use self::stages::STAGES;
-use crate::commands::run::level_name;
 use crate::terminal::{Style, Terminal, styled, wrapped};
 
 /// How long a person has to read a stage before the next one.
@@ -56,26 +54,6 @@ pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<()> {
         styled("That was all.", Style::Good)
     )?;
     Ok(())
-}
-
-/// Why commands cannot run at the level that is asked for, with what to do about it.
-pub(crate) fn obstacle(least: Option<Level>) -> Result<Option<String>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the sandbox cannot be tried")?;
-    let probe = |least: Level| {
-        let mut options = LocalOptions::default();
-        options.least = least;
-        runtime.block_on(LocalExecutor::new(options).probe())
-    };
-    if probe(least.unwrap_or(LocalOptions::default().least)).is_ok() {
-        return Ok(None);
-    }
-    let install = "commands cannot be isolated here: install the Debian package bubblewrap, or let `prowess doctor` say more";
-    let offer = probe(Level::None).ok().map(|found| {
-        let level = level_name(found.level);
-        format!("; `prowess demo --sandbox {level}` plays it with less around the commands")
-    });
-    Ok(Some(format!("{install}{}", offer.unwrap_or_default())))
 }
 
 impl Scratch {

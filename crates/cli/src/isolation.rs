@@ -1,0 +1,81 @@
+//! Asks a person whether a weaker sandbox is enough, when the one that is configured cannot be had.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
+
+use anyhow::{Context as _, Result};
+use prowess_workspace::{Executor as _, Level, LocalExecutor, LocalOptions};
+
+use crate::commands::run::level_name;
+use crate::terminal::shown;
+
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: u64 = 1024;
+
+/// How commands can be isolated on this machine.
+pub(crate) enum Isolation {
+    /// As strongly as the user wants.
+    Enough,
+    /// Not as strongly as the user wants.
+    Weaker {
+        /// What is missing, and what to do about it.
+        why: String,
+        /// The strongest level that works, if any isolates at all.
+        strongest: Option<Level>,
+    },
+}
+
+impl Isolation {
+    /// Tries the sandbox for real. `least` is the weakest level that the user allows.
+    pub(crate) fn find(least: Level) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("the sandbox cannot be tried")?;
+        let probe = |least: Level| {
+            let mut options = LocalOptions::default();
+            options.least = least;
+            runtime.block_on(LocalExecutor::new(options).probe())
+        };
+        let why = match probe(least) {
+            Ok(_) => return Ok(Self::Enough),
+            Err(error) => error.to_string(),
+        };
+        let strongest = probe(Level::None).ok().map(|found| found.level);
+        Ok(Self::Weaker { why, strongest: strongest.filter(|level| *level != Level::None) })
+    }
+}
+
+/// Says what is missing and asks whether `level` is enough this time. Only a person at a terminal can answer: elsewhere, and
+/// without an answer, it is not enough.
+pub(crate) fn accepts(level: Level, why: &str) -> Result<bool> {
+    let input = std::io::stdin();
+    if !input.is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    let mut err = anstream::stderr();
+    crate::terminal::forget_typed();
+    let name = level_name(level);
+    let question = [
+        shown(why),
+        format!("The strongest sandbox that works here is `{name}`: {}.", described(level)),
+        format!("To not be asked: `sandbox.level = \"{name}\"` in your prowess.toml."),
+        format!("Run commands with `{name}` this time? [y/N]"),
+    ];
+    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    let rows: Vec<String> = question.iter().flat_map(|line| crate::rows::folded(line, width)).collect();
+    // In one piece: what is typed as soon as the question is there is echoed behind it.
+    err.write_all(format!("{} ", rows.join("\n")).as_bytes())?;
+    err.flush()?;
+    let mut line = String::new();
+    input.lock().take(MAX_ANSWER).read_line(&mut line)?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// What a level holds commands with.
+pub(crate) fn described(level: Level) -> &'static str {
+    match level {
+        Level::Container => "a container",
+        Level::Bwrap => "namespaces, a filter of system calls, no network, a read-only system",
+        Level::BwrapNoproc => "the same as bwrap, but commands have no /proc",
+        Level::Landlock => "rules for files and a filter of system calls, no namespaces",
+        _ => "limits only: commands see all that this user sees",
+    }
+}
