@@ -12,6 +12,7 @@ use rmcp::model::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::size::MAX_FILE;
 use crate::{mime, uri};
 
 /// The extension's identifier.
@@ -260,6 +261,9 @@ impl<'a> Publication<'a> {
             let is_ours = |path: &str| self.session.owner_of(&format!("{root}/{path}")) != Owner::Denied;
             contents.files.retain(|file| is_ours(&file.path));
             contents.directories.retain(|path| is_ours(path));
+        }
+        if let Some(large) = contents.files.iter().find(|file| file.size > MAX_FILE) {
+            return Err(format!("{} has {} bytes, and an answer holds {MAX_FILE}", large.path, large.size));
         }
         if !contents.files.iter().any(|file| file.path == MANIFEST) {
             return Err("SKILL.md is not a regular file".to_owned());

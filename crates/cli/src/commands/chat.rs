@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -81,7 +80,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     }
     let runner = Runner {
         workspaces: place.workspaces,
-        artifacts: Some(Arc::new(options.kept.artifacts()?)),
+        // Each thread has its own.
+        artifacts: None,
         executor: Some(options.choice.over(&config.settings.sandbox).build(options.sandbox, Vec::new())?),
     };
     let mut first = Vec::new();
@@ -94,6 +94,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         flags: options.flags(),
         places: options.places.clone(),
         runner,
+        artifacts: options.kept.artifacts()?,
+        kept: options.kept.clone(),
         state,
         view: options.view(terminal),
         answers: match (options.yes, &prompt) {
