@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_turns: Option<String>,
-    /// How many dollars the thread may cost; it needs a price for the model in prowess.toml
+    /// How many dollars the thread may cost with its sub-agents; it needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
     /// Print what happens as JSON, one object a line; with a PROMPT, or from a pipe

@@ -249,7 +249,7 @@ pub(crate) struct LimitSettings {
     /// How many tokens may be read and said in a turn; any number otherwise.
     #[schemars(range(min = 1))]
     pub(crate) tokens: Option<u64>,
-    /// How many dollars a thread may cost in all; any otherwise. It needs a `price` for the model.
+    /// How many dollars a thread may cost in all, with its sub-agents; any otherwise. It needs a `price` for the model.
     #[schemars(range(min = 0))]
     pub(crate) cost: Option<f64>,
 }

@@ -80,7 +80,7 @@ fn case_101_a_thread_neither_reads_nor_replaces_what_another_saved() {
     for (request, tried) in [(3, "the latest"), (4, "a version"), (7, "the latest")] {
         let told = last(&model.requests()[request]);
         assert!(
-            told.contains("there is no artifact `out/r.txt`") && !told.contains("of the first"),
+            told.contains("there is no artifact 'out/r.txt'") && !told.contains("of the first"),
             "another thread read {tried}: {told}"
         );
     }
@@ -204,7 +204,7 @@ fn case_101_what_was_saved_before_stays_and_its_thread_still_finds_it() {
     assert!(!told(2).contains("somebody's"), "it did not make version 0: {}", told(2));
     assert!(told(3).contains(r#"\"version\":2"#), "{}", told(3));
     chat(&world, "project", &["read it"]);
-    assert!(told(5).contains("there is no artifact `out/r.txt`"), "{}", told(5));
+    assert!(told(5).contains("there is no artifact 'out/r.txt'"), "{}", told(5));
     // The person has all that was there, as it was.
     let shared: Vec<_> = listed(&world, &["--scope", "shared"]);
     assert_eq!(shared, [("out/r.txt".to_owned(), 2, "shared".to_owned())]);

@@ -96,7 +96,7 @@ async fn case_101_clients_share_no_artifact_but_by_a_name_that_nobody_guesses() 
         let (client, other) = (served.client(revision).await, served.client(revision).await);
         for (number, each) in [&client, &other].into_iter().enumerate() {
             let refused = each.call("skill_run", reads("out/a.txt")).await;
-            assert!(refused.to_string().contains("there is no artifact `out/a.txt`"), "{number}: {refused}");
+            assert!(refused.to_string().contains("there is no artifact 'out/a.txt'"), "{number}: {refused}");
             let ran = each.call("skill_run", run.clone()).await;
             assert_eq!(ran["structuredContent"]["artifact_files"][0]["version"], 0, "{ran}");
             let link = links(&ran).pop().unwrap();
