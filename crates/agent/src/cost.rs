@@ -29,9 +29,9 @@ const SHOWN: u128 = PARTS / 10_000;
 pub struct Price(u64);
 
 impl Price {
-    /// Millionths of a dollar.
-    pub(crate) fn micros(self) -> u64 {
-        self.0
+    /// The price as an amount in the parts that costs are summed in.
+    pub(crate) fn parts(self) -> u128 {
+        u128::from(self.0) * (PARTS / 1_000_000)
     }
 }
 
@@ -220,6 +220,15 @@ pub struct Cost {
 }
 
 impl Cost {
+    pub(crate) fn of_parts(parts: u128) -> Self {
+        Self { parts, unpriced: Vec::new() }
+    }
+
+    /// The sum in the parts of a dollar that are exact.
+    pub(crate) fn parts(&self) -> u128 {
+        self.parts
+    }
+
     /// The sum in millionths of a dollar, rounded up.
     pub fn micros(&self) -> u128 {
         self.parts.div_ceil(1_000_000)

@@ -58,6 +58,7 @@ mod middleware;
 mod model;
 pub mod parts;
 mod run;
+mod server_words;
 mod state;
 pub mod telemetry;
 mod thread;
@@ -80,6 +81,7 @@ pub use run::{
     Call, Consulted, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run,
     RunLimits, StateChange,
 };
+pub use server_words::ServerWords;
 pub use state::{AnyState, State, States};
 pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
 pub use tool::{

@@ -56,7 +56,12 @@ impl Kept {
         Ok(Place { workspaces, path, moved: Some(moved) })
     }
 
-    /// The artifacts, beside the workspaces.
+    /// The directory that was given.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.workspace.as_deref()
+    }
+
+    /// The artifacts, beside the workspaces. Whoever uses them says whose with [`Artifacts::in_scope`].
     pub(crate) fn artifacts(&self) -> Result<Artifacts> {
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
     }

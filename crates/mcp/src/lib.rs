@@ -35,6 +35,8 @@
 //! Files of skills are read by the catalog, beneath the skill's own directory and without following links. What is
 //! untrusted or denied is neither listed nor read.
 
+#[cfg(feature = "run")]
+mod addressed;
 mod consent;
 mod hex;
 #[cfg(feature = "host")]
@@ -51,15 +53,19 @@ mod prompts;
 mod publication;
 mod resources;
 mod server;
+mod size;
 mod stdio;
 mod tools;
 mod uri;
 
 pub use rmcp;
 
+#[cfg(feature = "run")]
+pub use addressed::AddressedArtifacts;
 #[cfg(feature = "http")]
 pub use http::{HttpLimits, HttpOptions, Token, TokenError, serve_http};
 pub use live::{LiveSkills, Watching};
 pub use publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};
 pub use server::{SkillServer, session_options};
+pub use size::MAX_ANSWER_BYTES;
 pub use stdio::{ServeError, serve_stdio};

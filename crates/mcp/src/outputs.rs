@@ -42,8 +42,26 @@ pub(crate) struct Output {
 pub(crate) enum Content {
     /// Here.
     Text(String),
-    /// In the store of artifacts.
-    Artifact { name: String, version: u64 },
+    /// In the store of artifacts, among those of this scope.
+    Artifact { scope: Option<Whose>, name: String, version: u64 },
+}
+
+/// The scope of artifacts of whoever ran a command.
+#[cfg(feature = "run")]
+pub(crate) type Whose = prowess_workspace::Scope;
+/// Without runs nobody has any.
+#[cfg(not(feature = "run"))]
+pub(crate) type Whose = std::convert::Infallible;
+
+/// What nobody guesses of a scope, if it has that.
+#[cfg(feature = "run")]
+fn key_of(scope: &Whose) -> Option<&str> {
+    scope.session_id()
+}
+
+#[cfg(not(feature = "run"))]
+fn key_of(scope: &Whose) -> Option<&str> {
+    match *scope {}
 }
 
 impl Outputs {
@@ -53,13 +71,15 @@ impl Outputs {
         Self { is_of_many: true, ..Self::default() }
     }
 
-    /// Keeps the files in a report, and gives them as resources, whose addresses the report has then, too. None, when
-    /// it is no report of a run.
-    pub(crate) fn keep(&self, report: &mut Value) -> Vec<Resource> {
+    /// Keeps the files in a report of a command that saves artifacts in `scope`, and gives them as resources, whose
+    /// addresses the report has then, too. None, when it is no report of a run.
+    pub(crate) fn keep(&self, report: &mut Value, scope: Option<&Whose>) -> Vec<Resource> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let run = kept.runs + 1;
         let (key, before) = if self.is_of_many {
-            let Some(key) = random() else { return Vec::new() };
+            // By the key of its session a later request finds an artifact as an input, too.
+            let key = scope.and_then(key_of).map(ToOwned::to_owned).or_else(random);
+            let Some(key) = key else { return Vec::new() };
             (key.clone(), format!("{key}/"))
         } else {
             (run.to_string(), String::new())
@@ -87,7 +107,7 @@ impl Outputs {
             let resource =
                 Resource::new(format!("artifact://{before}{}@{version}", uri::escaped(&name)), last(&name));
             file["uri"] = resource.uri.clone().into();
-            new.push(Output { resource, kept: Content::Artifact { name, version } });
+            new.push(Output { resource, kept: Content::Artifact { scope: scope.cloned(), name, version } });
         }
         if new.is_empty() {
             return Vec::new();
@@ -166,7 +186,7 @@ mod tests {
     #[test]
     fn outputs_are_kept_within_bounds() {
         let outputs = Outputs::default();
-        let keep = |mut report: Value| outputs.keep(&mut report);
+        let keep = |mut report: Value| outputs.keep(&mut report, None);
         assert!(keep(json!({"docs": []})).is_empty());
         let file =
             json!({"name": "out/a b.txt", "content": "x", "mime_type": "text/plain", "truncated": false});
@@ -190,7 +210,7 @@ mod tests {
         let shown =
             json!({"output_files": [{"name": "a", "content": "…"}], "artifact_files": []}).to_string();
         let mut report = json!({"output_files": [{"name": "a", "content": "long"}], "artifact_files": []});
-        Outputs::default().keep(&mut report);
+        Outputs::default().keep(&mut report, None);
         assert_eq!(report["output_files"][0]["uri"], "run://1/a");
         let shown: Value = serde_json::from_str(&addressed(shown, &mut report)).unwrap();
         assert_eq!(shown["output_files"][0], json!({"name": "a", "content": "…", "uri": "run://1/a"}));

@@ -12,6 +12,7 @@ use rmcp::model::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::size::MAX_FILE;
 use crate::{mime, uri};
 
 /// The extension's identifier.
@@ -20,8 +21,9 @@ pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 pub const MAX_SERVED_FILES: usize = 512;
 /// The most bytes of all files of a skill that is served.
 pub const MAX_SERVED_BYTES: u64 = 16 * 1024 * 1024;
-/// How many skills are on one page.
+/// How many skills are on one page, and how many bytes of them.
 const PAGE: usize = 50;
+const MAX_PAGE_BYTES: usize = 4 << 20;
 /// How long a client may take what it was told for current, in milliseconds. It is told of changes besides.
 const TTL_MS: u64 = 10_000;
 /// How often a skill is looked at again that changes while it is read.
@@ -115,8 +117,18 @@ impl<'a> Publication<'a> {
 
     /// `skills/list`
     pub(crate) fn list(&self, cursor: Option<&str>) -> Result<Value, ErrorData> {
-        let (page, next) = self.page(cursor)?;
-        let skills: Vec<Value> = page.iter().filter_map(|skill| self.told(skill)).collect();
+        let (page, mut next) = self.page(cursor)?;
+        let (mut skills, mut room): (Vec<Value>, usize) = (Vec::new(), MAX_PAGE_BYTES);
+        for (at, skill) in page.iter().enumerate() {
+            let Some(told) = self.told(skill) else { continue };
+            let bytes = told.to_string().len();
+            if bytes > room && !skills.is_empty() {
+                next = Some(format!("{AFTER}{}", page[at - 1].entry.skill.name));
+                break;
+            }
+            room = room.saturating_sub(bytes);
+            skills.push(told);
+        }
         let mut result =
             json!({"resultType": "complete", "skills": skills, "ttlMs": TTL_MS, "cacheScope": "private"});
         if let Some(next) = next {
@@ -260,6 +272,9 @@ impl<'a> Publication<'a> {
             let is_ours = |path: &str| self.session.owner_of(&format!("{root}/{path}")) != Owner::Denied;
             contents.files.retain(|file| is_ours(&file.path));
             contents.directories.retain(|path| is_ours(path));
+        }
+        if let Some(large) = contents.files.iter().find(|file| file.size > MAX_FILE) {
+            return Err(format!("{} has {} bytes, and an answer holds {MAX_FILE}", large.path, large.size));
         }
         if !contents.files.iter().any(|file| file.path == MANIFEST) {
             return Err("SKILL.md is not a regular file".to_owned());

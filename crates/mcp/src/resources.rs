@@ -92,8 +92,8 @@ impl SkillServer {
         let address = output.resource.uri;
         let contents = match output.kept {
             Content::Text(text) => ResourceContents::text(text, address),
-            Content::Artifact { name, version } => {
-                let bytes = self.artifact(&name, version).await;
+            Content::Artifact { scope, name, version } => {
+                let bytes = self.artifact(scope, &name, version).await;
                 contents(&address, bytes.map_err(|error| ErrorData::internal_error(error, None))?)
             }
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use prowess_catalog::Catalog;
 use prowess_skills::{Dialect, Lifetime, Placement, SessionOptions, SkillSession};
 #[cfg(feature = "run")]
-use prowess_workspace::{ArtifactName, ArtifactStore};
+use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
@@ -24,8 +24,9 @@ use tokio_util::sync::CancellationToken;
 use crate::consent::Waiting;
 use crate::lasting::Lasting;
 use crate::live::{LiveSkills, Version};
-use crate::outputs::Outputs;
+use crate::outputs::{Outputs, Whose};
 use crate::publication::{Publication, SKILLS_EXTENSION, Unserved};
+use crate::size::bounded;
 use crate::{prompts, resources};
 
 /// How often it is looked whether a client is still there that hears of changes.
@@ -91,7 +92,7 @@ struct Inner {
     /// Whether the client has said all that it will say.
     ended: watch::Sender<bool>,
     #[cfg(feature = "run")]
-    artifacts: Option<Arc<dyn ArtifactStore>>,
+    artifacts: Option<Artifacts>,
 }
 
 impl Inner {
@@ -138,10 +139,11 @@ impl SkillServer {
         Self(Arc::new(Inner::new(live, session)))
     }
 
-    /// The same, with the store that its commands save artifacts in: the client may read those that it had saved.
+    /// The same, with the artifacts that its commands save: the client may read those that it had saved. Give each client
+    /// a scope of its own ([`Scope::new_session`](prowess_workspace::Scope::new_session)), here and for its runs.
     #[cfg(feature = "run")]
     #[must_use]
-    pub fn with_artifacts(self, artifacts: Arc<dyn ArtifactStore>) -> Self {
+    pub fn with_artifacts(self, artifacts: Artifacts) -> Self {
         self.with(|inner| inner.artifacts = Some(artifacts))
     }
 
@@ -216,18 +218,41 @@ impl SkillServer {
         self.0.ended.send_replace(true);
     }
 
+    /// The scope that commands of this client save artifacts in.
+    pub(crate) fn scope(&self) -> Option<&Whose> {
+        #[cfg(feature = "run")]
+        return self.0.artifacts.as_ref().map(Artifacts::scope);
+        #[cfg(not(feature = "run"))]
+        return None;
+    }
+
     /// The bytes of an artifact.
     #[cfg(feature = "run")]
-    pub(crate) async fn artifact(&self, name: &str, version: u64) -> Result<Vec<u8>, String> {
+    pub(crate) async fn artifact(
+        &self,
+        scope: Option<Whose>,
+        name: &str,
+        version: u64,
+    ) -> Result<Vec<u8>, String> {
         let store = self.0.artifacts.as_ref().ok_or("there is no store of artifacts")?;
+        let store = scope.map_or_else(|| store.clone(), |scope| store.in_scope(scope));
         let name = ArtifactName::parse(name).map_err(|error| error.to_string())?;
+        let size = store.size(&name, version).await.map_err(|error| error.to_string())?;
+        if size > crate::size::MAX_FILE {
+            let scope = store.scope();
+            return Err(format!(
+                "{name} has {size} bytes, and an answer holds {} of a file; on the server's machine \
+                 `prowess artifacts get {name}@{version} --scope {scope}` gets it",
+                crate::size::MAX_FILE
+            ));
+        }
         let loaded = store.load(&name, Some(version)).await.map_err(|error| error.to_string())?;
         Ok(loaded.bytes.to_vec())
     }
 
     #[cfg(not(feature = "run"))]
     #[expect(clippy::unused_async, reason = "with runs there is something to wait for")]
-    pub(crate) async fn artifact(&self, _name: &str, _version: u64) -> Result<Vec<u8>, String> {
+    pub(crate) async fn artifact(&self, _: Option<Whose>, _: &str, _: u64) -> Result<Vec<u8>, String> {
         Err("there is no store of artifacts".to_owned())
     }
 
@@ -312,7 +337,10 @@ impl ServerHandler for SkillServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _room = self.room()?;
-        self.call(request, &context).await
+        match self.call(request, &context).await? {
+            CallToolResponse::Complete(result) => bounded(result).map(Into::into),
+            asks => Ok(asks),
+        }
     }
 
     async fn list_prompts(
@@ -330,7 +358,10 @@ impl ServerHandler for SkillServer {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let _room = self.room()?;
-        self.prompt(request, &context).await
+        match self.prompt(request, &context).await? {
+            GetPromptResponse::Complete(result) => bounded(result).map(Into::into),
+            asks => Ok(asks),
+        }
     }
 
     async fn list_resources(
@@ -339,7 +370,7 @@ impl ServerHandler for SkillServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let _room = self.room()?;
-        self.resources(request.and_then(|request| request.cursor)).await
+        bounded(self.resources(request.and_then(|request| request.cursor)).await?)
     }
 
     async fn list_resource_templates(
@@ -357,7 +388,10 @@ impl ServerHandler for SkillServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let _room = self.room()?;
-        self.read(request, &context).await
+        match self.read(request, &context).await? {
+            ReadResourceResponse::Complete(result) => bounded(result).map(Into::into),
+            asks => Ok(asks),
+        }
     }
 
     async fn on_custom_request(
@@ -366,7 +400,7 @@ impl ServerHandler for SkillServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let _room = self.room()?;
-        self.extension(request).await
+        bounded(self.extension(request).await?)
     }
 
     /// Tells clients of older revisions, who need not ask for it.

@@ -83,7 +83,7 @@ impl SkillServer {
     fn result(&self, mut reply: ToolReply) -> CallToolResult {
         let mut outputs = Vec::new();
         if let Some(report) = &mut reply.data {
-            outputs = self.outputs().keep(report);
+            outputs = self.outputs().keep(report, self.scope());
             if !outputs.is_empty() {
                 self.outputs_changed();
                 reply.text = addressed(reply.text, report);

@@ -1,6 +1,6 @@
 //! Versions of artifacts as rows.
 
-use prowess_workspace::{ArtifactError, ArtifactRecord};
+use prowess_workspace::{ArtifactError, ArtifactRecord, Scope};
 
 use crate::error::DatabaseError;
 use crate::event::{checksum, signed};
@@ -41,4 +41,10 @@ pub(crate) fn records(rows: Vec<ArtifactRow>) -> Result<Vec<ArtifactRecord>, Art
 
 pub(crate) fn failed(error: DatabaseError) -> ArtifactError {
     ArtifactError::store("the index of artifacts failed", error)
+}
+
+pub(crate) fn scopes(texts: Vec<String>) -> Result<Vec<Scope>, ArtifactError> {
+    let scope = |text: String| text.parse();
+    let scopes: Result<Vec<Scope>, _> = texts.into_iter().map(scope).collect();
+    scopes.map_err(|problem| ArtifactError::store("reading the scopes of artifacts", problem))
 }

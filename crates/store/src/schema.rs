@@ -3,7 +3,7 @@
 use crate::error::DatabaseError;
 
 /// One text for each version, the first makes version 1. What was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// Which of the two databases a text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -131,40 +131,58 @@ pub(crate) const REMOVE_APPROVAL: &str = "DELETE FROM prowess_approvals WHERE pr
 /// Gives the next version of an artifact, which is never given again.
 #[cfg(feature = "artifacts")]
 pub(crate) const NEXT_VERSION: &str = "\
-INSERT INTO prowess_artifact_names (name, given) VALUES (?1, 1)
-ON CONFLICT (name) DO UPDATE SET given = prowess_artifact_names.given + 1
+INSERT INTO prowess_scoped_names (scope, name, given) VALUES (?1, ?2, 1)
+ON CONFLICT (scope, name) DO UPDATE SET given = prowess_scoped_names.given + 1
 RETURNING given - 1";
 
-/// Adds a version.
+/// Takes a version of an artifact, unless it or a later one was given. `?3` is the number after it.
+#[cfg(feature = "artifacts")]
+pub(crate) const TAKE_VERSION: &str = "\
+INSERT INTO prowess_scoped_names (scope, name, given) VALUES (?1, ?2, ?3)
+ON CONFLICT (scope, name) DO UPDATE SET given = excluded.given
+WHERE prowess_scoped_names.given < excluded.given
+RETURNING given - 1";
+
+/// Adds a version of an artifact.
 #[cfg(feature = "artifacts")]
 pub(crate) const ADD_VERSION: &str = "\
-INSERT INTO prowess_artifacts (name, version, checksum, body) VALUES (?1, ?2, ?3, ?4)";
+INSERT INTO prowess_scoped_artifacts (scope, name, version, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
-/// One version.
+/// One version of an artifact.
 #[cfg(feature = "artifacts")]
 pub(crate) const VERSION: &str = "\
-SELECT name, version, checksum, body FROM prowess_artifacts WHERE name = ?1 AND version = ?2";
+SELECT name, version, checksum, body FROM prowess_scoped_artifacts
+WHERE scope = ?1 AND name = ?2 AND version = ?3";
 
-/// The latest version.
+/// The latest version of an artifact.
 #[cfg(feature = "artifacts")]
 pub(crate) const LATEST: &str = "\
-SELECT name, version, checksum, body FROM prowess_artifacts WHERE name = ?1 ORDER BY version DESC LIMIT 1";
+SELECT name, version, checksum, body FROM prowess_scoped_artifacts
+WHERE scope = ?1 AND name = ?2 ORDER BY version DESC LIMIT 1";
 
-/// Every version.
+/// Every version of an artifact.
 #[cfg(feature = "artifacts")]
 pub(crate) const VERSIONS: &str = "\
-SELECT name, version, checksum, body FROM prowess_artifacts WHERE name = ?1 ORDER BY version";
+SELECT name, version, checksum, body FROM prowess_scoped_artifacts
+WHERE scope = ?1 AND name = ?2 ORDER BY version";
 
-/// The latest version of every artifact.
+/// The latest version of every artifact of a scope.
 #[cfg(feature = "artifacts")]
 pub(crate) const ARTIFACTS: &str = "\
-SELECT name, version, checksum, body FROM prowess_artifacts AS one
-WHERE version = (SELECT MAX(version) FROM prowess_artifacts AS other WHERE other.name = one.name)";
+SELECT name, version, checksum, body FROM prowess_scoped_artifacts AS one
+WHERE scope = ?1 AND version = (
+    SELECT MAX(version) FROM prowess_scoped_artifacts AS other
+    WHERE other.scope = one.scope AND other.name = one.name
+)";
+
+/// Every scope of artifacts.
+#[cfg(feature = "artifacts")]
+pub(crate) const SCOPES: &str = "SELECT DISTINCT scope FROM prowess_scoped_names";
 
 /// Forgets an artifact.
 #[cfg(feature = "artifacts")]
 pub(crate) const REMOVE_ARTIFACT: &str = "\
-DELETE FROM prowess_artifacts WHERE name = ?1 RETURNING name, version, checksum, body";
+DELETE FROM prowess_scoped_artifacts WHERE scope = ?1 AND name = ?2 RETURNING name, version, checksum, body";
 
 #[cfg(test)]
 mod tests {

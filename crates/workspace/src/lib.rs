@@ -54,6 +54,7 @@ mod mime;
 mod path;
 mod report;
 mod request;
+mod room;
 mod runner;
 mod span;
 mod stage;
@@ -62,9 +63,9 @@ mod workspace;
 #[cfg(feature = "s3")]
 pub use artifact::S3Bucket;
 pub use artifact::{
-    ArtifactError, ArtifactFile, ArtifactIndex, ArtifactName, ArtifactNameProblem, ArtifactRecord,
-    ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact, MAX_ARTIFACT_BYTES,
-    MAX_ARTIFACT_NAME, MemoryBlobs, MemoryIndex, ScopedArtifacts,
+    ArtifactError, ArtifactFile, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactNameProblem,
+    ArtifactRecord, ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact,
+    MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, MAX_SCOPE, MemoryBlobs, MemoryIndex, Scope, ScopeProblem,
 };
 #[cfg(feature = "object")]
 pub use artifact::{ObjectBlobs, ObjectIndex};
@@ -88,6 +89,7 @@ pub use mime::{Mime, mime_of};
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
 pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
+pub use room::MAX_REPORT_BYTES;
 pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,
@@ -97,6 +99,6 @@ pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
 /// What tests of this crate's users need: suites for their own implementations, and a fake executor.
 #[cfg(feature = "testing")]
 pub mod testing {
-    pub use crate::artifact::testing::artifact_store_suite;
+    pub use crate::artifact::testing::{artifact_scopes_suite, artifact_store_suite};
     pub use crate::fake::FakeExecutor;
 }

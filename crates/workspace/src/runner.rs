@@ -21,6 +21,7 @@ use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
 use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
+use crate::room::{MAX_REPORT_BYTES, Room};
 use crate::span::{count, step};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::workspace::{Workspace, Workspaces};
@@ -385,8 +386,11 @@ impl Runner {
         let secrets = self.executor.as_ref().map_or(&[][..], |executor| executor.secrets());
         plain.redact(secrets);
         declared.redact(secrets);
-        describe(plain, !omitted, report);
-        describe(declared, inline, report);
+        let mut room = Room::beside(report);
+        describe(plain, !omitted, &mut room, report);
+        describe(declared, inline, &mut room, report);
+        report.artifact_files.retain(|saved| room.names(&saved.name));
+        room.told(report);
     }
 
     async fn save(
@@ -426,7 +430,7 @@ impl Wanted {
         Ok(Self {
             output_files: Globs::parse(&request.output_files)?,
             outputs: Globs::parse(outputs.map_or(&[], |outputs| &outputs.globs))?,
-            limits: outputs.map(RunOutputs::limits).unwrap_or_default().bounded(warnings),
+            limits: limits(outputs, warnings),
         })
     }
 
@@ -470,6 +474,20 @@ impl Wanted {
             outputs: bind(globs, self.outputs),
             limits: self.limits,
         }
+    }
+}
+
+/// How much of what `outputs` names is collected. What is only shown need not be read beyond what an answer holds.
+fn limits(outputs: Option<&RunOutputs>, warnings: &mut Vec<String>) -> CollectLimits {
+    let limits = outputs.map(RunOutputs::limits).unwrap_or_default().bounded(warnings);
+    if outputs.is_some_and(|outputs| outputs.save) {
+        return limits;
+    }
+    let most = MAX_REPORT_BYTES as u64;
+    CollectLimits {
+        max_file_bytes: limits.max_file_bytes.min(most),
+        max_total_bytes: limits.max_total_bytes.min(most),
+        ..limits
     }
 }
 
@@ -573,12 +591,13 @@ fn directory(
 }
 
 /// Adds what was collected to the report, each file once.
-fn describe(collection: Collection, inline: bool, report: &mut RunReport) {
+fn describe(collection: Collection, inline: bool, room: &mut Room, report: &mut RunReport) {
     for file in collection.files {
         match report.output_files.iter_mut().find(|known| known.name == file.name) {
-            Some(known) if known.content.is_none() && inline => *known = file.describe(true),
+            Some(known) if known.content.is_none() && inline => *known = room.describe(file, true),
             Some(_) => {}
-            None => report.output_files.push(file.describe(inline)),
+            None if room.names(&file.name) => report.output_files.push(room.describe(file, inline)),
+            None => {}
         }
     }
     for warning in collection.warnings {

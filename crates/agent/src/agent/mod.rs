@@ -309,6 +309,13 @@ impl Agent {
         Self(Arc::new(inner))
     }
 
+    /// The same agent with a part before all others.
+    pub(crate) fn with_layer(&self, layer: Arc<dyn Layer>) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        inner.layers.insert(0, layer);
+        Self(Arc::new(inner))
+    }
+
     /// How much one turn may take.
     pub(crate) fn limits(&self) -> RunLimits {
         self.0.options.limits

@@ -1,13 +1,17 @@
 //! Eviction: a large result goes into a file, and the model sees its head and where the rest is.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use prowess_backend::{Backend, VirtualPath, WriteMode};
+use prowess_backend::{Backend, ReadRange, VirtualPath, WriteMode};
 use prowess_skills::SkillSession;
+use serde_json::Value;
 
 use crate::agent::NextTool;
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::parts::skills;
+use crate::server_words::{self, MAX_OPENING};
 use crate::tool::{ToolAnswer, ToolOutput};
 
 const NAME: &str = "eviction";
@@ -15,6 +19,10 @@ const NAME: &str = "eviction";
 const DEFAULT_MAX_BYTES: usize = 80_000;
 /// How much of a large result stays.
 const HEAD: usize = 4_000;
+/// Where large results are put.
+const PLACE: &str = "large_tool_results";
+/// What the names of their files end in.
+const END: &str = ".txt";
 /// Tools that show files: what they show in parts is in a file already.
 const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 
@@ -22,7 +30,9 @@ const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 ///
 /// What is in a file can be read to its end with `read_file`. Should the file not be written, the model sees the head and
 /// why the rest is lost; so it does where a tool finishes in order ([`ToolOutput::InOrder`]), when nothing can be waited
-/// for. What skills' own tools say stays: their budgets bound it, and it must not be taken out of its frame.
+/// for. What skills' own tools say stays: their budgets bound it, and it must not be taken out of its frame. The answer of
+/// an MCP server ([`ServerWords`](crate::ServerWords)) keeps its frame: whatever part of it is read back, by whomever, comes
+/// in a frame that says whose words these are.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,8 +78,8 @@ impl Eviction {
     }
 
     async fn evict(&self, backend: &dyn Backend, place: &str, answer: ToolAnswer) -> ToolAnswer {
-        let root = VirtualPath::parse("/large_tool_results");
-        let Ok(path) = root.and_then(|root| root.join(&format!("{place}.txt"))) else { return answer };
+        let root = VirtualPath::parse(&format!("/{PLACE}"));
+        let Ok(path) = root.and_then(|root| root.join(&format!("{place}{END}"))) else { return answer };
         let bytes = answer.text.len();
         let written = backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
         match written {
@@ -93,8 +103,93 @@ fn without_rest(answer: ToolAnswer, why: &str) -> ToolAnswer {
     ToolAnswer { text, ..answer }
 }
 
-fn head(text: &str) -> &str {
-    &text[..text.floor_char_boundary(HEAD.min(text.len()))]
+/// The beginning of a text, whole in its frame if it has one.
+fn head(text: &str) -> String {
+    let head = |text: &str| text[..text.floor_char_boundary(HEAD.min(text.len()))].to_owned();
+    match server_words::opening(text) {
+        Some(opening) => server_words::within(opening, &head(text[opening.len()..].trim_start_matches('\n'))),
+        None => head(text),
+    }
+}
+
+/// What a tool is asked to show of files.
+enum Shown {
+    File(VirtualPath),
+    /// Lines of many, each with the name of its file.
+    Lines,
+    Nothing,
+}
+
+impl Shown {
+    fn by(tool: &str, arguments: &Value) -> Self {
+        match tool {
+            "read_file" => {
+                let path = arguments["file_path"].as_str().and_then(|path| VirtualPath::parse(path).ok());
+                path.map_or(Self::Nothing, Self::File)
+            }
+            "grep" => Self::Lines,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// What was read of files, with the words of servers in their frames.
+async fn framed(backend: &dyn Backend, shown: Shown, text: String) -> String {
+    match shown {
+        Shown::Nothing => text,
+        // Whatever its path: a file may be found by another.
+        Shown::File(path) => match opening(backend, &path).await {
+            Some(opening) => match text.rsplit_once('\n') {
+                // The last line says how to read on, and is ours: lines of the file begin with their numbers.
+                Some((rows, note)) if note.starts_with('[') => {
+                    format!("{}\n{note}", server_words::within(&opening, rows))
+                }
+                _ => server_words::within(&opening, &text),
+            },
+            None => text,
+        },
+        Shown::Lines => framed_lines(backend, text).await,
+    }
+}
+
+/// The lines of a search: first those of others, then those of servers, each server's in its frame.
+async fn framed_lines(backend: &dyn Backend, text: String) -> String {
+    let mut openings: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    let (mut others, mut framed) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
+    for line in text.lines() {
+        let Some(file) = evicted(line) else {
+            others.push(line);
+            continue;
+        };
+        if !openings.contains_key(file) {
+            let found = match VirtualPath::parse(file) {
+                Ok(path) => opening(backend, &path).await,
+                Err(_) => None,
+            };
+            openings.insert(file, found);
+        }
+        match openings.get(file).cloned().flatten() {
+            Some(opening) => framed.entry(opening).or_default().push(line),
+            None => others.push(line),
+        }
+    }
+    if framed.is_empty() {
+        return text;
+    }
+    let frames = framed.iter().map(|(opening, lines)| server_words::within(opening, &lines.join("\n")));
+    others.into_iter().map(str::to_owned).chain(frames).collect::<Vec<_>>().join("\n")
+}
+
+/// The file of a line that a search found, if it can be a large result.
+fn evicted(line: &str) -> Option<&str> {
+    let end = line.find(&format!("{END}:"))? + END.len();
+    Some(&line[..end]).filter(|file| file.starts_with('/') && file.contains(PLACE))
+}
+
+/// The line that opens the frame of a file's text, if it has one.
+async fn opening(backend: &dyn Backend, path: &VirtualPath) -> Option<String> {
+    let contents = backend.read(path, ReadRange::first(MAX_OPENING as u64 + 1)).await.ok()?;
+    server_words::opening(&String::from_utf8_lossy(&contents.bytes)).map(ToOwned::to_owned)
 }
 
 #[async_trait]
@@ -108,7 +203,12 @@ impl Middleware for Eviction {
         let own = skills::session(moment).map(SkillSession::tools).unwrap_or_default();
         let of_skills = own.iter().any(|spec| spec.name == next.call.name);
         let place = format!("{}/{}", moment.thread, next.place());
+        let shown = Shown::by(&next.call.name, next.arguments);
         match next.call().await {
+            ToolOutput::Done(answer) if reads && !answer.is_error => {
+                let text = framed(&*self.backends.at(moment), shown, answer.text).await;
+                ToolAnswer { text, ..answer }.into()
+            }
             ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
                 self.evict(&*self.backends.at(moment), &place, answer).await.into()
             }

@@ -17,15 +17,18 @@ use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
 use prowess_permission::{Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule};
 use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
-use prowess_workspace::{Network, Runner};
+use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
+use super::apart::{self, Apart};
 use super::model::{self, Manner};
 use super::place::Place;
+use crate::artifacts;
 use crate::commands::run::quoted;
 use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::project::MEMORY;
 use crate::servers;
+use crate::state::Kept;
 use crate::terminal::{count, shown};
 
 /// What the agent is called in rules, [agent.chat.permission], and in telemetry.
@@ -84,7 +87,12 @@ pub(super) struct Host {
     is_trusted: bool,
     has_project: bool,
     permissions: Permissions,
+    /// What runs commands. Its artifacts are each thread's own.
     runner: Runner,
+    artifacts: Artifacts,
+    kept_at: Kept,
+    /// The project's top, or the directory that the person works in.
+    project: PathBuf,
     /// Other MCP servers, if there are any.
     servers: Option<Arc<Servers>>,
 }
@@ -96,13 +104,15 @@ pub(super) struct Found {
     pub(super) places: Places,
     pub(super) skills: crate::skills::Skills,
     pub(super) runner: Runner,
+    pub(super) artifacts: Artifacts,
+    pub(super) kept: Kept,
     pub(super) state: PathBuf,
 }
 
 impl Host {
     /// The host, and what a person should know of servers that cannot be used.
     pub(super) async fn new(found: Found) -> Result<(Self, Vec<String>)> {
-        let Found { config, flags, places, mut skills, runner, state } = found;
+        let Found { config, flags, places, mut skills, runner, artifacts, kept, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         check_own(&state.join("threads.db"))?;
@@ -125,10 +135,13 @@ impl Host {
             places,
             is_trusted: skills.standing.is_trusted(),
             has_project: skills.project.is_some(),
+            project: artifacts::project(&skills)?,
             catalog: Arc::new(Mutex::new(skills.catalog)),
             create_in: skills.create_in,
             permissions,
             runner,
+            artifacts,
+            kept_at: kept,
             servers,
             flags,
             config,
@@ -183,6 +196,9 @@ impl Host {
         let mut limits = RunLimits::default();
         limits.steps = settings.limits.steps.unwrap_or(limits.steps);
         limits.tokens = settings.limits.tokens;
+        let mut runner = self.runner.clone();
+        // Sub-agents, whose threads are others, have the same.
+        runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let mut options = AgentOptions::default();
         (options.limits, options.lease) = (limits, LEASE);
         let manner = Manner { effort: settings.model.effort, max_output: settings.model.max_output };
@@ -190,8 +206,9 @@ impl Host {
             .name(NAME)
             .prompt(PROMPT)
             .with(Place(self.directory.clone()))
+            .with(Apart)
             .with(manner)
-            .skills(self.skills())
+            .skills(self.skills(&runner))
             .files(self.files(thread)?)
             .permissions(self.permissions.clone())
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
@@ -199,7 +216,7 @@ impl Host {
         if let Some(servers) = &self.servers {
             agent = agent.with(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
         }
-        let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(self.runner.clone()));
+        let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
         // Where there is no project, nobody has answered for what lies about.
         if self.is_trusted && self.has_project && self.directory.join(MEMORY).is_file() {
@@ -211,8 +228,31 @@ impl Host {
         agent.build().map_err(|error| anyhow!("{error}"))
     }
 
+    /// The artifacts that a thread has: its own, unless the person wants them shared more widely.
+    pub(super) fn artifacts_of(&self, thread: &ThreadId) -> Result<Artifacts> {
+        let scope = self.config.settings.artifacts.scope;
+        let scope = artifacts::configured(scope, Scope::thread(thread.as_str())?, &self.project)?;
+        Ok(self.artifacts.in_scope(scope))
+    }
+
+    /// The command that gets an artifact of a thread.
+    #[allow(dead_code, reason = "the line about a run's files is to show it")]
+    pub(super) fn fetch_line(&self, thread: &ThreadId, name: &str) -> Result<String> {
+        Ok(artifacts::fetch_line(self.artifacts_of(thread)?.scope(), name, &self.kept_at))
+    }
+
+    /// Opens a thread, with the artifacts that it made before threads had their own.
+    pub(super) async fn open(&self, id: ThreadId, waits: impl FnMut(&str)) -> Result<Thread> {
+        let thread = self.open_alone(id, waits).await?;
+        let artifacts = self.artifacts_of(thread.id())?;
+        if artifacts.scope().thread_id().is_some() {
+            apart::adopt(&thread, &artifacts).await?;
+        }
+        Ok(thread)
+    }
+
     /// Opens a thread; one that another process has is waited for, for as long as it would be if that process died.
-    pub(super) async fn open(&self, id: ThreadId, mut waits: impl FnMut(&str)) -> Result<Thread> {
+    async fn open_alone(&self, id: ThreadId, mut waits: impl FnMut(&str)) -> Result<Thread> {
         let agent = self.agent(&id)?;
         let begun = tokio::time::Instant::now();
         loop {
@@ -238,9 +278,9 @@ impl Host {
         }
     }
 
-    fn skills(&self) -> Skills {
+    fn skills(&self, runner: &Runner) -> Skills {
         let settings = self.config.settings.skills.clone();
-        let (catalog, runner) = (Arc::clone(&self.catalog), self.runner.clone());
+        let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
         let hosts = self.config.settings.sandbox.hosts.clone();
         let create_in = self.create_in.clone();
         let permissions = self.skill_permissions();

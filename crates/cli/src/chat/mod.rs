@@ -1,6 +1,7 @@
 //! `prowess chat`: an agent with skills, in a terminal.
 
 mod act;
+mod apart;
 mod ask;
 mod command;
 mod context;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use prowess_agent::Outcome;
-use prowess_workspace::Runner;
+use prowess_workspace::{Artifacts, Runner};
 
 use self::act::{Next, act, begun, opened};
 use self::command::{Command, Line};
@@ -31,6 +32,7 @@ use self::talk::{Rest, Talk};
 pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
 use crate::config::{Config, Flag};
 use crate::options::Places;
+use crate::state::Kept;
 
 /// What a conversation is begun with.
 pub(crate) struct Start {
@@ -40,6 +42,10 @@ pub(crate) struct Start {
     pub(crate) places: Places,
     pub(crate) skills: crate::skills::Skills,
     pub(crate) runner: Runner,
+    /// All artifacts; each thread gets its own.
+    pub(crate) artifacts: Artifacts,
+    /// Where workspaces and artifacts are kept.
+    pub(crate) kept: Kept,
     /// Where everything of ours is kept.
     pub(crate) state: PathBuf,
     pub(crate) view: Box<dyn View>,
@@ -67,15 +73,29 @@ pub(crate) enum End {
 
 /// Talks until there is nothing more to say.
 pub(crate) async fn talk(start: Start) -> Result<End> {
-    let Start { config, flags, places, skills, runner, state, view, answers, resume, prompt, greeting } =
-        start;
+    let Start {
+        config,
+        flags,
+        places,
+        skills,
+        runner,
+        artifacts,
+        kept,
+        state,
+        view,
+        answers,
+        resume,
+        prompt,
+        greeting,
+    } = start;
     let history = state.join("history");
     farewell::prepare()?;
     let input = match prompt {
         None => Some(Input::new(&history)?),
         Some(_) => None,
     };
-    let (host, notices) = Host::new(Found { config, flags, places, skills, runner, state }).await?;
+    let found = Found { config, flags, places, skills, runner, artifacts, kept, state };
+    let (host, notices) = Host::new(found).await?;
     let id = match &resume {
         Some(wanted) => threads::find(&host, wanted).await?,
         None => threads::name(&host).await?,

@@ -96,10 +96,15 @@ pub(super) async fn find(host: &Host, wanted: &str) -> Result<ThreadId> {
     }
 }
 
-/// A copy of a thread as it is now, with the files beside it.
+/// A copy of a thread as it is now, with the files beside it and copies of its artifacts: what the conversation names
+/// stays what it was, and neither thread replaces what the other has.
 pub(super) async fn fork(host: &Host, thread: &Thread) -> Result<ThreadId> {
     let copy = name(host).await?;
     copy_files(&host.kept(thread.id()), &host.kept(&copy))?;
+    let (from, to) = (host.artifacts_of(thread.id())?, host.artifacts_of(&copy)?);
+    if from.scope() != to.scope() {
+        from.copy_all(to.scope()).await.map_err(|error| anyhow!("{error}"))?;
+    }
     host.store.fork(thread.id(), thread.events(), &copy).await.map_err(|error| anyhow!("{error}"))?;
     Ok(copy)
 }

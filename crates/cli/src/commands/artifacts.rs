@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
 use serde::Serialize;
 
+use crate::artifacts::{self, Whose};
 use crate::commands::Outcome;
 use crate::state::Kept;
 use crate::terminal::{Terminal, count, shown, size};
@@ -20,13 +21,13 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the artifacts
+    /// List the artifacts of all scopes, or of one
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        kept: Kept,
+        place: Place,
     },
     /// Print an artifact, or write it to a file
     Get {
@@ -37,15 +38,24 @@ enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
-        kept: Kept,
+        place: Place,
     },
     /// Remove an artifact with all its versions
     Rm {
         /// Its name
         name: String,
         #[command(flatten)]
-        kept: Kept,
+        place: Place,
     },
+}
+
+/// Where the artifacts are, and whose.
+#[derive(Args, Debug)]
+struct Place {
+    #[command(flatten)]
+    whose: Whose,
+    #[command(flatten)]
+    kept: Kept,
 }
 
 #[derive(Serialize)]
@@ -56,35 +66,75 @@ struct Listed {
     mime_type: String,
     size_bytes: u64,
     digest: String,
+    scope: String,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let (Command::List { kept, .. } | Command::Get { kept, .. } | Command::Rm { kept, .. }) =
+    let (Command::List { place, .. } | Command::Get { place, .. } | Command::Rm { place, .. }) =
         &options.command;
-    let artifacts = kept.artifacts()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the artifacts cannot be opened")?.block_on(async {
         match &options.command {
-            Command::List { json, .. } => list(&artifacts, *json, terminal).await,
-            Command::Get { name, output, .. } => get(&artifacts, name, output.as_deref(), terminal).await,
-            Command::Rm { name, .. } => remove(&artifacts, name).await,
+            Command::List { json, .. } => list(place, *json, terminal).await,
+            Command::Get { name, output, .. } => get(place, name, output.as_deref(), terminal).await,
+            Command::Rm { name, .. } => remove(place, name).await,
         }
     })?;
     Ok(Outcome::Done)
 }
 
-async fn list(artifacts: &Artifacts, json: bool, terminal: &mut Terminal) -> Result<()> {
+impl Place {
+    /// The artifacts of the scope that was named, or of every scope.
+    async fn scopes(&self) -> Result<Vec<Artifacts>> {
+        let all = self.kept.artifacts()?;
+        let scopes = match self.whose.named(&all).await? {
+            Some(scope) => vec![scope],
+            None => all.scopes().await.map_err(|error| anyhow!("{error}"))?,
+        };
+        Ok(scopes.into_iter().map(|scope| all.in_scope(scope)).collect())
+    }
+
+    /// The artifacts of the one scope that has this name. Where several have it, nobody guesses.
+    async fn with(&self, name: &ArtifactName, command: &str) -> Result<Artifacts> {
+        let mut found = Vec::new();
+        for artifacts in self.scopes().await? {
+            if !artifacts.versions(name).await.map_err(not_found)?.is_empty() {
+                found.push(artifacts);
+            }
+        }
+        if found.len() > 1 {
+            let line = |one: &Artifacts| artifacts::line(command, one.scope(), name.as_str(), &self.kept);
+            // Names of threads begin with the day: the newest first.
+            let lines: Vec<String> =
+                found.iter().rev().map(|one| format!("  {}", shown(&line(one)))).collect();
+            bail!(
+                "`{}` is in {} scopes; say which:\n{}",
+                shown(name.as_str()),
+                lines.len(),
+                lines.join("\n")
+            );
+        }
+        found.pop().with_context(|| {
+            format!("there is no artifact `{}`; `prowess artifacts list` shows all", shown(name.as_str()))
+        })
+    }
+}
+
+async fn list(place: &Place, json: bool, terminal: &mut Terminal) -> Result<()> {
     let mut listed = Vec::new();
-    for record in artifacts.list().await.map_err(|error| anyhow!("{error}"))? {
-        let name = ArtifactName::parse(&record.name)?;
-        listed.push(Listed {
-            versions: artifacts.versions(&name).await.map_err(|error| anyhow!("{error}"))?.len(),
-            name: record.name,
-            version: record.version,
-            mime_type: record.mime_type,
-            size_bytes: record.size,
-            digest: record.digest,
-        });
+    for artifacts in place.scopes().await? {
+        for record in artifacts.list().await.map_err(|error| anyhow!("{error}"))? {
+            let name = ArtifactName::parse(&record.name)?;
+            listed.push(Listed {
+                versions: artifacts.versions(&name).await.map_err(|error| anyhow!("{error}"))?.len(),
+                name: record.name,
+                version: record.version,
+                mime_type: record.mime_type,
+                size_bytes: record.size,
+                digest: record.digest,
+                scope: artifacts.scope().to_string(),
+            });
+        }
     }
     if json {
         return terminal.json(&listed);
@@ -94,25 +144,28 @@ async fn list(artifacts: &Artifacts, json: bool, terminal: &mut Terminal) -> Res
         return Ok(());
     }
     let row = |one: &Listed| {
-        vec![shown(&one.name), one.version.to_string(), size(one.size_bytes), shown(&one.mime_type)]
+        vec![
+            shown(&one.name),
+            one.version.to_string(),
+            size(one.size_bytes),
+            shown(&one.mime_type),
+            shown(&one.scope),
+        ]
     };
-    terminal.table(&["NAME", "LATEST", "SIZE", "TYPE"], &listed.iter().map(row).collect::<Vec<_>>())?;
+    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
+    terminal.table(&["NAME", "LATEST", "SIZE", "TYPE", "SCOPE"], &rows)?;
     Ok(())
 }
 
-async fn get(
-    artifacts: &Artifacts,
-    wanted: &str,
-    output: Option<&Path>,
-    terminal: &mut Terminal,
-) -> Result<()> {
+async fn get(place: &Place, wanted: &str, output: Option<&Path>, terminal: &mut Terminal) -> Result<()> {
     let (name, version) = match wanted.rsplit_once('@') {
         Some((name, version)) if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) => {
             (name, Some(version.parse().map_err(|_| anyhow!("there is no version {version}"))?))
         }
         _ => (wanted, None),
     };
-    let loaded = artifacts.load(&parse(name)?, version).await.map_err(not_found)?;
+    let name = parse(name)?;
+    let loaded = place.with(&name, "get").await?.load(&name, version).await.map_err(not_found)?;
     if let Some(path) = output {
         let written = std::fs::write(path, &loaded.bytes);
         return written.with_context(|| format!("{} cannot be written", path.display()));
@@ -130,14 +183,13 @@ async fn get(
     Ok(())
 }
 
-async fn remove(artifacts: &Artifacts, name: &str) -> Result<()> {
+async fn remove(place: &Place, name: &str) -> Result<()> {
     let name = parse(name)?;
+    let artifacts = place.with(&name, "rm").await?;
     let versions = artifacts.versions(&name).await.map_err(not_found)?;
-    if versions.is_empty() {
-        bail!("there is no artifact `{}`; `prowess artifacts list` shows all", shown(name.as_str()));
-    }
     artifacts.delete(&name).await.map_err(not_found)?;
-    writeln!(anstream::stderr(), "removed {}, {}", shown(name.as_str()), count(versions.len(), "version"))?;
+    let (name, versions) = (shown(name.as_str()), count(versions.len(), "version"));
+    writeln!(anstream::stderr(), "removed {name}, {versions}, of {}", shown(artifacts.scope().as_str()))?;
     Ok(())
 }
 

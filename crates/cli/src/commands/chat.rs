@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -49,7 +48,7 @@ pub(crate) struct Options {
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_turns: Option<String>,
-    /// How many dollars the thread may cost; it needs a price for the model in prowess.toml
+    /// How many dollars the thread may cost with its sub-agents; it needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
     /// Print what happens as JSON, one object a line; with a PROMPT, or from a pipe
@@ -84,7 +83,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let least = options.isolation(&choice, &mut notices)?;
     let runner = Runner {
         workspaces: place.workspaces,
-        artifacts: Some(Arc::new(options.kept.artifacts()?)),
+        // Each thread has its own.
+        artifacts: None,
         executor: Some(choice.build(least, Vec::new())?),
     };
     let mut first = Vec::new();
@@ -97,6 +97,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         flags: options.flags(),
         places: options.places.clone(),
         runner,
+        artifacts: options.kept.artifacts()?,
+        kept: options.kept.clone(),
         state,
         view: options.view(terminal),
         answers: match (options.yes, &prompt) {

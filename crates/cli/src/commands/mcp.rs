@@ -13,13 +13,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_catalog::Catalog;
-use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options};
+use prowess_mcp::{
+    AddressedArtifacts, LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options,
+};
 use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::{Budgets, Dialect, Runs, SessionOptions, SkillSession};
-use prowess_workspace::Workspaces;
+use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
 
 use self::http::Http;
 use self::look::Look;
+use crate::artifacts;
 use crate::commands::Outcome;
 use crate::commands::run::{KEPT_FOR, unnamed};
 use crate::commands::session::{Running, one_of};
@@ -70,6 +73,9 @@ struct Offer {
     options: SessionOptions,
     permissions: Permissions,
     runs: Option<Runs>,
+    /// Whose artifacts all clients have; each has its own otherwise.
+    wider: Option<Scope>,
+    artifacts: Option<Artifacts>,
     /// How many there were.
     made: AtomicU64,
     example: tokio::sync::Mutex<Option<SkillSession>>,
@@ -109,7 +115,12 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     behaviour.allowed_tools = settings.allowed_tools.into();
     behaviour.create_in.clone_from(&skills.create_in);
     let permissions = Permissions::new(broker(&skills).await?, NAME, config.policy(NAME));
-    let runs = options.running.runs(dialect, unnamed(), config)?;
+    let own = Scope::new_session().context("there are no random bytes")?;
+    let scope = config.settings.artifacts.scope;
+    let scope = artifacts::configured(scope, own.clone(), &artifacts::project(&skills)?)?;
+    let wider = Some(scope.clone()).filter(|scope| *scope != own);
+    let artifacts = is_running.then(|| options.running.artifacts(scope.clone())).transpose()?;
+    let runs = options.running.runs(dialect, unnamed(), config, scope)?;
     let live = LiveSkills::new(skills.catalog.clone());
     let look = Look::new(options.places.clone(), permissions.clone(), &skills);
     let offer = Offer {
@@ -117,6 +128,8 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
         options: behaviour,
         permissions,
         runs,
+        wider,
+        artifacts,
         made: AtomicU64::new(0),
         example: Default::default(),
     };
@@ -171,11 +184,17 @@ impl Offer {
             .options(self.options.clone())
             .permissions(self.permissions.apart())
             .beside(&self.like(catalog).await);
-        let artifacts = self.runs.as_ref().and_then(|runs| runs.runner.artifacts.clone());
+        // Nothing is saved where no scope of its own can be had.
+        let artifacts = self.artifacts.as_ref().and_then(|artifacts| {
+            let scope = self.wider.clone().map_or_else(Scope::new_session, Ok);
+            Some(artifacts.in_scope(scope.ok()?))
+        });
         if let Some(runs) = &self.runs {
             let mut runs = runs.clone();
             // The clock may say the same to two of them.
             runs.workspace = format!("{} {}", unnamed(), self.made.fetch_add(1, Ordering::Relaxed));
+            let addressed = artifacts.clone().map(AddressedArtifacts::new);
+            runs.runner.artifacts = addressed.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
             session = session.runs(runs);
         }
         let server = SkillServer::new(Arc::clone(&self.live), session.start().await);

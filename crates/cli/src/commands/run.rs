@@ -17,6 +17,7 @@ use prowess_workspace::{
     StageSource,
 };
 
+use crate::artifacts::{self, Whose};
 use crate::commands::Outcome;
 use crate::config::Config;
 use crate::executor::Choice;
@@ -77,7 +78,7 @@ pub(crate) struct Options {
     /// Which files of the workspace are results; can be repeated [default: out/**]
     #[arg(long, value_name = "GLOB")]
     out: Vec<String>,
-    /// Save the results as artifacts
+    /// Save the results as artifacts of this project
     #[arg(long)]
     save: bool,
     /// Copy the results that are text to this directory
@@ -108,6 +109,8 @@ pub(crate) struct Options {
     /// Print a report as JSON, and no output while it runs
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    whose: Whose,
     #[command(flatten)]
     kept: Kept,
     #[command(flatten)]
@@ -140,15 +143,31 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let _ = place.workspaces.cleanup(KEPT_FOR);
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
-    let artifacts = needs_artifacts.then(|| options.kept.artifacts()).transpose()?;
+    let config = Config::load(None, &[])?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("the run cannot be started")?;
+    let mut artifacts = None;
+    if needs_artifacts {
+        let all = options.kept.artifacts()?;
+        let project = artifacts::project(&skills)?;
+        let scope = match runtime.block_on(options.whose.named(&all))? {
+            Some(scope) => scope,
+            None => {
+                let own = artifacts::of_project(&project)?;
+                artifacts::configured(config.settings.artifacts.scope, own, &project)?
+            }
+        };
+        artifacts = Some(all.in_scope(scope));
+    }
     let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
+    let saved_in = artifacts.as_ref().map(|artifacts| artifacts.scope().clone());
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
     let mut prefixes = Vec::new();
     for prefix in &options.prefix {
         let found = self::place(prefix).ok().filter(|found| found.is_dir());
         prefixes.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
     }
-    let choice = options.choice.over(&Config::load(None, &[])?.settings.sandbox);
+    let choice = options.choice.over(&config.settings.sandbox);
     let executor = choice.build(options.sandbox, prefixes)?;
 
     let session = options.session.clone().unwrap_or_else(unnamed);
@@ -166,8 +185,6 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     context.shell = shell(&entry, choice.is_local())?;
     context.stdin = given;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the run cannot be started")?;
     let report = runtime.block_on(async {
         let mut signals = Signals::catch().context("signals cannot be caught")?;
         if let Some(artifacts) = to_sweep {
@@ -206,6 +223,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             writeln!(err)?;
         }
         summarize(&report, &copied, workspace.path(), &mut err)?;
+        if let (Some(scope), Some(saved)) = (&saved_in, report.artifact_files.first()) {
+            let line = artifacts::fetch_line(scope, &saved.name, &options.kept);
+            writeln!(err, "  {} {}", styled(format!("{:<10}", "get it"), Style::Faint), shown(&line))?;
+        }
     }
     Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use prowess_catalog::{ManualSkills, Surroundings};
+use prowess_catalog::{Digest, ManualSkills, Surroundings};
 use prowess_permission::{
     Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
 };
@@ -15,8 +15,9 @@ use prowess_skills::{
     AllowedTools, Budgets, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession,
     UnloadedText,
 };
-use prowess_workspace::{HostRule, Network, Runner};
+use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 
+use crate::artifacts;
 use crate::commands::Outcome;
 use crate::commands::run::unnamed;
 use crate::config::{Config, SkillSettings};
@@ -131,7 +132,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
     let dialect = options.behaviour.dialect;
-    let runs = options.running.runs(dialect, options.files.workspace()?, &config)?;
+    let workspace = options.files.workspace()?;
+    let scope = artifacts::configured(
+        config.settings.artifacts.scope,
+        session_scope(&workspace)?,
+        &artifacts::project(&skills)?,
+    )?;
+    let runs = options.running.runs(dialect, workspace, &config, scope)?;
     let untrusted = skills.catalog.untrusted().len();
     if let Some(notice) = skills.standing.notice(skills.project.as_ref(), untrusted) {
         writeln!(anstream::stderr(), "{notice}")?;
@@ -164,8 +171,19 @@ impl Running {
         self.run
     }
 
-    /// What commands run with, if they do, in the workspace of this name.
-    pub(crate) fn runs(&self, dialect: Dialect, workspace: String, config: &Config) -> Result<Option<Runs>> {
+    /// The artifacts of this scope.
+    pub(crate) fn artifacts(&self, scope: Scope) -> Result<Artifacts> {
+        Ok(self.kept.artifacts()?.in_scope(scope))
+    }
+
+    /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
+    pub(crate) fn runs(
+        &self,
+        dialect: Dialect,
+        workspace: String,
+        config: &Config,
+        scope: Scope,
+    ) -> Result<Option<Runs>> {
         if !self.run {
             return Ok(None);
         }
@@ -178,7 +196,7 @@ impl Running {
         }
         let runner = Runner {
             workspaces: place.workspaces,
-            artifacts: Some(Arc::new(self.kept.artifacts()?)),
+            artifacts: Some(Arc::new(self.artifacts(scope)?)),
             executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
         };
         let mut runs = Runs::new(runner, workspace);
@@ -189,6 +207,13 @@ impl Running {
         }
         Ok(Some(runs))
     }
+}
+
+/// The scope of the session with this workspace. Its id is longer than those that nobody guesses: it can be computed.
+fn session_scope(workspace: &str) -> Result<Scope> {
+    let digest = Digest::of(workspace.as_bytes());
+    let id: String = digest.as_bytes()[..20].iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Scope::session(&id)?)
 }
 
 impl Files {

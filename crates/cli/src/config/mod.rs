@@ -26,8 +26,8 @@ pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
-    Api, ExecutorWord, McpSettings, ModelName, ModelSettings, ProviderSettings, SandboxSettings, Settings,
-    SkillSettings,
+    Api, ExecutorWord, McpSettings, ModelName, ModelSettings, ProviderSettings, SandboxSettings, ScopeWord,
+    Settings, SkillSettings,
 };
 pub(crate) use self::source::{FILE_NAME, Source, user_path};
 use crate::project::Project;

@@ -26,6 +26,9 @@ pub(crate) struct Settings {
     /// What holds the commands of skills.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) sandbox: SandboxSettings,
+    /// Who shares artifacts.
+    #[schemars(extend("x-user-only" = true))]
+    pub(crate) artifacts: ArtifactSettings,
     /// What a conversation may take.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) limits: LimitSettings,
@@ -212,6 +215,30 @@ impl From<LevelWord> for Level {
     }
 }
 
+/// Who shares artifacts.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ArtifactSettings {
+    /// Who finds what a run saved: its thread of `prowess chat` or its client of `prowess mcp` alone, everybody in the
+    /// same project, or everything that you run. `prowess run` takes `thread` for `project`.
+    pub(crate) scope: ScopeWord,
+}
+
+impl Default for ArtifactSettings {
+    fn default() -> Self {
+        Self { scope: ScopeWord::Thread }
+    }
+}
+
+/// The words for who shares artifacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ScopeWord {
+    Thread,
+    Project,
+    User,
+}
+
 /// What a conversation may take.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -222,7 +249,7 @@ pub(crate) struct LimitSettings {
     /// How many tokens may be read and said in a turn; any number otherwise.
     #[schemars(range(min = 1))]
     pub(crate) tokens: Option<u64>,
-    /// How many dollars a thread may cost in all; any otherwise. It needs a `price` for the model.
+    /// How many dollars a thread may cost in all, with its sub-agents; any otherwise. It needs a `price` for the model.
     #[schemars(range(min = 0))]
     pub(crate) cost: Option<f64>,
 }

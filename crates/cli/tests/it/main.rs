@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod answer_size;
+mod artifacts_apart;
 mod authoring;
 mod chat;
 mod checking;

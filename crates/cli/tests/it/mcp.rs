@@ -14,7 +14,7 @@ use crate::world::{World, examples};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server, and a client of the revision 2025-11-25 that talks to it.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -23,7 +23,7 @@ struct Server {
 
 impl Server {
     /// A server that nobody has talked to.
-    fn spawn(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn spawn(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&[&["mcp"], args].concat());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -40,7 +40,7 @@ impl Server {
         Self { child, input, lines, next: 0 }
     }
 
-    fn start(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn start(world: &World, args: &[&str]) -> Self {
         let mut server = Self::spawn(world, args);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let told = server.request("initialize", &hello);
@@ -61,7 +61,7 @@ impl Server {
     }
 
     /// The answer to a request. Whatever else comes on standard output has to be a message, too.
-    fn request(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.begin(method, params);
         loop {
             let line = self.lines.recv_timeout(PATIENCE).unwrap();
@@ -73,12 +73,17 @@ impl Server {
         }
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Closes its input, and gives its exit code and what it wrote to standard error.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         self.ended()
     }

@@ -529,7 +529,9 @@ fn artifacts_can_be_listed_fetched_used_and_removed() {
         let command = format!("printf '{text}\\033' > out/a.txt");
         assert!(run(&world, &["--save"], &[&command]).status.success());
     }
-    assert_eq!(world.stdout(&["artifacts", "list"]), "out/a.txt\t1\t7 B\ttext/plain\n");
+    let scope = format!("project:{}", world.path("project").display());
+    let row = format!("out/a.txt\t1\t7 B\ttext/plain\t{scope}\n");
+    assert_eq!(world.stdout(&["artifacts", "list"]), row);
     let listed = world.json(&["artifacts", "list", "--json"]);
     assert_eq!((&listed[0]["name"], &listed[0]["versions"]), (&"out/a.txt".into(), &2.into()));
     assert_eq!(world.stdout(&["artifacts", "get", "out/a.txt"]), "second\u{1b}");

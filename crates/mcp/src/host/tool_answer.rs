@@ -1,6 +1,6 @@
 //! What a tool of a server answered, as a model reads it.
 
-use prowess_agent::ToolAnswer;
+use prowess_agent::{ServerWords, ToolAnswer};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;
@@ -8,8 +8,6 @@ use super::shown::{cut_bytes, shown};
 
 /// How much of an answer a model reads, in bytes.
 const MAX_ANSWER: usize = 100 * 1024;
-/// The tag around it.
-const TAG: &str = "mcp_tool_result";
 
 /// The answer, marked as the server's. It cannot leave its frame.
 pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -> ToolAnswer {
@@ -46,11 +44,8 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
     }
     let Bounded { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
-    let text = format!(
-        "<{TAG} server=\"{server}\" tool=\"{}\">\n{}\n</{TAG}>{cut}",
-        attribute(tool),
-        unclosed(text.trim_end_matches('\n'))
-    );
+    let framed = ServerWords { server: server.as_str(), tool: &shown(tool) }.framed(&text);
+    let text = format!("{framed}{cut}");
     ToolAnswer { text, is_error, ..ToolAnswer::default() }
 }
 
@@ -68,25 +63,6 @@ impl Bounded {
         self.text.push_str(fits);
         self.text.push('\n');
     }
-}
-
-fn attribute(text: &str) -> String {
-    shown(text).replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;")
-}
-
-/// A text that cannot close the tag around it, however that is written.
-fn unclosed(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(place) = rest.find('<') {
-        safe.push_str(&rest[..place]);
-        rest = &rest[place + 1..];
-        let name = rest.trim_start().strip_prefix('/').map_or(rest, str::trim_start);
-        let is_ours = name.get(..TAG.len()).is_some_and(|name| name.eq_ignore_ascii_case(TAG));
-        safe.push_str(if is_ours { "&lt;" } else { "<" });
-    }
-    safe.push_str(rest);
-    safe
 }
 
 #[cfg(test)]

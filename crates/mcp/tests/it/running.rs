@@ -7,7 +7,7 @@ use std::time::Duration;
 use prowess_mcp::{LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::{self, Allow, Ask};
 use prowess_skills::{Dialect, Runs, SkillSession};
-use prowess_workspace::{ArtifactStore, Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
+use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Scope, Workspaces};
 use serde_json::{Value, json};
 
 use crate::client::{Client, NEWEST, OLDER, PATIENCE, decided};
@@ -17,13 +17,13 @@ use crate::library::{Library, permissions};
 async fn server(
     library: &Library,
     rules: &[(&'static str, &'static str, Decision)],
-) -> (SkillServer, Arc<dyn ArtifactStore>, tempfile::TempDir) {
+) -> (SkillServer, Artifacts, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
-    let artifacts: Arc<dyn ArtifactStore> = Arc::new(Artifacts::in_memory());
+    let artifacts = Artifacts::in_memory().in_scope(Scope::new_session().unwrap());
     let runner = Runner {
         workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
-        artifacts: Some(Arc::clone(&artifacts)),
+        artifacts: Some(Arc::new(artifacts.clone())),
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
     let catalog = library.catalog(&Default::default());

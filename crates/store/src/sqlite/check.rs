@@ -99,7 +99,8 @@ fn approvals(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::R
 
 #[cfg(feature = "artifacts")]
 fn artifacts(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare("SELECT name, version, checksum, body FROM prowess_artifacts")?;
+    let mut statement =
+        connection.prepare("SELECT name, version, checksum, body FROM prowess_scoped_artifacts")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let row = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
@@ -109,8 +110,9 @@ fn artifacts(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::R
         }
     }
     let ungiven = connection.query_row(
-        "SELECT name FROM prowess_artifacts AS one WHERE version >= COALESCE(
-             (SELECT given FROM prowess_artifact_names AS known WHERE known.name = one.name), 0
+        "SELECT name FROM prowess_scoped_artifacts AS one WHERE version >= COALESCE(
+             (SELECT given FROM prowess_scoped_names AS known
+              WHERE known.scope = one.scope AND known.name = one.name), 0
          ) LIMIT 1",
         [],
         |row| row.get::<_, String>(0),

@@ -154,8 +154,11 @@ async fn case_83_a_check_looks_at_everything() {
     let place = tempfile::tempdir().unwrap();
     for (name, spoil) in [
         ("an approval", "UPDATE prowess_approvals SET body = CAST(replace(body, 'make', 'rm x') AS BLOB)"),
-        ("`a.txt`", "UPDATE prowess_artifacts SET body = CAST(replace(body, 'plain', 'p1ain') AS BLOB)"),
-        ("`a.txt`", "UPDATE prowess_artifact_names SET given = 0"),
+        (
+            "`a.txt`",
+            "UPDATE prowess_scoped_artifacts SET body = CAST(replace(body, 'plain', 'p1ain') AS BLOB)",
+        ),
+        ("`a.txt`", "UPDATE prowess_scoped_names SET given = 0"),
     ] {
         let path = tempfile::tempdir_in(place.path()).unwrap().keep().join("a.db");
         let store = Arc::new(SqliteStore::open(&path).await.unwrap());

@@ -39,6 +39,19 @@ pub trait BlobStore: Send + Sync + Debug {
     /// It cannot be read.
     async fn get(&self, blob: &str, size: u64) -> Result<Option<Bytes>, ArtifactError>;
 
+    /// Keeps what is kept under `blob`, which has `size` bytes, under another name as well, and says which; `None` when
+    /// there is nothing. Removing one of them leaves the other.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or nothing more is kept.
+    async fn copy(&self, blob: &str, size: u64) -> Result<Option<String>, ArtifactError> {
+        match self.get(blob, size).await? {
+            Some(bytes) => self.put(bytes).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Removes what is kept under `blob`, if anything is.
     ///
     /// # Errors

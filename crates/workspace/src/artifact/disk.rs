@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rustix::fs::{AtFlags, FileType, linkat};
+use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_NOW, linkat};
 use rustix::io::Errno;
 
-use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
+use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, MAX_SCOPE, Scope};
 use crate::blocking::blocking;
 use crate::digest::{digest, hex};
 use crate::dir::{Dir, NoFile, OWN_PREFIX};
@@ -21,6 +21,13 @@ use crate::dir::{Dir, NoFile, OWN_PREFIX};
 const MAX_RECORD: u64 = 16 * 1024;
 /// How often a version is tried for while others take it.
 const MAX_ATTEMPTS: u32 = 10_000;
+/// The directory of all scopes but the shared one, whose names lie beside it, and the file that says which scope it is.
+const SCOPES: &str = "scopes";
+const SCOPE: &str = "scope";
+/// How many random bytes are in a blob's name. Names with 16, of earlier versions, are read; those versions remove what
+/// no record of the shared scope names, and know nothing of longer names.
+const BLOB_BYTES: usize = 20;
+const OLDER_BLOB_BYTES: usize = 16;
 const RECORD: &str = ".json";
 const GONE: &str = ".gone";
 
@@ -46,7 +53,8 @@ pub struct DiskBlobs {
     root: Arc<Dir>,
 }
 
-/// An index in files: one directory per name, one file per version.
+/// An index in files: one directory per scope, in it one per name, in it one file per version. No directory has a name
+/// that somebody chose: it is a digest.
 ///
 /// A version is given by creating its file, which the system lets one caller do. So savers take no lock, in
 /// one process or in many, and there is none that a crash could leave behind. Versions are removed all at once by a
@@ -108,12 +116,27 @@ impl DiskIndex {
     async fn with<T: Send + 'static>(
         &self,
         action: &'static str,
-        name: &ArtifactName,
+        key: &ArtifactKey,
+        work: impl FnOnce(&Dir, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, ArtifactError> {
+        let (root, scope) = (Arc::clone(&self.root), key.scope.clone());
+        let entry = digest(key.name.as_str().as_bytes());
+        let done = blocking(move || open_scope(&root, &scope)?.map(|found| work(&found, &entry)).transpose());
+        let failed = |error| ArtifactError::store(format!("{action} the artifact `{key}`"), error);
+        done.await.flatten().map_err(failed)
+    }
+
+    /// The same where something is added.
+    async fn adding<T: Send + 'static>(
+        &self,
+        key: &ArtifactKey,
         work: impl FnOnce(&Dir, &str) -> io::Result<T> + Send + 'static,
     ) -> Result<T, ArtifactError> {
-        let (root, key) = (Arc::clone(&self.root), digest(name.as_str().as_bytes()));
-        let done = blocking(move || work(&root, &key)).await.flatten();
-        done.map_err(|error| ArtifactError::store(format!("{action} the artifact `{name}`"), error))
+        let (root, scope) = (Arc::clone(&self.root), key.scope.clone());
+        let entry = digest(key.name.as_str().as_bytes());
+        let done = blocking(move || work(&*make_scope(&root, &scope)?, &entry));
+        let failed = |error| ArtifactError::store(format!("saving the artifact `{key}`"), error);
+        done.await.flatten().map_err(failed)
     }
 }
 
@@ -123,9 +146,7 @@ impl BlobStore for DiskBlobs {
         let root = Arc::clone(&self.root);
         let put = blocking(move || -> io::Result<String> {
             // Chosen at random: two processes on two machines that share the disk never meet.
-            let mut random = [0; 16];
-            std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-            let blob = hex(&random);
+            let blob = new_blob()?;
             let directory = root.make_dir(&blob[..2], 0o700, None)?;
             directory.replace_durably(&blob, &bytes, 0o600, None)?;
             Ok(blob)
@@ -146,6 +167,20 @@ impl BlobStore for DiskBlobs {
             Err(error) => Err(error.into()),
         });
         get.await.flatten().map_err(|error| ArtifactError::store("reading an artifact's bytes", error))
+    }
+
+    async fn copy(&self, blob: &str, size: u64) -> Result<Option<String>, ArtifactError> {
+        let Some(path) = path_of(blob) else { return Ok(None) };
+        let root = Arc::clone(&self.root);
+        let copied = blocking(move || copy(&root, &path)).await.flatten();
+        match copied.map_err(|error| ArtifactError::store("copying an artifact's bytes", error))? {
+            Copied::Done(blob) => Ok(Some(blob)),
+            Copied::Missing => Ok(None),
+            Copied::Unlinkable => match self.get(blob, size).await? {
+                Some(bytes) => self.put(bytes).await.map(Some),
+                None => Ok(None),
+            },
+        }
     }
 
     async fn remove(&self, blob: &str) -> Result<(), ArtifactError> {
@@ -191,52 +226,104 @@ fn old_blobs(root: &Dir, older_than: Duration) -> io::Result<Vec<String>> {
     Ok(old)
 }
 
+/// What came of a second name for a blob.
+enum Copied {
+    Done(String),
+    Missing,
+    /// The file system has no second names for files.
+    Unlinkable,
+}
+
+/// Gives a blob a second name: blobs are never changed.
+fn copy(root: &Dir, path: &str) -> io::Result<Copied> {
+    // What was written just now is not swept before a record names it.
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    match rustix::fs::utimensat(root, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(()) => {}
+        Err(Errno::NOENT) => return Ok(Copied::Missing),
+        Err(error) => return Err(error.into()),
+    }
+    let blob = new_blob()?;
+    let directory = root.make_dir(&blob[..2], 0o700, None)?;
+    match linkat(root, path, &directory, &*blob, AtFlags::empty()) {
+        Ok(()) => {
+            rustix::fs::fsync(&directory)?;
+            Ok(Copied::Done(blob))
+        }
+        Err(Errno::NOENT) => Ok(Copied::Missing),
+        Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(Copied::Unlinkable),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn new_blob() -> io::Result<String> {
+    let mut random = [0; BLOB_BYTES];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(hex(&random))
+}
+
 /// Where a blob is; `None` for what no blob is called.
 fn path_of(blob: &str) -> Option<String> {
-    let is_name = blob.len() == 32 && blob.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_length = [BLOB_BYTES, OLDER_BLOB_BYTES].contains(&(blob.len() / 2)) && blob.len() % 2 == 0;
+    let is_name = is_length && blob.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_name.then(|| format!("{}/{blob}", &blob[..2]))
 }
 
 #[async_trait]
 impl ArtifactIndex for DiskIndex {
-    async fn add(&self, name: &ArtifactName, record: ArtifactRecord) -> Result<u64, ArtifactError> {
-        let added = self.with("saving", name, move |root, key| add(root, key, record)).await?;
-        added.ok_or_else(|| ArtifactError::Busy { name: name.to_string() })
+    async fn add(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<u64, ArtifactError> {
+        let added = self.adding(key, move |scope, entry| add(scope, entry, record)).await?;
+        added.ok_or_else(|| ArtifactError::Busy { name: key.to_string() })
     }
 
-    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        self.with("looking up", name, move |root, key| match open_entry(root, key)? {
+    async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError> {
+        self.adding(key, move |scope, entry| {
+            let directory = scope.make_dir(entry, 0o700, None)?;
+            if record.version < Numbers::of(&directory)?.next() {
+                return Ok(false);
+            }
+            let is_named = named(&directory, &record)?;
+            rustix::fs::fsync(scope)?;
+            Ok(is_named)
+        })
+        .await
+    }
+
+    async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        let found = self.with("looking up", key, move |scope, entry| match open_entry(scope, entry)? {
             Some(directory) if !Numbers::of(&directory)?.is_gone(version) => read(&directory, version),
             _ => Ok(None),
-        })
-        .await
+        });
+        Ok(found.await?.flatten())
     }
 
-    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        self.with("looking up", name, |root, key| match open_entry(root, key)? {
+    async fn latest(&self, key: &ArtifactKey) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        let found = self.with("looking up", key, |scope, entry| match open_entry(scope, entry)? {
             Some(directory) => latest(&directory),
             None => Ok(None),
-        })
-        .await
+        });
+        Ok(found.await?.flatten())
     }
 
-    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        self.with("looking up", name, |root, key| match open_entry(root, key)? {
+    async fn versions(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let found = self.with("looking up", key, |scope, entry| match open_entry(scope, entry)? {
             Some(directory) => read_all(&directory),
             None => Ok(Vec::new()),
-        })
-        .await
+        });
+        Ok(found.await?.unwrap_or_default())
     }
 
-    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        let root = Arc::clone(&self.root);
+    async fn list(&self, scope: &Scope) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let (root, scope) = (Arc::clone(&self.root), scope.clone());
         let list = blocking(move || {
             let mut records = Vec::new();
-            for (name, _) in root.entries(usize::MAX)?.0 {
-                if name.to_string_lossy().starts_with(OWN_PREFIX) {
+            let Some(scope) = open_scope(&root, &scope)? else { return Ok(records) };
+            for (name, kind) in scope.entries(usize::MAX)?.0 {
+                if kind != FileType::Directory || name == SCOPES || is_own(&name) {
                     continue;
                 }
-                if let Some(directory) = open_entry(&root, &name.to_string_lossy())? {
+                if let Some(directory) = open_entry(&scope, &name.to_string_lossy())? {
                     records.extend(latest(&directory)?);
                 }
             }
@@ -245,17 +332,76 @@ impl ArtifactIndex for DiskIndex {
         list.await.flatten().map_err(|error: io::Error| ArtifactError::store("listing artifacts", error))
     }
 
-    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        self.with("deleting", name, |root, key| {
-            let Some(directory) = open_entry(root, key)? else { return Ok(Vec::new()) };
+    async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError> {
+        let root = Arc::clone(&self.root);
+        let list = blocking(move || scopes(&root));
+        list.await.flatten().map_err(|error| ArtifactError::store("listing the scopes of artifacts", error))
+    }
+
+    async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let removed = self.with("deleting", key, |scope, entry| {
+            let Some(directory) = open_entry(scope, entry)? else { return Ok(Vec::new()) };
             let Some(last) = Numbers::of(&directory)?.visible().last().copied() else {
                 return Ok(Vec::new());
             };
             directory.replace_durably(&gone_name(last), b"", 0o600, None)?;
             take_away(&directory, last)
-        })
-        .await
+        });
+        Ok(removed.await?.unwrap_or_default())
     }
+}
+
+fn is_own(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with(OWN_PREFIX)
+}
+
+/// Where the names of a scope are, if it has any.
+fn open_scope(root: &Arc<Dir>, scope: &Scope) -> io::Result<Option<Arc<Dir>>> {
+    if scope.is_shared() {
+        return Ok(Some(Arc::clone(root)));
+    }
+    let Some(scopes) = open_entry(root, SCOPES)? else { return Ok(None) };
+    Ok(open_entry(&scopes, &digest(scope.as_str().as_bytes()))?.map(Arc::new))
+}
+
+/// The same, made if it is missing. Which scope it is lies there before any name does.
+fn make_scope(root: &Arc<Dir>, scope: &Scope) -> io::Result<Arc<Dir>> {
+    if scope.is_shared() {
+        return Ok(Arc::clone(root));
+    }
+    let scopes = root.make_dir(SCOPES, 0o700, None)?;
+    let directory = scopes.make_dir(digest(scope.as_str().as_bytes()), 0o700, None)?;
+    if directory.entry(SCOPE)?.is_none() {
+        directory.replace_durably(SCOPE, scope.as_str().as_bytes(), 0o600, None)?;
+        rustix::fs::fsync(&scopes)?;
+        rustix::fs::fsync(root)?;
+    }
+    Ok(Arc::new(directory))
+}
+
+fn scopes(root: &Dir) -> io::Result<Vec<Scope>> {
+    let mut found = vec![Scope::shared()];
+    let Some(scopes) = open_entry(root, SCOPES)? else { return Ok(found) };
+    for (name, kind) in scopes.entries(usize::MAX)?.0 {
+        if kind != FileType::Directory || is_own(&name) {
+            continue;
+        }
+        let directory = scopes.dir(&name)?;
+        let mut text = String::new();
+        match directory.file(SCOPE) {
+            Ok((file, _)) => drop(file.take(MAX_SCOPE as u64 + 1).read_to_string(&mut text)?),
+            // A crash before anything was saved there.
+            Err(NoFile::Io(error))
+                if error.kind() == io::ErrorKind::NotFound
+                    && directory.entries(usize::MAX)?.0.iter().all(|(name, _)| is_own(name)) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        found.push(text.parse().map_err(io::Error::other)?);
+    }
+    Ok(found)
 }
 
 fn open_entry(root: &Dir, key: &str) -> io::Result<Option<Dir>> {
@@ -272,12 +418,8 @@ fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u
     let mut version = Numbers::of(&directory)?.next();
     for _ in 0..MAX_ATTEMPTS {
         record.version = version;
-        let temporary = directory.temporary(&serde_json::to_vec(&record)?, 0o600, None)?;
-        let named = linkat(&directory, &*temporary, &directory, file_name(version), AtFlags::empty());
-        directory.discard(&temporary);
-        match named {
-            Ok(()) => {
-                rustix::fs::fsync(&directory)?;
+        match named(&directory, &record)? {
+            true => {
                 rustix::fs::fsync(root)?;
                 let numbers = Numbers::of(&directory)?;
                 // The number may have been given and removed between the look and the link: then it is taken back.
@@ -288,11 +430,22 @@ fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u
                     return Ok(Some(version));
                 }
             }
-            Err(Errno::EXIST) => version += 1,
-            Err(error) => return Err(error.into()),
+            false => version += 1,
         }
     }
     Ok(None)
+}
+
+/// Creates the file of a version; says whether it was not there.
+fn named(directory: &Dir, record: &ArtifactRecord) -> io::Result<bool> {
+    let temporary = directory.temporary(&serde_json::to_vec(record)?, 0o600, None)?;
+    let named = linkat(directory, &*temporary, directory, file_name(record.version), AtFlags::empty());
+    directory.discard(&temporary);
+    match named {
+        Ok(()) => Ok(rustix::fs::fsync(directory)?).map(|()| true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes the file of a version. Says whether it was this caller who did.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactError, ArtifactName};
+use super::{ArtifactError, ArtifactKey, Scope};
 
 /// What is known of a version of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,29 +27,29 @@ pub struct ArtifactRecord {
 /// Knows which artifacts there are, and gives versions.
 ///
 /// ```
-/// use prowess_workspace::{ArtifactIndex, ArtifactName, ArtifactRecord, MemoryIndex};
+/// use prowess_workspace::{ArtifactIndex, ArtifactKey, ArtifactName, ArtifactRecord, MemoryIndex, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let index = MemoryIndex::default();
-/// let name = ArtifactName::parse("reports/june.txt")?;
+/// let key = ArtifactKey::new(Scope::user(), ArtifactName::parse("reports/june.txt")?);
 /// let record = ArtifactRecord {
-///     name: name.as_str().into(),
+///     name: key.name.as_str().into(),
 ///     version: 0,
 ///     mime_type: "text/plain".into(),
 ///     size: 3,
 ///     digest: "e3b0…".into(),
 ///     blob: "blob-1".into(),
 /// };
-/// assert_eq!(index.add(&name, record.clone()).await?, 0);
-/// assert_eq!(index.add(&name, record).await?, 1, "the index gives the version");
-/// assert_eq!(index.latest(&name).await?.map(|record| record.version), Some(1));
+/// assert_eq!(index.add(&key, record.clone()).await?, 0);
+/// assert_eq!(index.add(&key, record).await?, 1, "the index gives the version");
+/// assert_eq!(index.latest(&key).await?.map(|record| record.version), Some(1));
 /// # Ok(())
 /// # }
 /// ```
 #[async_trait]
 pub trait ArtifactIndex: Send + Sync + Debug {
-    /// Adds `record` under the next version of `name`, whatever version it has, and says which that is.
+    /// Adds `record` under the next version of `key`, whatever version it has, and says which that is.
     ///
     /// The first is 0. No two callers get the same, and one that was given is never given again, not even after
     /// it was removed.
@@ -57,40 +57,54 @@ pub trait ArtifactIndex: Send + Sync + Debug {
     /// # Errors
     ///
     /// The index did not do its part; [`ArtifactError::Busy`] when others were in the way, and nothing was added.
-    async fn add(&self, name: &ArtifactName, record: ArtifactRecord) -> Result<u64, ArtifactError>;
+    async fn add(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<u64, ArtifactError>;
+
+    /// Adds `record` under the version that it has, unless that or a later one was given before. Says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError>;
 
     /// One version.
     ///
     /// # Errors
     ///
     /// The index did not do its part.
-    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError>;
+    async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError>;
 
     /// The latest version.
     ///
     /// # Errors
     ///
     /// The index did not do its part.
-    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError>;
+    async fn latest(&self, key: &ArtifactKey) -> Result<Option<ArtifactRecord>, ArtifactError>;
 
-    /// Every version of `name`, oldest first.
+    /// Every version of `key`, oldest first.
     ///
     /// # Errors
     ///
     /// The index did not do its part.
-    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+    async fn versions(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError>;
 
-    /// The latest version of every artifact, in any order.
+    /// The latest version of every artifact of a scope, in any order.
     ///
     /// # Errors
     ///
     /// The index did not do its part.
-    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+    async fn list(&self, scope: &Scope) -> Result<Vec<ArtifactRecord>, ArtifactError>;
 
-    /// Forgets every version of `name`, and says what they were.
+    /// Every scope that has, or had, artifacts, in any order.
     ///
     /// # Errors
     ///
     /// The index did not do its part.
-    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError>;
+    async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError>;
+
+    /// Forgets every version of `key`, and says what they were.
+    ///
+    /// # Errors
+    ///
+    /// The index did not do its part.
+    async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError>;
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
+use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, Scope};
 
 /// Bytes in memory.
 ///
@@ -23,17 +23,18 @@ pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
 /// An index in memory.
 ///
 /// ```
-/// use prowess_workspace::{ArtifactIndex, ArtifactName, MemoryIndex};
+/// use prowess_workspace::{ArtifactIndex, ArtifactKey, ArtifactName, MemoryIndex, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let index = MemoryIndex::default();
-/// assert_eq!(index.latest(&ArtifactName::parse("june.txt")?).await?, None);
+/// let key = ArtifactKey::new(Scope::user(), ArtifactName::parse("june.txt")?);
+/// assert_eq!(index.latest(&key).await?, None);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Default)]
-pub struct MemoryIndex(Mutex<BTreeMap<ArtifactName, Versions>>);
+pub struct MemoryIndex(Mutex<BTreeMap<ArtifactKey, Versions>>);
 
 /// The versions of one name. It stays when they are removed, so that none is given again.
 #[derive(Debug, Default)]
@@ -70,9 +71,9 @@ impl BlobStore for MemoryBlobs {
 
 #[async_trait]
 impl ArtifactIndex for MemoryIndex {
-    async fn add(&self, name: &ArtifactName, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
+    async fn add(&self, key: &ArtifactKey, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
         let mut inner = lock(&self.0);
-        let versions = inner.entry(name.clone()).or_default();
+        let versions = inner.entry(key.clone()).or_default();
         let version = versions.next;
         versions.next += 1;
         record.version = version;
@@ -80,24 +81,43 @@ impl ArtifactIndex for MemoryIndex {
         Ok(version)
     }
 
-    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        Ok(self.versions(name).await?.into_iter().find(|record| record.version == version))
-    }
-
-    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).get(name).and_then(|all| all.records.last()).cloned())
-    }
-
-    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).get(name).map(|all| all.records.clone()).unwrap_or_default())
-    }
-
-    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        Ok(lock(&self.0).values().filter_map(|all| all.records.last()).cloned().collect())
-    }
-
-    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+    async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError> {
         let mut inner = lock(&self.0);
-        Ok(inner.get_mut(name).map(|all| std::mem::take(&mut all.records)).unwrap_or_default())
+        let versions = inner.entry(key.clone()).or_default();
+        let is_new = record.version >= versions.next;
+        if is_new {
+            versions.next = record.version + 1;
+            versions.records.push(record);
+        }
+        Ok(is_new)
+    }
+
+    async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        Ok(self.versions(key).await?.into_iter().find(|record| record.version == version))
+    }
+
+    async fn latest(&self, key: &ArtifactKey) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        Ok(lock(&self.0).get(key).and_then(|all| all.records.last()).cloned())
+    }
+
+    async fn versions(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        Ok(lock(&self.0).get(key).map(|all| all.records.clone()).unwrap_or_default())
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let inner = lock(&self.0);
+        let own = inner.iter().filter(|(key, _)| key.scope == *scope);
+        Ok(own.filter_map(|(_, all)| all.records.last()).cloned().collect())
+    }
+
+    async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError> {
+        let mut scopes: Vec<Scope> = lock(&self.0).keys().map(|key| key.scope.clone()).collect();
+        scopes.dedup();
+        Ok(scopes)
+    }
+
+    async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let mut inner = lock(&self.0);
+        Ok(inner.get_mut(key).map(|all| std::mem::take(&mut all.records)).unwrap_or_default())
     }
 }

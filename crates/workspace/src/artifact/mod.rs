@@ -32,7 +32,7 @@ pub use name::{ArtifactName, ArtifactNameProblem, MAX_ARTIFACT_NAME};
 pub use object::{ObjectBlobs, ObjectIndex};
 #[cfg(feature = "s3")]
 pub use s3::S3Bucket;
-pub use scope::ScopedArtifacts;
+pub use scope::{ArtifactKey, MAX_SCOPE, Scope, ScopeProblem};
 
 /// How often a save is tried that others are in the way of.
 const MAX_SAVES: u32 = 16;
@@ -178,18 +178,25 @@ pub trait ArtifactStore: Send + Sync + Debug {
     async fn delete(&self, name: &ArtifactName) -> Result<(), ArtifactError>;
 }
 
-/// Artifacts whose bytes are in one place and whose index is in another.
+/// Artifacts of one [`Scope`], whose bytes are in one place and whose index is in another.
+///
+/// A new value has the shared scope, which all have who name none. Give each thread, session or client its own with
+/// [`Artifacts::in_scope`]: then none of them reads or replaces what another saved.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts};
+/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts, Scope};
 ///
 /// let artifacts = Artifacts::in_memory();
 /// let name = ArtifactName::parse("reports/june.txt")?;
 /// assert_eq!(artifacts.save(&name, "one".into(), "text/plain").await?, 0);
 /// assert_eq!(artifacts.save(&name, "two".into(), "text/plain").await?, 1);
 /// assert_eq!(artifacts.load(&name, Some(0)).await?.bytes, "one");
+///
+/// let other = artifacts.in_scope(Scope::thread("another")?);
+/// assert!(other.load(&name, None).await.is_err());
+/// assert_eq!(other.save(&name, "three".into(), "text/plain").await?, 0);
 /// # Ok(())
 /// # }
 /// ```
@@ -197,12 +204,40 @@ pub trait ArtifactStore: Send + Sync + Debug {
 pub struct Artifacts {
     blobs: Arc<dyn BlobStore>,
     index: Arc<dyn ArtifactIndex>,
+    scope: Scope,
 }
 
 impl Artifacts {
     /// Artifacts in these two places.
     pub fn new(blobs: Arc<dyn BlobStore>, index: Arc<dyn ArtifactIndex>) -> Self {
-        Self { blobs, index }
+        Self { blobs, index, scope: Scope::shared() }
+    }
+
+    /// The same place with the artifacts of this scope.
+    #[must_use]
+    pub fn in_scope(&self, scope: Scope) -> Self {
+        Self { scope, ..self.clone() }
+    }
+
+    /// Whose artifacts these are.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// All scopes of this place that have, or had, artifacts, in order.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part.
+    pub async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError> {
+        let mut scopes = self.index.scopes().await?;
+        scopes.sort();
+        scopes.dedup();
+        Ok(scopes)
+    }
+
+    fn key(&self, name: &ArtifactName) -> ArtifactKey {
+        ArtifactKey::new(self.scope.clone(), name.clone())
     }
 
     /// Artifacts below a directory of the local disk, which is made if it is missing. Several processes may
@@ -248,6 +283,7 @@ impl Artifacts {
         mime_type: &str,
     ) -> Result<u64, ArtifactError> {
         let (size, digest) = (bytes.len() as u64, crate::digest::digest(&bytes));
+        let key = self.key(name);
         // First the bytes, then the record: a crash between leaves bytes that nobody names, and never a
         // version without its bytes.
         let blob = self.blobs.put(bytes).await?;
@@ -259,10 +295,10 @@ impl Artifacts {
             digest,
             blob: blob.clone(),
         };
-        let added = self.index.add(name, record).await;
+        let added = self.index.add(&key, record).await;
         if added.is_err() {
             // The record may be there all the same if the answer was lost: only then are the bytes needed.
-            let is_known = match self.index.versions(name).await {
+            let is_known = match self.index.versions(&key).await {
                 Ok(records) => records.iter().any(|record| record.blob == blob),
                 Err(_) => true,
             };
@@ -275,7 +311,68 @@ impl Artifacts {
         added
     }
 
-    /// Removes bytes that no version names and that were written longer than `older_than` ago: what a crash in the
+    /// How many bytes a version has.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::NotFound`], or the store did not do its part.
+    pub async fn size(&self, name: &ArtifactName, version: u64) -> Result<u64, ArtifactError> {
+        let found = self.index.get(&self.key(name), version).await?;
+        let missing = || ArtifactError::NotFound { name: name.to_string(), version: Some(version) };
+        found.map(|record| record.size).ok_or_else(missing)
+    }
+
+    /// Every version of every artifact of this scope, of a name the oldest first.
+    async fn records(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let mut records = Vec::new();
+        for latest in self.index.list(&self.scope).await? {
+            let name = ArtifactName::parse(&latest.name);
+            let name = name.map_err(|problem| ArtifactError::store("reading the index", problem))?;
+            records.extend(self.index.versions(&self.key(&name)).await?);
+        }
+        Ok(records)
+    }
+
+    /// Gives another scope a copy of every version there is here, under the same name and number. A number that was
+    /// given there already is left as it is. Says how many were copied.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part. What was copied before stays.
+    pub async fn copy_all(&self, to: &Scope) -> Result<usize, ArtifactError> {
+        let mut copied = 0;
+        for record in self.records().await? {
+            copied += usize::from(self.copy_record(record, to).await?);
+        }
+        Ok(copied)
+    }
+
+    /// The same for one version. Says whether it was copied.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part.
+    pub async fn copy(&self, name: &ArtifactName, version: u64, to: &Scope) -> Result<bool, ArtifactError> {
+        match self.index.get(&self.key(name), version).await? {
+            Some(record) => self.copy_record(record, to).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn copy_record(&self, mut record: ArtifactRecord, to: &Scope) -> Result<bool, ArtifactError> {
+        let name = ArtifactName::parse(&record.name);
+        let name = name.map_err(|problem| ArtifactError::store("reading the index", problem))?;
+        // Each record has bytes of its own, so that either can be deleted.
+        let Some(blob) = self.blobs.copy(&record.blob, record.size).await? else { return Ok(false) };
+        record.blob.clone_from(&blob);
+        let added = self.index.add_as(&ArtifactKey::new(to.clone(), name), record).await;
+        if matches!(added, Ok(false)) {
+            self.blobs.remove(&blob).await?;
+        }
+        added
+    }
+
+    /// Removes bytes that no version in any scope names and that were written longer than `older_than` ago: what a crash in the
     /// middle of a save left, or a deletion that did not end. Says how many.
     ///
     /// A save that takes longer than that loses its bytes, so give it an hour or more.
@@ -289,10 +386,8 @@ impl Artifacts {
         if left.is_empty() {
             return Ok(0);
         }
-        for latest in self.index.list().await? {
-            let name = ArtifactName::parse(&latest.name);
-            let name = name.map_err(|problem| ArtifactError::store("reading the index", problem))?;
-            for record in self.index.versions(&name).await? {
+        for scope in self.scopes().await? {
+            for record in self.in_scope(scope).records().await? {
                 left.remove(&record.blob);
             }
         }
@@ -320,9 +415,10 @@ impl ArtifactStore for Artifacts {
     }
 
     async fn load(&self, name: &ArtifactName, version: Option<u64>) -> Result<LoadedArtifact, ArtifactError> {
+        let key = self.key(name);
         let found = match version {
-            Some(version) => self.index.get(name, version).await?,
-            None => self.index.latest(name).await?,
+            Some(version) => self.index.get(&key, version).await?,
+            None => self.index.latest(&key).await?,
         };
         let Some(record) = found else {
             return Err(ArtifactError::NotFound { name: name.to_string(), version });
@@ -334,7 +430,7 @@ impl ArtifactStore for Artifacts {
             problem: problem.to_owned(),
         };
         let Some(bytes) = self.blobs.get(&record.blob, record.size).await? else {
-            return Err(match self.index.get(name, version).await? {
+            return Err(match self.index.get(&key, version).await? {
                 Some(same) if same.blob == record.blob => damaged("its bytes are missing"),
                 // Deleted between the look at the index and this, and perhaps saved anew.
                 _ => ArtifactError::NotFound { name: name.to_string(), version: Some(version) },
@@ -347,17 +443,17 @@ impl ArtifactStore for Artifacts {
     }
 
     async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        let mut records = self.index.list().await?;
+        let mut records = self.index.list(&self.scope).await?;
         records.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(records)
     }
 
     async fn versions(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError> {
-        Ok(self.index.versions(name).await?.iter().map(|record| record.version).collect())
+        Ok(self.index.versions(&self.key(name)).await?.iter().map(|record| record.version).collect())
     }
 
     async fn delete(&self, name: &ArtifactName) -> Result<(), ArtifactError> {
-        let removed = self.index.remove(name).await?;
+        let removed = self.index.remove(&self.key(name)).await?;
         if removed.is_empty() {
             return Err(ArtifactError::NotFound { name: name.to_string(), version: None });
         }

@@ -11,11 +11,13 @@ use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
 
-use super::{ArtifactError, ArtifactIndex, ArtifactName, ArtifactRecord, BlobStore};
-use crate::digest::hex;
+use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, Scope};
+use crate::digest::{digest, hex};
 
 /// How often a version is tried for while others take it.
 const MAX_ATTEMPTS: u32 = 10_000;
+/// The object that says which scope it lies in.
+const SCOPE: &str = "scope";
 /// What the key of a mark ends in.
 const GONE: &str = ".gone";
 /// How many names are tried for a blob. One is enough unless chance is broken.
@@ -42,7 +44,8 @@ pub struct ObjectBlobs {
     prefix: Path,
 }
 
-/// An index as objects: `<prefix>/index/<name>/<version>`, the name in hexadecimal.
+/// An index as objects: `<prefix>/index/<name>/<version>`, the name in hexadecimal, for the shared scope, and
+/// `<prefix>/scopes/<digest of the scope>/<name>/<version>` for any other, with an object `scope` that says which.
 ///
 /// A version is given by creating its object on the condition that there is none, which the store must
 /// support; Amazon's and those that speak its protocol do. Versions are removed all at once by a mark of the last of
@@ -67,6 +70,7 @@ pub struct ObjectBlobs {
 pub struct ObjectIndex {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
+    scopes: Path,
 }
 
 // A store's own `Debug` may show its credentials; its `Display` is its name.
@@ -159,23 +163,44 @@ fn random_name() -> Result<String, ArtifactError> {
 impl ObjectIndex {
     /// An index in `store` below `prefix`.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
-        Self { store, prefix: Path::from(prefix).join("index") }
+        let prefix = Path::from(prefix);
+        Self { store, scopes: prefix.clone().join("scopes"), prefix: prefix.join("index") }
     }
 
-    fn directory(&self, name: &ArtifactName) -> Path {
-        self.prefix.clone().join(hex(name.as_str().as_bytes()))
+    /// Where a scope's names are.
+    fn scope(&self, scope: &Scope) -> Path {
+        if scope.is_shared() {
+            return self.prefix.clone();
+        }
+        self.scopes.clone().join(digest(scope.as_str().as_bytes()))
     }
 
-    fn path(&self, name: &ArtifactName, version: u64) -> Path {
-        self.directory(name).join(format!("{version:020}"))
+    /// Notes a scope before anything is in it.
+    async fn note(&self, scope: &Scope) -> Result<(), ArtifactError> {
+        if scope.is_shared() {
+            return Ok(());
+        }
+        let text = Bytes::from(scope.as_str().to_owned());
+        match self.store.put_opts(&self.scope(scope).join(SCOPE), text.into(), creating()).await {
+            Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(()),
+            Err(error) => Err(failed("noting a scope")(error)),
+        }
     }
 
-    fn mark(&self, name: &ArtifactName, version: u64) -> Path {
-        self.directory(name).join(format!("{version:020}{GONE}"))
+    fn directory(&self, key: &ArtifactKey) -> Path {
+        self.scope(&key.scope).join(hex(key.name.as_str().as_bytes()))
     }
 
-    async fn numbers(&self, name: &ArtifactName) -> Result<Numbers, ArtifactError> {
-        let found = self.store.list(Some(&self.directory(name)));
+    fn path(&self, key: &ArtifactKey, version: u64) -> Path {
+        self.directory(key).join(format!("{version:020}"))
+    }
+
+    fn mark(&self, key: &ArtifactKey, version: u64) -> Path {
+        self.directory(key).join(format!("{version:020}{GONE}"))
+    }
+
+    async fn numbers(&self, key: &ArtifactKey) -> Result<Numbers, ArtifactError> {
+        let found = self.store.list(Some(&self.directory(key)));
         let found: Vec<Path> =
             found.map_ok(|meta| meta.location).try_collect().await.map_err(failed("listing versions"))?;
         Ok(Numbers::of(&found))
@@ -238,23 +263,24 @@ impl Numbers {
 
 #[async_trait]
 impl ArtifactIndex for ObjectIndex {
-    async fn add(&self, name: &ArtifactName, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
-        let mut version = self.numbers(name).await?.next();
+    async fn add(&self, key: &ArtifactKey, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
+        self.note(&key.scope).await?;
+        let mut version = self.numbers(key).await?.next();
         for _ in 0..MAX_ATTEMPTS {
             record.version = version;
             let bytes = serde_json::to_vec(&record)
                 .map_err(|error| ArtifactError::store("writing a record", error))?;
-            match self.store.put_opts(&self.path(name, version), bytes.into(), creating()).await {
+            match self.store.put_opts(&self.path(key, version), bytes.into(), creating()).await {
                 // The number may have been given and removed between the look and the write. Whoever removes it may
                 // have met this record or another: it is saved anew, with bytes of its own.
-                Ok(_) if self.numbers(name).await?.is_gone(version) => {
-                    self.discard(&self.path(name, version)).await?;
-                    return Err(ArtifactError::Busy { name: name.to_string() });
+                Ok(_) if self.numbers(key).await?.is_gone(version) => {
+                    self.discard(&self.path(key, version)).await?;
+                    return Err(ArtifactError::Busy { name: key.to_string() });
                 }
                 Ok(_) => return Ok(version),
                 Err(Error::AlreadyExists { .. }) => {
                     // It may be this very record, when the store's answer to a first try was lost.
-                    let found = self.read(&self.path(name, version)).await?;
+                    let found = self.read(&self.path(key, version)).await?;
                     if found.is_some_and(|found| found.blob == record.blob) {
                         return Ok(version);
                     }
@@ -263,34 +289,48 @@ impl ArtifactIndex for ObjectIndex {
                 Err(error) => return Err(failed("writing a record")(error)),
             }
         }
-        Err(ArtifactError::Busy { name: name.to_string() })
+        Err(ArtifactError::Busy { name: key.to_string() })
     }
 
-    async fn get(&self, name: &ArtifactName, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        let found = self.read(&self.path(name, version)).await?;
+    async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError> {
+        self.note(&key.scope).await?;
+        if record.version < self.numbers(key).await?.next() {
+            return Ok(false);
+        }
+        let bytes =
+            serde_json::to_vec(&record).map_err(|error| ArtifactError::store("writing a record", error))?;
+        match self.store.put_opts(&self.path(key, record.version), bytes.into(), creating()).await {
+            Ok(_) => Ok(true),
+            Err(Error::AlreadyExists { .. }) => Ok(false),
+            Err(error) => Err(failed("writing a record")(error)),
+        }
+    }
+
+    async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        let found = self.read(&self.path(key, version)).await?;
         // Removed, but not away yet.
-        Ok(if found.is_some() && self.numbers(name).await?.is_gone(version) { None } else { found })
+        Ok(if found.is_some() && self.numbers(key).await?.is_gone(version) { None } else { found })
     }
 
-    async fn latest(&self, name: &ArtifactName) -> Result<Option<ArtifactRecord>, ArtifactError> {
-        match self.numbers(name).await?.visible().last() {
-            Some(version) => self.read(&self.path(name, *version)).await,
+    async fn latest(&self, key: &ArtifactKey) -> Result<Option<ArtifactRecord>, ArtifactError> {
+        match self.numbers(key).await?.visible().last() {
+            Some(version) => self.read(&self.path(key, *version)).await,
             None => Ok(None),
         }
     }
 
-    async fn versions(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+    async fn versions(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
         let mut records = Vec::new();
-        for version in self.numbers(name).await?.visible() {
-            records.extend(self.read(&self.path(name, *version)).await?);
+        for version in self.numbers(key).await?.visible() {
+            records.extend(self.read(&self.path(key, *version)).await?);
         }
         Ok(records)
     }
 
-    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+    async fn list(&self, scope: &Scope) -> Result<Vec<ArtifactRecord>, ArtifactError> {
         let found: Vec<Path> = self
             .store
-            .list(Some(&self.prefix))
+            .list(Some(&self.scope(scope)))
             .map_ok(|meta| meta.location)
             .try_collect()
             .await
@@ -310,19 +350,33 @@ impl ArtifactIndex for ObjectIndex {
         Ok(records)
     }
 
-    async fn remove(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        let before = self.numbers(name).await?;
+    async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError> {
+        let listed = self.store.list_with_delimiter(Some(&self.scopes)).await;
+        let mut scopes = vec![Scope::shared()];
+        for place in listed.map_err(failed("listing scopes"))?.common_prefixes {
+            let noted = match self.store.get(&place.clone().join(SCOPE)).await {
+                Ok(found) => found.bytes().await.map_err(failed("reading a scope"))?,
+                Err(error) => return Err(failed("reading a scope")(error)),
+            };
+            let scope = String::from_utf8_lossy(&noted).parse::<Scope>();
+            scopes.push(scope.map_err(|problem| ArtifactError::store("reading a scope", problem))?);
+        }
+        Ok(scopes)
+    }
+
+    async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        let before = self.numbers(key).await?;
         let Some(last) = before.visible().last().copied() else { return Ok(Vec::new()) };
-        let mark = self.store.put(&self.mark(name, last), Bytes::new().into()).await;
+        let mark = self.store.put(&self.mark(key, last), Bytes::new().into()).await;
         mark.map_err(failed("deleting versions"))?;
         let mut records = Vec::new();
         for version in before.records.iter().copied() {
-            let path = self.path(name, version);
+            let path = self.path(key, version);
             records.extend(self.read(&path).await?);
             self.discard(&path).await?;
         }
         if let Some(older) = before.gone.filter(|older| *older < last) {
-            self.discard(&self.mark(name, older)).await?;
+            self.discard(&self.mark(key, older)).await?;
         }
         Ok(records)
     }

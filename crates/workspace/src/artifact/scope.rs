@@ -1,94 +1,233 @@
-//! A part of a store, for one session or one user.
+//! Whose artifacts they are.
 
-use std::sync::Arc;
+use std::fmt;
+use std::fmt::Write as _;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::str::FromStr;
 
-use async_trait::async_trait;
-use bytes::Bytes;
+use super::ArtifactName;
 
-use super::{
-    ArtifactError, ArtifactName, ArtifactNameProblem, ArtifactRecord, ArtifactStore, LoadedArtifact,
-};
+/// The longest scope, in bytes.
+pub const MAX_SCOPE: usize = 1024;
+/// The longest id of a thread or a session, in bytes.
+const MAX_ID: usize = 64;
 
-/// The artifacts of a store whose names begin with a prefix, under their names without it.
+const SHARED: &str = "shared";
+const USER: &str = "user";
+const THREAD: &str = "thread:";
+const SESSION: &str = "session:";
+const PROJECT: &str = "project:";
+
+/// Who has an artifact: the same name in two scopes is two artifacts, and neither scope sees the other's.
 ///
-/// A store is shared by all who have it: what one session saves, another finds. Who wants to keep sessions apart gives
-/// each its own part.
+/// A scope is written `thread:ID`, `session:ID`, `project:/PATH`, `user` or `shared`. It is never used as a path.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use std::sync::Arc;
-/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts, ScopedArtifacts};
+/// use prowess_workspace::Scope;
 ///
-/// let all = Arc::new(Artifacts::in_memory());
-/// let own = ScopedArtifacts::new(all.clone(), "session-1")?;
-/// own.save(&ArtifactName::parse("a.txt")?, "text".into(), "text/plain").await?;
-/// assert_eq!(own.list().await?[0].name, "a.txt");
-/// assert_eq!(all.list().await?[0].name, "session-1/a.txt");
-/// # Ok(())
-/// # }
+/// let scope = Scope::thread("2026-06-01-3fa9c1")?;
+/// assert_eq!(scope.to_string(), "thread:2026-06-01-3fa9c1");
+/// assert_eq!("thread:2026-06-01-3fa9c1".parse(), Ok(scope));
+/// assert!(Scope::thread("../../etc").is_err());
+/// # Ok::<(), prowess_workspace::ScopeProblem>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct ScopedArtifacts {
-    store: Arc<dyn ArtifactStore>,
-    /// With the slash at its end.
-    prefix: String,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope(String);
+
+/// Why a text is no scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{scope}` is not a scope: {problem}")]
+pub struct ScopeProblem {
+    /// The text, safe to show.
+    pub scope: String,
+    /// What is wrong with it.
+    pub problem: &'static str,
 }
 
-impl ScopedArtifacts {
-    /// The part of `store` below `prefix`.
+impl Scope {
+    /// The scope of whoever names none. Artifacts that were saved before there were scopes are in it.
+    pub fn shared() -> Self {
+        Self(SHARED.to_owned())
+    }
+
+    /// Everything of one user.
+    pub fn user() -> Self {
+        Self(USER.to_owned())
+    }
+
+    /// One conversation.
     ///
     /// # Errors
     ///
-    /// `prefix` can be no part of a name.
-    pub fn new(store: Arc<dyn ArtifactStore>, prefix: &str) -> Result<Self, ArtifactNameProblem> {
-        let prefix = ArtifactName::parse(prefix)?;
-        Ok(Self { store, prefix: format!("{prefix}/") })
+    /// The id has other characters than letters, digits, `-` and `_`, or too many.
+    pub fn thread(id: &str) -> Result<Self, ScopeProblem> {
+        format!("{THREAD}{id}").parse()
     }
 
-    fn outer(&self, name: &ArtifactName) -> Result<ArtifactName, ArtifactError> {
-        let outer = ArtifactName::parse(&format!("{}{name}", self.prefix));
-        outer.map_err(|problem| ArtifactError::store(format!("naming the artifact `{name}`"), problem))
+    /// One session of a client.
+    ///
+    /// # Errors
+    ///
+    /// The id has other characters than letters, digits, `-` and `_`, or too many.
+    pub fn session(id: &str) -> Result<Self, ScopeProblem> {
+        format!("{SESSION}{id}").parse()
     }
 
-    /// The same error about the name that the caller knows.
-    fn inner(&self, error: ArtifactError) -> ArtifactError {
-        let cut = |name: String| name.strip_prefix(&self.prefix).map_or(name.clone(), str::to_owned);
-        match error {
-            ArtifactError::NotFound { name, version } => ArtifactError::NotFound { name: cut(name), version },
-            error => error,
+    /// A new session, whose id nobody guesses: 128 random bits in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// The system has no random bytes.
+    pub fn new_session() -> io::Result<Self> {
+        let mut random = [0; 16];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+        Ok(Self(format!("{SESSION}{}", crate::digest::hex(&random))))
+    }
+
+    /// One project, by its directory. Bytes that a person could not type are escaped as `%XX`.
+    ///
+    /// # Errors
+    ///
+    /// The path is relative or too long.
+    pub fn project(directory: &Path) -> Result<Self, ScopeProblem> {
+        let mut scope = PROJECT.to_owned();
+        for chunk in directory.as_os_str().as_bytes().utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if character.is_control() || character == '%' {
+                    escape(character.encode_utf8(&mut [0; 4]).as_bytes(), &mut scope);
+                } else {
+                    scope.push(character);
+                }
+            }
+            escape(chunk.invalid(), &mut scope);
         }
+        scope.parse()
+    }
+
+    /// The scope as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is the scope of whoever names none.
+    pub fn is_shared(&self) -> bool {
+        self.0 == SHARED
+    }
+
+    /// The id of the thread, if it is a thread's.
+    pub fn thread_id(&self) -> Option<&str> {
+        self.0.strip_prefix(THREAD)
+    }
+
+    /// The id of the session, if it is a session's.
+    pub fn session_id(&self) -> Option<&str> {
+        self.0.strip_prefix(SESSION)
     }
 }
 
-#[async_trait]
-impl ArtifactStore for ScopedArtifacts {
-    async fn save(&self, name: &ArtifactName, bytes: Bytes, mime_type: &str) -> Result<u64, ArtifactError> {
-        self.store.save(&self.outer(name)?, bytes, mime_type).await
+fn escape(bytes: &[u8], scope: &mut String) {
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(scope, "%{byte:02X}");
     }
+}
 
-    async fn load(&self, name: &ArtifactName, version: Option<u64>) -> Result<LoadedArtifact, ArtifactError> {
-        let loaded = self.store.load(&self.outer(name)?, version).await;
-        loaded.map_err(|error| self.inner(error))
+impl Default for Scope {
+    fn default() -> Self {
+        Self::shared()
     }
+}
 
-    async fn list(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        let mut records = self.store.list().await?;
-        records.retain_mut(|record| match record.name.strip_prefix(&self.prefix) {
-            Some(inner) => {
-                record.name = inner.to_owned();
-                true
+impl FromStr for Scope {
+    type Err = ScopeProblem;
+
+    fn from_str(text: &str) -> Result<Self, ScopeProblem> {
+        let id = |id: &str| {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            (1..=MAX_ID).contains(&id.len()) && id.bytes().all(is_plain)
+        };
+        let problem = if text.len() > MAX_SCOPE {
+            "it is longer than 1024 bytes"
+        } else if matches!(text, SHARED | USER) {
+            return Ok(Self(text.to_owned()));
+        } else if let Some(given) = text.strip_prefix(THREAD).or_else(|| text.strip_prefix(SESSION)) {
+            if id(given) {
+                return Ok(Self(text.to_owned()));
             }
-            None => false,
-        });
-        Ok(records)
+            "an id has 1 to 64 letters, digits, `-` and `_`"
+        } else if let Some(directory) = text.strip_prefix(PROJECT) {
+            if directory.starts_with('/') && !directory.chars().any(char::is_control) {
+                return Ok(Self(text.to_owned()));
+            }
+            "a project is named by its absolute path"
+        } else {
+            "write thread:ID, session:ID, project:/PATH, user or shared"
+        };
+        let shown = crate::path::shown(text.as_ref());
+        Err(ScopeProblem { scope: shown.chars().take(MAX_ID).collect(), problem })
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An artifact's name in its scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArtifactKey {
+    /// Whose it is.
+    pub scope: Scope,
+    /// Its name there.
+    pub name: ArtifactName,
+}
+
+impl ArtifactKey {
+    /// A name in a scope.
+    pub fn new(scope: Scope, name: ArtifactName) -> Self {
+        Self { scope, name }
+    }
+}
+
+/// The name alone: whoever reads it knows the scope.
+impl fmt::Display for ArtifactKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_hostile_id_makes_no_scope() {
+        for id in ["", ".", "..", "../x", "a/b", "a\\b", "a b", "a\0", "a\n", "ä", "a:b", &"x".repeat(65)] {
+            assert!(Scope::thread(id).is_err(), "{id:?}");
+            assert!(Scope::session(id).is_err(), "{id:?}");
+        }
+        for text in ["", "thread", "thread:", "user:x", "Shared", "project:", "project:x", "project:/a\nb"] {
+            assert!(text.parse::<Scope>().is_err(), "{text:?}");
+        }
+        assert!(format!("project:/{}", "x".repeat(MAX_SCOPE)).parse::<Scope>().is_err());
     }
 
-    async fn versions(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError> {
-        self.store.versions(&self.outer(name)?).await
-    }
-
-    async fn delete(&self, name: &ArtifactName) -> Result<(), ArtifactError> {
-        self.store.delete(&self.outer(name)?).await.map_err(|error| self.inner(error))
+    #[test]
+    fn every_directory_has_a_scope_of_its_own_that_can_be_typed() {
+        let scope = |bytes: &[u8]| Scope::project(Path::new(OsStr::from_bytes(bytes))).unwrap();
+        assert_eq!(scope(b"/home/me/a b").as_str(), "project:/home/me/a b");
+        let odd = [&b"/a\xff"[..], b"/a%FF", b"/a\n", b"/a%0A"];
+        for (number, one) in odd.iter().enumerate() {
+            assert_eq!(scope(one).as_str().parse(), Ok(scope(one)));
+            for other in &odd[number + 1..] {
+                assert_ne!(scope(one), scope(other));
+            }
+        }
+        assert!(Scope::project(Path::new("a")).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ArtifactError, ArtifactName, ArtifactStore, MAX_ARTIFACT_NAME};
+use super::{ArtifactError, ArtifactName, ArtifactStore, Artifacts, MAX_ARTIFACT_NAME, Scope};
 
 /// How many handles save at the same time, and how often each.
 const HANDLES: usize = 8;
@@ -168,4 +168,66 @@ async fn gives_each_save_a_version_of_its_own(open: &impl Fn() -> Arc<dyn Artifa
         let loaded = store.load(&shared, Some(version)).await.expect("it is there");
         assert_eq!((loaded.version, loaded.bytes.as_ref()), (version, text.as_bytes()), "content intact");
     }
+}
+
+/// Checks that scopes are kept apart, and panics where they are not.
+///
+/// Each call of `open` gives a new handle to the same store. It may have artifacts in the shared scope already.
+///
+/// ```
+/// use prowess_workspace::{Artifacts, testing::artifact_scopes_suite};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let artifacts = Artifacts::in_memory();
+/// artifact_scopes_suite(|| artifacts.clone()).await;
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// When a promise is broken.
+pub async fn artifact_scopes_suite(open: impl Fn() -> Artifacts) {
+    let scope = |text: &str| text.parse::<Scope>().expect("the suite's scopes are scopes");
+    let (one, other) = (scope("thread:one"), scope("session:one"));
+    let within = |scope: &Scope| open().in_scope(scope.clone());
+    let (report, longest) = (name("apart/r.txt"), "é".repeat(MAX_ARTIFACT_NAME / 2));
+    let load = async |scope: &Scope, version| within(scope).load(&report, version).await;
+    for (number, each) in [&one, &other, &Scope::user(), &scope("project:/a b")].into_iter().enumerate() {
+        assert!(is_missing(&load(each, None).await), "{each} has nothing of others");
+        assert_eq!(within(each).list().await.expect("listing works"), [], "{each} lists nothing of others");
+        let text = Bytes::from(format!("of {each}"));
+        for version in 0..2 {
+            let saved = within(each).save(&report, text.clone(), "text/plain").await;
+            assert_eq!(saved.expect("saving works"), version, "{each} counts for itself");
+        }
+        assert_eq!(load(each, Some(1)).await.expect("it is there").bytes, text);
+        assert_eq!(within(each).save(&name(&longest), text, "text/plain").await.expect("saving works"), 0);
+        assert_eq!(within(each).list().await.expect("listing works").len(), 2);
+        let scopes = open().scopes().await.expect("scopes can be listed");
+        assert!(scopes.contains(each) && scopes.is_sorted() && scopes.len() > number, "{scopes:?}");
+    }
+    assert!(is_missing(&open().load(&report, None).await), "the shared scope has nothing of others");
+    // A copy has the same numbers, also behind a gap, and goes its own way.
+    within(&one).delete(&report).await.expect("deleting works");
+    assert_eq!(load(&other, None).await.expect("it is there").bytes, "of session:one");
+    assert_eq!(within(&one).save(&report, "kept".into(), "text/plain").await.expect("saving works"), 2);
+    let copy = scope("thread:copy");
+    assert_eq!(within(&one).copy_all(&copy).await.expect("copying works"), 2);
+    assert_eq!(within(&one).copy_all(&copy).await.expect("copying works"), 0, "once is enough");
+    within(&one).delete(&report).await.expect("deleting works");
+    assert_eq!(load(&copy, Some(2)).await.expect("it has bytes of its own").bytes, "kept");
+    assert_eq!(within(&copy).save(&report, "new".into(), "text/plain").await.expect("saving works"), 3);
+    assert!(is_missing(&load(&one, None).await));
+    assert!(
+        !within(&other).copy(&report, 0, &copy).await.expect("it can be asked"),
+        "no number is given twice"
+    );
+    assert!(!within(&other).copy(&report, 9, &copy).await.expect("it can be asked"), "nothing is there");
+    assert!(
+        within(&other).copy(&report, 1, &one).await.is_ok_and(|copied| !copied),
+        "deleted numbers stay given"
+    );
+    open().sweep(std::time::Duration::ZERO).await.expect("sweeping works");
+    assert_eq!(load(&other, Some(0)).await.expect("what is named stays").bytes, "of session:one");
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use prowess_workspace::testing::artifact_store_suite;
+use prowess_workspace::testing::{artifact_scopes_suite, artifact_store_suite};
 use prowess_workspace::{
     ArtifactError, ArtifactName, ArtifactStore, Artifacts, BlobStore, DiskBlobs, ObjectBlobs, S3Bucket,
-    ScopedArtifacts,
 };
 
 use crate::place::{block_on, tree};
@@ -21,12 +20,14 @@ fn name(text: &str) -> ArtifactName {
 async fn memory_passes_the_suite() {
     let artifacts = Artifacts::in_memory();
     artifact_store_suite(|| Arc::new(artifacts.clone())).await;
+    artifact_scopes_suite(|| artifacts.clone()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn the_disk_passes_the_suite() {
     let place = tempfile::tempdir().unwrap();
     artifact_store_suite(|| Arc::new(Artifacts::on_disk(place.path()).unwrap())).await;
+    artifact_scopes_suite(|| Artifacts::on_disk(place.path()).unwrap()).await;
     let left = tree(place.path());
     assert!(!left.iter().any(|path| path.contains(".prowess-")), "no temporary file is left: {left:?}");
 }
@@ -35,6 +36,7 @@ async fn the_disk_passes_the_suite() {
 async fn an_object_store_passes_the_suite() {
     let store = Arc::new(InMemory::new());
     artifact_store_suite(|| Arc::new(Artifacts::in_object_store(store.clone(), "a/prefix"))).await;
+    artifact_scopes_suite(|| Artifacts::in_object_store(store.clone(), "a/prefix")).await;
     let beside = Artifacts::in_object_store(store, "another");
     assert_eq!(beside.list().await.unwrap(), []);
 }
@@ -152,28 +154,6 @@ async fn bytes_that_nobody_names_are_swept() {
     }
 }
 
-#[tokio::test]
-async fn a_part_of_a_store_keeps_to_itself() {
-    let all = Arc::new(Artifacts::in_memory());
-    all.save(&name("session-10/a"), "beside".into(), "text/plain").await.unwrap();
-    let own = ScopedArtifacts::new(all.clone(), "session-1").unwrap();
-    assert_eq!(own.list().await.unwrap(), []);
-    let refused = own.load(&name("a"), None).await.unwrap_err();
-    assert_eq!(refused.to_string(), "there is no artifact `a`");
-    for version in [0, 1] {
-        assert_eq!(own.save(&name("a"), "own".into(), "text/plain").await.unwrap(), version);
-    }
-    assert_eq!(own.versions(&name("a")).await.unwrap(), [0, 1]);
-    assert_eq!(own.load(&name("a"), None).await.unwrap().bytes, "own");
-    assert_eq!(all.load(&name("session-1/a"), Some(1)).await.unwrap().bytes, "own");
-    own.delete(&name("a")).await.unwrap();
-    assert_eq!(own.list().await.unwrap(), []);
-    assert_eq!(all.load(&name("session-10/a"), None).await.unwrap().bytes, "beside");
-    for prefix in ["", "../x", "/x", "a/../b"] {
-        assert!(ScopedArtifacts::new(all.clone(), prefix).is_err(), "{prefix}");
-    }
-}
-
 /// Against a server that speaks the protocol, with the bucket `prowess`, the key `test` and the secret `test`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 #[ignore = "needs a server: `make s3` starts one"]
@@ -185,6 +165,7 @@ async fn a_bucket_passes_the_suite() {
     bucket.access_key_id = Some("test".to_owned());
     bucket.secret_access_key = Some("test".into());
     artifact_store_suite(|| Arc::new(Artifacts::in_s3(bucket.clone()).unwrap())).await;
+    artifact_scopes_suite(|| Artifacts::in_s3(bucket.clone()).unwrap()).await;
 }
 
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
 use crate::id::{MessageId, ThreadId};
 use crate::message::Message;
 use crate::middleware::Occasion;
-use crate::parts::{SkillsState, consult};
+use crate::parts::{SkillsState, consult, cost_limit};
 use crate::run::{Effect, Event, Outcome, Reply, StateChange};
 use crate::thread::{ThreadError, ThreadStore};
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
@@ -61,6 +61,9 @@ impl Work<'_> {
         let _ = thread.close().await;
         match output {
             ToolOutput::Done(mut answer) => {
+                if let Some(limit) = self.context.moment.part::<cost_limit::Opened>() {
+                    limit.told(&id);
+                }
                 let stopped = Occasion::SubAgentStopped { name: self.name, answer: &answer.text };
                 let heard = self.context.announce(stopped).await;
                 answer.changes.extend(changes.into_iter().chain(heard.changes));

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::child::Work;
 pub(crate) use self::child::children;
 use self::task::Task;
+use super::cost_limit;
 use super::skills::SkillsState;
 use crate::agent::Agent;
 use crate::middleware::{Middleware, Moment};
@@ -174,7 +175,12 @@ impl SubAgents {
             let left = left / beside(&context).max(1);
             limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
         }
-        let agent = sub_agent.agent.bounded(name, Arc::clone(context.moment.store), limits);
+        let mut agent = sub_agent.agent.bounded(name, Arc::clone(context.moment.store), limits);
+        if let Some(limit) = context.moment.part::<cost_limit::Opened>() {
+            let (limited, seed) = limit.over(context.thread, agent);
+            agent = limited;
+            seeds.push(seed);
+        }
         Work { name, agent, task, seeds, timeout: self.0.timeout, context }.done().await
     }
 

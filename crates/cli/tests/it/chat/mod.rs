@@ -1,7 +1,10 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
+mod apart;
 mod asking;
 mod broken;
+mod costs;
+mod evicted;
 mod hostile;
 mod killed;
 mod limits;

@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prowess_mcp::{HttpLimits, LiveSkills, SkillServer, session_options};
+use prowess_mcp::{AddressedArtifacts, HttpLimits, LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::Allow;
 use prowess_skills::{Dialect, Runs, SkillSession};
-use prowess_workspace::{ArtifactStore, Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
+use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Scope, Workspaces};
 use serde_json::{Value, json};
 
 use super::served::Served;
@@ -18,10 +18,10 @@ use crate::library::{Library, permissions};
 async fn served(library: &Library) -> (Served, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
-    let artifacts: Arc<dyn ArtifactStore> = Arc::new(Artifacts::in_memory());
+    let artifacts = Artifacts::in_memory();
     let runner = Runner {
         workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
-        artifacts: Some(Arc::clone(&artifacts)),
+        artifacts: None,
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
     let live = LiveSkills::new(library.catalog(&Default::default()));
@@ -29,11 +29,14 @@ async fn served(library: &Library) -> (Served, tempfile::TempDir) {
     let next = AtomicUsize::new(0);
     let make = move || {
         let number = next.fetch_add(1, Ordering::Relaxed);
+        let artifacts = artifacts.in_scope(Scope::new_session().unwrap());
+        let mut runner = runner.clone();
+        runner.artifacts = Some(Arc::new(AddressedArtifacts::new(artifacts.clone())));
         let session = SkillSession::builder(made.catalog())
             .options(session_options(Dialect::Trpc))
             .permissions(permissions.apart())
-            .runs(Runs::new(runner.clone(), format!("client {number}")));
-        let (live, artifacts) = (Arc::clone(&made), Arc::clone(&artifacts));
+            .runs(Runs::new(runner, format!("client {number}")));
+        let live = Arc::clone(&made);
         async move { SkillServer::new(live, session.start().await).with_artifacts(artifacts) }
     };
     (Served::serve(live, HttpLimits::default(), make).await, scratch)
@@ -75,6 +78,39 @@ async fn outputs_can_be_read_later_and_by_nobody_else() {
         // And nobody finds another's files.
         let look = other.call("skill_run", json!({"skill": "kit", "command": "ls out"})).await;
         assert_eq!(look["structuredContent"]["stdout"], "", "{look}");
+    }
+}
+
+/// A run that reads an artifact.
+fn reads(artifact: &str) -> Value {
+    let from = if artifact.contains("://") { artifact.to_owned() } else { format!("artifact://{artifact}") };
+    json!({"skill": "kit", "command": "cat ../../work/inputs/*", "inputs": [{"from": from}]})
+}
+
+#[tokio::test]
+async fn case_101_clients_share_no_artifact_but_by_a_name_that_nobody_guesses() {
+    let library = Library::usual();
+    let (served, _scratch) = served(&library).await;
+    let run = json!({"skill": "kit", "command": RUN, "outputs": {"globs": ["out/**"], "save": true}});
+    for revision in [OLDER[0], OLDER[1], NEWEST] {
+        let (client, other) = (served.client(revision).await, served.client(revision).await);
+        for (number, each) in [&client, &other].into_iter().enumerate() {
+            let refused = each.call("skill_run", reads("out/a.txt")).await;
+            assert!(refused.to_string().contains("there is no artifact 'out/a.txt'"), "{number}: {refused}");
+            let ran = each.call("skill_run", run.clone()).await;
+            assert_eq!(ran["structuredContent"]["artifact_files"][0]["version"], 0, "{ran}");
+            let link = links(&ran).pop().unwrap();
+            let again = each.call("skill_run", reads(&link)).await;
+            assert_eq!(again["structuredContent"]["stdout"], "said\n", "{revision}, {link}: {again}");
+        }
+        if revision == NEWEST {
+            let link = links(&client.call("skill_run", run.clone()).await).pop().unwrap();
+            let told = other.call("skill_run", reads(&link)).await;
+            assert_eq!(told["structuredContent"]["stdout"], "said\n", "who was told the name: {told}");
+            let guessed = link.replace(['0', '1', '2', '3'], "f");
+            let guessed = other.call("skill_run", reads(&guessed)).await;
+            assert!(guessed.to_string().contains("there is no artifact"), "{guessed}");
+        }
     }
 }
 
