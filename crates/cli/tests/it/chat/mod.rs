@@ -1,6 +1,7 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
 mod asking;
+mod bombs;
 mod broken;
 mod guarding;
 mod hostile;

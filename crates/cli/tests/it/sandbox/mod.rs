@@ -1,5 +1,6 @@
 //! What hostile skills do to the machine through `prowess run`, by the numbers of the security cases.
 
+mod bombs;
 mod memory;
 mod set_ids;
 
