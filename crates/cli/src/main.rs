@@ -16,6 +16,7 @@ mod options;
 mod progress;
 mod project;
 mod record;
+mod results;
 mod rows;
 mod screen;
 mod servers;

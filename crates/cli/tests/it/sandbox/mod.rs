@@ -2,6 +2,7 @@
 
 mod bombs;
 mod memory;
+mod results;
 mod set_ids;
 
 use std::os::unix::fs::PermissionsExt as _;
