@@ -16,6 +16,9 @@ use crate::skill::MANIFEST;
 /// The most resources that are listed for one skill; [`Resources::capped`] says that there are more.
 pub const MAX_RESOURCES: usize = 2000;
 
+/// How many files and directories of one skill are looked at to find them.
+const MAX_LOOKED_AT: usize = 20_000;
+
 /// What a resource is, by the directory it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
@@ -154,6 +157,7 @@ impl SkillEntry {
             }
             Err(error) => resources.diagnostics.push(unlisted(self.skill.location.directory(), &error)),
         }
+        resources.capped |= listing.is_exhausted();
         resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         resources
     }
@@ -172,8 +176,8 @@ pub(crate) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    fn whole() -> Self {
-        Self::of_at_most(usize::MAX)
+    pub(crate) fn whole() -> Self {
+        Self::of_at_most(MAX_LOOKED_AT)
     }
 
     pub(crate) fn of_at_most(entries: usize) -> Self {

@@ -222,7 +222,7 @@ impl SkillEntry {
     pub fn read_text_and_resources(&self, depth: usize) -> Result<(SkillText, Resources), ReadError> {
         let base = self.open_base_to_read()?;
         let text = self.read_text_below(&base)?;
-        Ok((text, self.resources_below(&base, depth, &Listing::of_at_most(usize::MAX))))
+        Ok((text, self.resources_below(&base, depth, &Listing::whole())))
     }
 
     /// [`SkillEntry::read_text_and_resources`], where that is a matter of microseconds: a short document and

@@ -18,6 +18,7 @@ mod options;
 mod progress;
 mod project;
 mod record;
+mod results;
 mod rows;
 mod screen;
 mod servers;

@@ -42,6 +42,10 @@ pub struct Command {
     pub shell: String,
     /// The directory to run in, relative to the workspace.
     pub directory: String,
+    /// A directory of the host that the command runs in and may write, instead of `directory` and the workspace. The
+    /// command can still read the workspace, without its skills. It is for commands that must not depend on what other
+    /// commands left there: [`Workspace::own_directory`](crate::Workspace::own_directory).
+    pub apart: Option<PathBuf>,
     /// Variables for the command, beside those of the workspace (`WORKSPACE_DIR`, `SKILLS_DIR`, …), which
     /// the executor sets because it knows where the workspace is on the inside.
     pub environment: BTreeMap<String, String>,
@@ -72,6 +76,7 @@ impl Command {
             line: line.into(),
             shell: "/bin/bash".to_owned(),
             directory: directory.into(),
+            apart: None,
             environment: BTreeMap::new(),
             stdin: Input::default(),
             terminal: false,
@@ -273,8 +278,8 @@ pub enum Level {
 }
 
 /// What is missing where the memory of a whole command has no control group.
-pub const NO_MEMORY_GROUP: &str = "memory is limited by address space and by looking, and what lies in /tmp and /dev/shm \
-     is not counted with it: no control group can be made";
+pub const NO_MEMORY_GROUP: &str = "memory is limited by address space and by looking five times a second, and memfd and \
+     System V shared memory are refused: no control group can be made";
 
 /// What held a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

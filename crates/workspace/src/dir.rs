@@ -206,6 +206,28 @@ impl Dir {
         Ok(fs::chownat(&self.0, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
+    /// The directory that this one lies in by now.
+    pub(crate) fn parent(&self) -> io::Result<Self> {
+        Ok(Self(fs::openat(&self.0, "..", directory_flags(), Mode::empty())?))
+    }
+
+    /// Changes the mode of what has a name here. A link is left alone, and not followed.
+    pub(crate) fn change_mode(&self, name: &OsStr, change: impl Fn(u32) -> u32) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = match fs::openat(&self.0, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
+        let before = fs::fstat(&found)?.st_mode;
+        let mode = change(before & 0o7777);
+        if FileType::from_raw_mode(before) == FileType::Symlink || mode == before & 0o7777 {
+            return Ok(());
+        }
+        // By its descriptor: nothing else can be in its place by now.
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&found));
+        Ok(fs::chmod(path, Mode::from_raw_mode(mode))?)
+    }
+
     /// Lets the user into a directory of theirs again.
     pub(crate) fn open_up(&self, name: &str) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -38,7 +38,7 @@ pub enum WorkspaceError {
         skill: String,
         /// How much is allowed.
         limit: u64,
-        /// Of what: `files` or `bytes`.
+        /// Of what, such as `files`.
         of: &'static str,
     },
     /// A skill's files could not be read.

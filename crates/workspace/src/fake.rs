@@ -214,7 +214,10 @@ impl Shell {
     /// Where a path is on the host: relative to the directory of the run, links followed one by one, and the
     /// host's files in the places that they are linked to.
     fn inside(&self, path: &str) -> PathBuf {
-        let mut at = self.command.workspace.join(&self.command.directory);
+        let mut at = match &self.command.apart {
+            Some(own) => own.clone(),
+            None => self.command.workspace.join(&self.command.directory),
+        };
         for part in Path::new(path).components() {
             match part {
                 Component::ParentDir => drop(at.pop()),
@@ -255,6 +258,9 @@ impl Shell {
 
     fn writable(&self, path: &str) -> io::Result<PathBuf> {
         let at = self.inside(path);
+        if let Some(own) = &self.command.apart {
+            return if at.starts_with(own) { Ok(at) } else { Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        }
         match at.strip_prefix(&self.command.workspace) {
             Ok(inner) if !inner.starts_with("skills") => Ok(at),
             _ => Err(io::ErrorKind::ReadOnlyFilesystem.into()),

@@ -92,7 +92,8 @@ pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillI
 pub use room::MAX_REPORT_BYTES;
 pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
-    MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,
+    MAX_SKILL_BYTES, MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, SkillFile, SkillFiles,
+    SkillListing, StageSource, StagedSkill,
 };
 pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
 

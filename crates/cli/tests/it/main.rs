@@ -19,6 +19,7 @@ mod model;
 mod pty;
 mod readme;
 mod run;
+mod sandbox;
 mod session;
 mod shipping;
 mod showing;

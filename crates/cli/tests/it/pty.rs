@@ -127,6 +127,13 @@ impl Pty {
         self.terminal.resize(pty_process::Size::new(rows, columns)).unwrap();
     }
 
+    /// The most memory that the program has had so far, in KiB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
     /// Kills the program, without a chance to tidy up.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -31,6 +31,13 @@ pub(super) fn check_command(command: &Command) -> Result<(), ExecuteError> {
     for (_, to) in &command.read_only {
         check_relative("input", to)?;
     }
+    if let Some(own) = &command.apart
+        && (!own.is_absolute()
+            || own.file_name().is_none()
+            || own.to_str().is_none_or(|own| own.contains('\0')))
+    {
+        return refuse(format!("the own directory {own:?} of a command must be an absolute UTF-8 path"));
+    }
     if command.line.len() > MAX_STRING || command.line.contains('\0') {
         return refuse(format!(
             "the command is longer than {MAX_STRING} bytes or contains NUL; put it into a file"

@@ -117,13 +117,19 @@ fn path(prefixes: &[impl AsRef<Path>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Command;
 
     fn ask(name: &str, value: &str) -> Result<BTreeMap<String, String>, String> {
         let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let (environment, allow_loaders) = Default::default();
         let given = Given { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
         check_variables(given, &request, true).map_err(|error| error.to_string())?;
-        Ok(variables(given, &request, &Inside::sandboxed("r1"), false))
+        Ok(variables(
+            given,
+            &request,
+            &Inside::sandboxed(&Command::new("/srv/w1", "work", "true"), "r1"),
+            false,
+        ))
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod place;
 mod privileges;
 mod processes;
 mod redact;
+pub(crate) mod set_ids;
 mod span;
 mod stream;
 #[cfg(feature = "testing")]

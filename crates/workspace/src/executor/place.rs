@@ -1,17 +1,44 @@
 //! Where a run finds the workspace, on the host and on the inside.
 
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 
 use super::privileges;
+use crate::command::Command;
 use crate::executor::ExecuteError;
 
 /// The directories of a workspace that a command may write.
 pub(super) const WRITABLE: [&str; 3] = ["work", "out", "runs"];
+
+/// Where a sandbox has the directory of a command that runs apart from the workspace.
+pub(super) const OWN: &str = "/own";
+
+/// The directories of the host that a command may write: parts of one that it may not.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) root: PathBuf,
+    pub(super) parts: Vec<OsString>,
+}
+
+impl Written {
+    pub(super) fn by(command: &Command) -> Self {
+        let apart = command.apart.as_deref().and_then(|own| Some((own.parent()?, own.file_name()?)));
+        match apart {
+            None => Self::in_workspace(&command.workspace),
+            Some((root, own)) => Self { root: root.to_owned(), parts: vec![own.to_owned()] },
+        }
+    }
+
+    /// What commands that do not run apart may write.
+    pub(super) fn in_workspace(workspace: &Path) -> Self {
+        Self { root: workspace.to_owned(), parts: WRITABLE.map(OsString::from).into() }
+    }
+}
 
 /// The workspace as a command sees it.
 #[derive(Clone, Debug)]
@@ -20,18 +47,33 @@ pub(super) struct Inside {
     home: String,
     temporary: String,
     run: String,
+    /// The directory of a command that runs apart.
+    own: Option<String>,
 }
 
 impl Inside {
     /// In a sandbox the workspace is at `/ws`, and `HOME` is in the fresh `/tmp`.
-    pub(super) fn sandboxed(run: &str) -> Self {
-        Self { root: "/ws".into(), home: "/tmp/home".into(), temporary: "/tmp".into(), run: run.to_owned() }
+    pub(super) fn sandboxed(command: &Command, run: &str) -> Self {
+        Self {
+            root: "/ws".into(),
+            home: "/tmp/home".into(),
+            temporary: "/tmp".into(),
+            run: run.to_owned(),
+            own: command.apart.as_ref().map(|_| OWN.to_owned()),
+        }
     }
 
     /// Without a sandbox it is where it is, and `HOME` is in the directory of the run.
-    pub(super) fn bare(workspace: &str, run: &str) -> Self {
-        let home = format!("{workspace}/runs/{run}/home");
-        Self { root: workspace.to_owned(), temporary: home.clone(), home, run: run.to_owned() }
+    pub(super) fn bare(command: &Command, run: &str) -> Self {
+        let root = command.workspace.to_string_lossy().into_owned();
+        let home = format!("{root}/runs/{run}/home");
+        let own = command.apart.as_ref().map(|own| own.to_string_lossy().into_owned());
+        Self { root, temporary: home.clone(), home, run: run.to_owned(), own }
+    }
+
+    /// Where the command starts.
+    pub(super) fn start(&self, command: &Command) -> String {
+        self.own.clone().unwrap_or_else(|| self.path(&command.directory))
     }
 
     /// The place of a path that is relative to the workspace.
@@ -42,16 +84,20 @@ impl Inside {
         }
     }
 
-    pub(super) fn variables(&self) -> [(&'static str, String); 7] {
-        [
+    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut all = vec![
             ("HOME", self.home.clone()),
             ("TMPDIR", self.temporary.clone()),
             ("WORKSPACE_DIR", self.root.clone()),
             ("SKILLS_DIR", self.path("skills")),
             ("WORK_DIR", self.path("work")),
             ("OUTPUT_DIR", self.path("out")),
-            ("RUN_DIR", self.path(&format!("runs/{}", self.run))),
-        ]
+        ];
+        // A command that runs apart could not write there.
+        if self.own.is_none() {
+            all.push(("RUN_DIR", self.path(&format!("runs/{}", self.run))));
+        }
+        all
     }
 }
 

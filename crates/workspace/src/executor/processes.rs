@@ -7,8 +7,30 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
+/// Which processes are those of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processes {
+    /// Those in a namespace.
+    InNamespace(u64),
+    /// One and those that descend from it, where no namespace holds them.
+    Below(Pid),
+    /// It is not known yet.
+    Unknown,
+}
+
+impl Processes {
+    pub(super) fn find(self) -> Vec<PathBuf> {
+        let place = |process: Pid| Path::new("/proc").join(process.as_raw_nonzero().to_string());
+        match self {
+            Self::InNamespace(namespace) => in_namespace(namespace),
+            Self::Below(root) => tree(root).into_iter().map(place).collect(),
+            Self::Unknown => Vec::new(),
+        }
+    }
+}
+
 /// The processes in a namespace of processes. Those of other users are passed over.
-pub(super) fn in_namespace(namespace: u64) -> Vec<PathBuf> {
+fn in_namespace(namespace: u64) -> Vec<PathBuf> {
     let wanted = format!("pid:[{namespace}]");
     all()
         .filter(|process| {
@@ -52,15 +74,48 @@ fn all() -> impl Iterator<Item = PathBuf> {
     numbered.map(|entry| entry.path())
 }
 
-/// The memory that these processes have for themselves, in bytes.
+/// The memory that these processes hold, in bytes: what each has for itself, and what they share, once. Files of a disk
+/// that they have mapped are not in it: the kernel can drop them.
 pub(super) fn memory(processes: &[PathBuf]) -> u64 {
     let own = |process: &PathBuf| {
-        let text = fs::read_to_string(process.join("statm")).ok()?;
-        let mut pages = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
-        let (resident, shared) = (pages.next()?, pages.next()?);
-        Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+        let shares = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
+        let all = || fs::read_to_string(process.join("status")).unwrap_or_default();
+        // A page that three processes share is a third of a page for each. An older kernel does not say, and then such
+        // a page counts three times.
+        sum(&shares, ["Pss_Anon:", "Pss_Shmem:"], "SwapPss:")
+            .or_else(|| sum(&all(), ["RssAnon:", "RssShmem:"], "VmSwap:"))
     };
-    processes.iter().filter_map(own).sum()
+    processes.iter().filter_map(own).fold(0, u64::saturating_add)
+}
+
+/// The sum of fields that the kernel tells in units of 1,024 bytes: two that must be there, and one that may be.
+fn sum(text: &str, needed: [&str; 2], more: &str) -> Option<u64> {
+    let field = |name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let [one, other] = needed.map(field);
+    Some((one? + other? + field(more).unwrap_or(0)).saturating_mul(1024))
+}
+
+/// Directories of a sandbox that are memory.
+const IN_MEMORY: [&str; 2] = ["root/tmp", "root/dev/shm"];
+
+/// The space of files in the memory of a sandbox, in bytes. All of its processes see the same.
+pub(super) fn temporary_files(processes: &[PathBuf]) -> u64 {
+    const TMPFS: u64 = 0x0102_1994;
+    let used = |place: PathBuf| {
+        let found = rustix::fs::statfs(place).ok()?;
+        let is_memory = u64::try_from(found.f_type).ok()? == TMPFS;
+        let blocks = is_memory.then(|| found.f_blocks.saturating_sub(found.f_bfree))?;
+        Some(blocks.saturating_mul(u64::try_from(found.f_bsize).ok()?))
+    };
+    let seen = |process: &PathBuf| {
+        let found: Vec<u64> = IN_MEMORY.iter().filter_map(|place| used(process.join(place))).collect();
+        // One that is ending sees nothing any more.
+        (!found.is_empty()).then(|| found.into_iter().fold(0, u64::saturating_add))
+    };
+    processes.iter().find_map(seen).unwrap_or(0)
 }
 
 /// The space of files that have no name any more but are held open, on one device, in bytes.
@@ -74,4 +129,24 @@ pub(super) fn nameless_files(processes: &[PathBuf], device: u64) -> u64 {
         .filter(|file| file.is_file() && file.nlink() == 0 && file.dev() == device && seen.insert(file.ino()))
         .map(|file| file.blocks() * 512)
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_added_and_what_is_missing_is_told() {
+        let shares = "00400000-7ffd [rollup]\nRss: 9 kB\nPss_Anon: 3 kB\nPss_File: 5 kB\nPss_Shmem: 4 kB\nSwapPss: 1 kB\n";
+        assert_eq!(sum(shares, ["Pss_Anon:", "Pss_Shmem:"], "SwapPss:"), Some(8 * 1024));
+        assert_eq!(sum("Pss: 3 kB\n", ["Pss_Anon:", "Pss_Shmem:"], "SwapPss:"), None);
+        assert_eq!(sum("", ["RssAnon:", "RssShmem:"], "VmSwap:"), None);
+    }
+
+    #[test]
+    fn memory_of_this_process_is_known() {
+        let own = Processes::Below(rustix::process::getpid()).find();
+        assert!(memory(&own) > 0);
+        assert_eq!(memory(&[PathBuf::from("/proc/nobody")]), 0);
+    }
 }

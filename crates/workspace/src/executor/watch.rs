@@ -1,18 +1,18 @@
-//! Looks now and then at what no limit of the system counts: the size of the workspace, and memory where no
-//! control group counts it.
+//! Looks now and then at what no limit of the system counts: the size of what a command may write, and its memory
+//! where no control group counts it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::WRITABLE;
-use super::processes;
+use super::place::Written;
+use super::processes::{self, Processes};
 use crate::command::Exit;
 use crate::dir::Dir;
 use crate::limits::Limits;
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 128;
 /// Looks at one command now and then.
 #[derive(Debug)]
 pub(super) struct Watch {
-    workspace: PathBuf,
+    written: Written,
     device: Option<u64>,
     limits: Limits,
     /// Whether nothing else counts its memory.
@@ -36,20 +36,31 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(workspace: &Path, limits: &Limits, memory: bool) -> Self {
-        let device = std::fs::metadata(workspace.join("work")).ok().map(|metadata| metadata.dev());
-        Self { workspace: workspace.to_owned(), device, limits: limits.clone(), memory, was_full: false }
+    pub(super) fn new(written: Written, limits: &Limits, memory: bool) -> Self {
+        let first = written.parts.first().map(|part| written.root.join(part));
+        let device = first.and_then(|first| std::fs::metadata(first).ok()).map(|metadata| metadata.dev());
+        Self { written, device, limits: limits.clone(), memory, was_full: false }
     }
 
     /// What ends the command, if something does.
-    pub(super) fn look(&mut self, namespace: Option<u64>) -> Option<Exit> {
-        let processes = namespace.map(processes::in_namespace).unwrap_or_default();
-        if self.memory && processes::memory(&processes) > self.limits.memory {
+    pub(super) fn look(&mut self, processes: Processes) -> Option<Exit> {
+        let found = processes.find();
+        if self.memory && self.memory_of(processes, &found) > self.limits.memory {
             return Some(Exit::OutOfMemory);
         }
-        let nameless = self.device.map_or(0, |device| processes::nameless_files(&processes, device));
+        let nameless = self.device.map_or(0, |device| processes::nameless_files(&found, device));
         self.was_full = self.is_full(nameless);
         self.was_full.then_some(Exit::WorkspaceFull)
+    }
+
+    /// The memory of a command. Files in the `/tmp` and the `/dev/shm` of its own are memory too.
+    fn memory_of(&self, processes: Processes, found: &[PathBuf]) -> u64 {
+        let temporary = match processes {
+            Processes::InNamespace(_) => processes::temporary_files(found),
+            // Those of the host belong to others as well.
+            Processes::Below(_) | Processes::Unknown => 0,
+        };
+        processes::memory(found).saturating_add(temporary)
     }
 
     /// What a person should know once the command has ended.
@@ -69,11 +80,11 @@ impl Watch {
     fn is_full(&self, nameless: u64) -> bool {
         let Some(bytes) = self.limits.workspace_bytes.checked_sub(nameless) else { return true };
         let mut left = Left { bytes, entries: self.limits.workspace_entries };
-        let root = match Dir::open(&self.workspace) {
+        let root = match Dir::open(&self.written.root) {
             Ok(root) => root,
             Err(error) => return error.kind() != io::ErrorKind::NotFound,
         };
-        !WRITABLE.iter().all(|part| left.hold(&root, part))
+        !self.written.parts.iter().all(|part| left.hold(&root, part))
     }
 }
 
@@ -88,7 +99,7 @@ impl Left {
     ///
     /// The command changes what is looked at, and we may be root: each directory is opened from the workspace's own
     /// without following links, one at a time. What hides its size counts as too large.
-    fn hold(&mut self, root: &Dir, part: &str) -> bool {
+    fn hold(&mut self, root: &Dir, part: &OsStr) -> bool {
         let mut path = part.as_bytes().to_vec();
         // For each directory on the way to this one: the length of its path, and what is in it to look into.
         let mut way: Vec<(usize, Vec<OsString>)> = Vec::new();
@@ -145,11 +156,12 @@ mod tests {
     /// A workspace of which no more than a million bytes and a thousand files may be used.
     fn workspace() -> (tempfile::TempDir, Watch) {
         let at = tempfile::tempdir().unwrap();
-        for part in WRITABLE {
+        let written = Written::in_workspace(at.path());
+        for part in &written.parts {
             std::fs::create_dir(at.path().join(part)).unwrap();
         }
         let limits = Limits { workspace_bytes: 1_000_000, workspace_entries: 1000, ..Limits::default() };
-        let watch = Watch::new(at.path(), &limits, false);
+        let watch = Watch::new(written, &limits, false);
         (at, watch)
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
 
 use super::source::{SkillFile, SkillListing};
-use super::{MAX_SKILL_FILES, StageLimit};
+use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageLimit};
 use crate::dir::{Dir, special};
 use crate::path::{InnerPath, shown};
 use crate::workspace::is_same;
@@ -39,10 +39,21 @@ impl Listed {
 
 /// Lists the files below `root`. A link that stays below counts as what it leads to.
 pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
-    let mut walk =
-        Walk { root, now: nanoseconds_now(), listing: SkillListing::default(), versions: Vec::new() };
+    let mut walk = Walk {
+        root,
+        now: nanoseconds_now(),
+        listing: SkillListing::default(),
+        versions: Vec::new(),
+        entries_left: MAX_SKILL_ENTRIES,
+        paths_left: MAX_SKILL_PATHS,
+        unsaid: 0,
+    };
     let stat = root.stat()?;
     walk.directory(&root.dir("").map_err(io::Error::from)?, "", &mut vec![stat])?;
+    if walk.unsaid > 0 {
+        let unsaid = walk.unsaid;
+        walk.listing.warnings.push(format!("{unsaid} more of the skill are not staged"));
+    }
     Ok(Listed { files: walk.listing, versions: walk.versions })
 }
 
@@ -59,16 +70,25 @@ struct Walk<'a> {
     now: i128,
     listing: SkillListing,
     versions: Vec<String>,
+    /// How much more is looked at. A few links that lead to each other make endless entries, so all count: also those
+    /// that are left out, and those of a directory that was looked into before.
+    entries_left: usize,
+    paths_left: usize,
+    /// How many things were left out for which there was no room.
+    unsaid: usize,
 }
 
 impl Walk<'_> {
     /// Adds what is in `directory`; `above` has it and those that it lies in, to end where links turn back.
     fn directory(&mut self, directory: &Dir, path: &str, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
-        let (entries, more) = directory.entries(MAX_SKILL_FILES)?;
+        let (entries, more) = directory.entries(self.entries_left)?;
         if more {
-            return Err(StageLimit::Files);
+            return Err(StageLimit::Entries);
         }
+        self.entries_left -= entries.len();
         for (name, kind) in entries {
+            let length = path.len() + 1 + name.len();
+            self.paths_left = self.paths_left.checked_sub(length).ok_or(StageLimit::Paths)?;
             let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             let inner = name.to_str().and_then(|name| InnerPath::parse(&at(name)).ok());
             let Some(inner) = inner else {
@@ -109,8 +129,6 @@ impl Walk<'_> {
             self.skip(path.as_str(), "it is a link to a directory that it lies in");
         } else if above.len() > MAX_DEPTH {
             self.skip(path.as_str(), &format!("it is more than {MAX_DEPTH} directories deep"));
-        } else if self.listing.directories.len() == MAX_SKILL_FILES {
-            return Err(StageLimit::Files);
         } else {
             above.push(stat);
             self.listing.directories.push(path.clone());
@@ -138,6 +156,10 @@ impl Walk<'_> {
     }
 
     fn skip(&mut self, path: &str, reason: &str) {
+        if self.listing.warnings.len() == MAX_WARNINGS {
+            self.unsaid += 1;
+            return;
+        }
         let path = shown(OsStr::new(path));
         self.listing.warnings.push(format!("`{path}` of the skill is not staged: {reason}"));
     }

@@ -27,6 +27,13 @@ pub use source::{SkillFile, SkillFiles, SkillListing, StageSource};
 pub const MAX_SKILL_FILES: usize = 10_000;
 /// The most bytes that a skill may have to be staged.
 pub const MAX_SKILL_BYTES: u64 = 256 << 20;
+/// The most files, directories, links and others that a skill may have to be staged. What a link leads to counts each
+/// time that a link leads there.
+pub const MAX_SKILL_ENTRIES: usize = 2 * MAX_SKILL_FILES;
+/// The most bytes that the paths of all these may have.
+pub const MAX_SKILL_PATHS: usize = 4 << 20;
+/// So many things that are left out are named; the others are counted.
+const MAX_WARNINGS: usize = 50;
 
 /// How often it is tried to stage a skill that is written meanwhile.
 const MAX_ATTEMPTS: u32 = 3;
@@ -72,6 +79,8 @@ impl StagedSkill {
 enum StageLimit {
     Files,
     Bytes,
+    Entries,
+    Paths,
     /// The skill was written while it was copied.
     Moved,
     Io(io::Error),
@@ -91,6 +100,14 @@ impl StageLimit {
                 WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_FILES as u64, of: "files" }
             }
             Self::Bytes => WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_BYTES, of: "bytes" },
+            Self::Entries => WorkspaceError::SkillTooLarge {
+                skill,
+                limit: MAX_SKILL_ENTRIES as u64,
+                of: "files, directories and links",
+            },
+            Self::Paths => {
+                WorkspaceError::SkillTooLarge { skill, limit: MAX_SKILL_PATHS as u64, of: "bytes of paths" }
+            }
             Self::Moved => {
                 let error = io::Error::other("the skill changes while it is staged; try again");
                 WorkspaceError::SkillFiles { skill, error }
@@ -118,8 +135,8 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// The name is no directory's name, the source cannot be read, or the skill is larger than
-    /// [`MAX_SKILL_FILES`] or [`MAX_SKILL_BYTES`] allow.
+    /// The name is no directory's name, the source cannot be read, or the skill is larger than [`MAX_SKILL_FILES`],
+    /// [`MAX_SKILL_BYTES`], [`MAX_SKILL_ENTRIES`] or [`MAX_SKILL_PATHS`] allow.
     pub async fn stage(&self, name: &str, source: &StageSource) -> Result<StagedSkill, WorkspaceError> {
         check_name(name)?;
         let span = tracing::info_span!("workspace.stage.skill", skill = name, otel.status_code = Empty);
@@ -173,9 +190,7 @@ async fn stage_files(
 ) -> Result<StagedSkill, StageLimit> {
     for _ in 0..MAX_ATTEMPTS {
         let listing = files.list().await?;
-        if listing.files.len() > MAX_SKILL_FILES {
-            return Err(StageLimit::Files);
-        }
+        check_size(&listing)?;
         let fetched = fetch(workspace, name, &listing, files).await?;
         if !fetched.is_empty() && files.list().await? != listing {
             continue;
@@ -192,6 +207,22 @@ async fn stage_files(
         return staged.await?;
     }
     Err(StageLimit::Moved)
+}
+
+/// Refuses a listing that is larger than that of a local directory can be.
+fn check_size(listing: &SkillListing) -> Result<(), StageLimit> {
+    let (files, directories) = (&listing.files, &listing.directories);
+    if files.len() > MAX_SKILL_FILES {
+        return Err(StageLimit::Files);
+    }
+    if files.len().saturating_add(directories.len()) > MAX_SKILL_ENTRIES {
+        return Err(StageLimit::Entries);
+    }
+    let paths = files.iter().map(|file| &file.path).chain(directories);
+    if paths.map(|path| path.as_str().len()).sum::<usize>() > MAX_SKILL_PATHS {
+        return Err(StageLimit::Paths);
+    }
+    Ok(())
 }
 
 /// The contents that staging will ask for: of all files, or of those that may be as they were.

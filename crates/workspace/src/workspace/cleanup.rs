@@ -108,6 +108,6 @@ impl Workspaces {
 }
 
 /// Whether a directory's name is one that a session's identity makes.
-fn is_workspace(name: &str) -> bool {
+pub(super) fn is_workspace(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,6 +1,7 @@
 //! Workspaces: one directory per session, with what its commands read and write.
 
 mod cleanup;
+mod marks;
 mod metadata;
 
 use std::fmt;
@@ -15,9 +16,12 @@ use rustix::fs::{Gid, Stat, Uid};
 use crate::digest::short;
 use crate::dir::{Dir, Owner};
 use crate::error::WorkspaceError;
+use crate::path::{InnerPath, shown};
+use marks::Mark;
 use metadata::Metadata;
 
 pub use cleanup::Cleaned;
+use cleanup::is_workspace;
 
 /// The user and the group that a superuser's commands run as: `nobody`.
 pub const NOBODY: u32 = 65534;
@@ -34,6 +38,8 @@ const RUNNING: &str = "running.lock";
 const MANIFESTS: &str = "manifests";
 /// Notes of what stands for something of the host.
 const NOTES: &str = "links";
+/// Directories of commands that run apart from the workspace.
+const OWN: &str = "own";
 /// How often a workspace that is removed while it is opened is made anew.
 const MAX_ATTEMPTS: u32 = 100;
 
@@ -60,6 +66,9 @@ pub struct Workspaces {
 impl Workspaces {
     /// The workspaces below `root`, which is made if it is missing.
     ///
+    /// Files that commands of a killed process left here lose their set-uid and set-gid bits now, if no other process
+    /// runs commands beside them.
+    ///
     /// For the superuser what commands write belongs to [`NOBODY`], because that is whom they run as. A
     /// directory that is made here lets that user pass; those above it have to
     /// ([`Workspaces::closed_to_commands`]).
@@ -82,7 +91,9 @@ impl Workspaces {
         if !existed {
             enclose(&root, owner, 0o710).map_err(failed)?;
         }
-        Ok(Self { root: Arc::new(root), path, owner })
+        let workspaces = Self { root: Arc::new(root), path, owner };
+        workspaces.recover();
+        Ok(workspaces)
     }
 
     /// The first directory on the way to the workspaces that keeps out the user whom commands run as, if
@@ -175,6 +186,8 @@ impl Workspaces {
             dir: inside,
             path: path.join(INSIDE),
             owner: self.owner,
+            root: Arc::clone(&self.root),
+            name: short(session),
             _in_use: in_use,
         })))
     }
@@ -208,6 +221,9 @@ struct Inner {
     dir: Dir,
     path: PathBuf,
     owner: Owner,
+    /// Where all workspaces are, and the name of this one there.
+    root: Arc<Dir>,
+    name: String,
     /// Locked shared; closing it gives the workspace free.
     _in_use: File,
 }
@@ -222,6 +238,40 @@ impl Workspace {
     /// The directory that commands see as their workspace.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// A directory beside the one that commands see, made if there is none. Only commands that are given it as
+    /// [`Command::apart`](crate::Command::apart) reach it, so nothing that a skill does changes what is in it.
+    ///
+    /// ```
+    /// use prowess_workspace::{Command, Workspaces};
+    ///
+    /// # let place = tempfile::tempdir()?;
+    /// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+    /// let mut command = Command::new(workspace.path(), "", "test -e $OUTPUT_DIR/report.txt");
+    /// command.apart = Some(workspace.own_directory("checks")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The name is none of a directory, or the disk does not do its part.
+    pub fn own_directory(&self, name: &str) -> Result<PathBuf, WorkspaceError> {
+        if InnerPath::parse(name).is_ok_and(|path| path.as_str() == name && path.top() == name) {
+            return self.make_own(name);
+        }
+        let reason = "it has to be the name of one directory".to_owned();
+        Err(WorkspaceError::Directory { path: shown(name.as_ref()), reason })
+    }
+
+    fn make_own(&self, name: &str) -> Result<PathBuf, WorkspaceError> {
+        let place = self.0.path.with_file_name(OWN).join(name);
+        let made = real_dir(&self.0.home, OWN).and_then(|all| {
+            enclose(&all, self.0.owner, 0o710)?;
+            real_dir(&all, name)?.hand_over(0o700, self.0.owner)
+        });
+        made.map_err(|error| WorkspaceError::io("making the directory", &place, error))?;
+        Ok(place)
     }
 
     pub(crate) fn dir(&self) -> &Dir {
@@ -251,7 +301,8 @@ impl Workspace {
     pub(crate) fn lock_running(&self) -> io::Result<RunGuard> {
         let file = lock_file(&self.0.home, RUNNING)?;
         file.lock_shared()?;
-        Ok(RunGuard { _lock: file, _workspace: self.clone() })
+        let mark = Mark::new(&self.0.root, &self.0.name)?;
+        Ok(RunGuard { _mark: mark, _lock: file, _workspace: self.clone() })
     }
 
     /// Whether nobody runs anything here; nobody begins to while the file is held.
@@ -268,6 +319,8 @@ impl Workspace {
 /// Keeps what a run uses.
 #[derive(Debug)]
 pub(crate) struct RunGuard {
+    /// Gone before the lock is: who finds the mark and not the lock finds what was killed.
+    _mark: Mark,
     _lock: File,
     _workspace: Workspace,
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod engine;
 mod hostile;
+mod leftovers;
 mod refusals;
 mod runtime;
 mod skills;

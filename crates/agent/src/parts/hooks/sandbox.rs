@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_workspace::{
     Command, ExecuteError, Exit, Finished, Input, Limits, NoSink, RunContext, RunReport, RunRequest, Runner,
+    WorkspaceError,
 };
 
 use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
@@ -14,10 +15,16 @@ use crate::id::ThreadId;
 /// A hook that prints more than this is killed, in bytes.
 const MAX_PRINTED: u64 = 16 * 1024 * 1024;
 
+/// The directory of the user's own hooks, beside what skills see of a workspace.
+const OWN: &str = "hooks";
+
+/// Variables that keep Python from importing what lies in the current directory or in the home of its user.
+const ISOLATED: [(&str, &str); 2] = [("PYTHONSAFEPATH", "1"), ("PYTHONNOUSERSITE", "1")];
+
 /// Commands of hooks in the sandbox, in the workspaces of threads.
 ///
-/// A skill's hook runs in the directory of the skill, which is staged as for any run. The user's own runs in `work/`,
-/// and sees no skill. Neither has a network.
+/// A skill's hook runs in the directory of the skill, which is staged as for any run. The user's own runs in a directory
+/// that no skill can write, and reads the workspace without its skills. Neither has a network.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,10 +69,20 @@ impl SandboxedHooks {
         let executor =
             self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
         let (workspaces, name) = (self.runner.workspaces.clone(), (self.workspace)(hook.thread));
-        let opened = tokio::task::spawn_blocking(move || workspaces.for_session(&name)).await;
-        let workspace = opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        let mut command = Command::new(workspace.path(), "work", hook.line);
+        let opened = tokio::task::spawn_blocking(move || {
+            let workspace = workspaces.for_session(&name)?;
+            let own = workspace.own_directory(OWN)?;
+            Ok::<_, WorkspaceError>((workspace, own))
+        });
+        let opened = opened.await.map_err(|error| error.to_string())?;
+        let (workspace, own) = opened.map_err(|error| error.to_string())?;
+        let mut command = Command::new(workspace.path(), "", hook.line);
+        // A guard that ran among files of skills would load what they planted there.
+        command.apart = Some(own);
         command.environment = hook.environment;
+        for (name, value) in ISOLATED {
+            command.environment.insert(name.to_owned(), value.to_owned());
+        }
         command.stdin = Input::Bytes(Bytes::from(hook.stdin));
         command.limits = self.limits.clone();
         command.limits.timeout = hook.timeout;

@@ -118,7 +118,7 @@ async fn a_command_is_in_the_sandbox() {
     let place = Place::new().await;
     let model = Says::new([text("done")]);
     let line = "{ test -e /ws/work && ! test -e \"$HOME/.ssh\" && ! ls /home/* /root 2>/dev/null \
-         && test \"$HOOK_EVENT\" = UserPromptSubmit && test \"$PWD\" = /ws/work \
+         && test \"$HOOK_EVENT\" = UserPromptSubmit && test \"$PWD\" = /own && ! touch \"$WORK_DIR/x\" \
          && ! timeout 2 bash -c 'echo > /dev/tcp/1.1.1.1/53' 2>/dev/null; } && echo 'Held.' || echo 'Loose.'";
     let mut thread = open(&place.agent(&model, on("UserPromptSubmit", command(line)))).await;
     thread.say("go", &NoWatcher).await.unwrap();

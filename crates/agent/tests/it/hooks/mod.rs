@@ -1,6 +1,6 @@
 //! Hooks in agents that run, their commands in the sandbox.
 //!
-//! A hook that notes what it is told appends it to `work/log` of the thread's workspace, a line of JSON each.
+//! A hook of the user that notes what it is told appends it to `log` where it runs, a line of JSON each.
 
 #![allow(clippy::needless_pass_by_value, reason = "`json!` is given as it is written")]
 
@@ -10,6 +10,7 @@ mod handlers;
 mod skills;
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,10 +67,15 @@ impl Place {
         self.builder(model).with(self.hooks(own)).build().unwrap()
     }
 
+    /// Where the user's hooks of a thread run.
+    fn own(&self, thread: &ThreadId) -> PathBuf {
+        let workspace = self.runner.workspaces.for_session(thread.as_str()).unwrap();
+        workspace.own_directory("hooks").unwrap()
+    }
+
     /// What hooks noted.
     fn log(&self, thread: &ThreadId) -> Vec<Value> {
-        let workspace = self.runner.workspaces.for_session(thread.as_str()).unwrap();
-        let log = std::fs::read_to_string(workspace.path().join("work/log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.own(thread).join("log")).unwrap_or_default();
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
@@ -80,10 +86,10 @@ const WAIT: &str = "until test -e go; do touch waits; sleep 0.05; done; told=$(c
 impl Place {
     /// Says something, and is gone as soon as a hook waits. Later ones will not.
     async fn dies_in_a_hook(&self, agent: &Agent, id: &ThreadId) {
-        let work = self.runner.workspaces.for_session(id.as_str()).unwrap().path().join("work");
+        let own = self.own(id);
         let mut thread = agent.open(id.clone()).await.unwrap();
         let waits = async {
-            while !work.join("waits").exists() {
+            while !own.join("waits").exists() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -92,7 +98,7 @@ impl Place {
             waits = tokio::time::timeout(Duration::from_secs(60), waits) => waits.unwrap(),
         }
         drop(thread);
-        std::fs::write(work.join("go"), "").unwrap();
+        std::fs::write(own.join("go"), "").unwrap();
         tokio::time::sleep(short_lease().lease + Duration::from_millis(50)).await;
     }
 }

@@ -90,7 +90,7 @@ async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
     let workspace = place.runner.workspaces.for_session(thread.id().as_str()).unwrap();
     let told = std::fs::read_to_string(workspace.path().join("work/unloaded")).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
-    let seen = std::fs::read_to_string(workspace.path().join("work/seen")).unwrap();
+    let seen = std::fs::read_to_string(place.own(thread.id()).join("seen")).unwrap();
     assert_eq!(seen, "", "the user's hooks see no skill");
     assert_eq!((&told["hook_event_name"], &told["skill"]), (&json!("SkillUnload"), &json!("guard")));
 }

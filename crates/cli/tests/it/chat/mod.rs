@@ -2,9 +2,11 @@
 
 mod apart;
 mod asking;
+mod bombs;
 mod broken;
 mod costs;
 mod evicted;
+mod guarding;
 mod hostile;
 mod killed;
 mod limits;
@@ -105,7 +107,7 @@ fn thread(world: &World) -> String {
 }
 
 /// Whether a process has this word in its command line.
-fn is_running(word: &str) -> bool {
+pub(crate) fn is_running(word: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).any(|given| given == word.as_bytes())
@@ -114,7 +116,7 @@ fn is_running(word: &str) -> bool {
 
 /// Waits, within bounds, for what no screen shows.
 #[expect(clippy::disallowed_methods, reason = "a process that begins or ends in a sandbox tells nobody")]
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(20), "waited for {what}");

@@ -9,6 +9,7 @@ use bollard::{ClientVersion, Docker};
 use super::filter::filter;
 use super::options::ContainerOptions;
 use crate::executor::ExecuteError;
+use crate::executor::local::seccomp::Memory;
 
 /// How long an engine may take to answer, in seconds.
 const ANSWERS_WITHIN: u64 = 60;
@@ -138,7 +139,7 @@ async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
         socket: socket.to_owned(),
     };
     let info = docker.info().await.map_err(|error| said(&error))?;
-    Ok((docker, facts(engine, minor_version, &info, filter().is_some())))
+    Ok((docker, facts(engine, minor_version, &info, filter(Memory::Counted).is_some())))
 }
 
 /// What an engine does to system calls when nobody asks for a filter.

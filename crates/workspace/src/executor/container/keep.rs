@@ -14,6 +14,7 @@ use super::instance::{self, Instance};
 use super::owner::namespace;
 use super::script::HERE;
 use crate::command::{Captured, Exit};
+use crate::executor::processes::Processes;
 use crate::executor::stream::{Output, Piece};
 use crate::executor::watch::Watch;
 use crate::executor::{ExecuteError, Stream};
@@ -182,7 +183,7 @@ impl Keeper<'_> {
             let found = first.and_then(|first| namespace(&first.to_string()));
             self.namespace = found.filter(|_| found != own);
         }
-        if let Some(exit) = watch.look(self.namespace) {
+        if let Some(exit) = watch.look(self.namespace.map_or(Processes::Unknown, Processes::InNamespace)) {
             return self.end(exit);
         }
         // A watch that takes long is done less often.

@@ -11,7 +11,7 @@ use bollard::models::{
 use super::cell;
 use super::engine::Facts;
 use super::script::OWN_PROCESSES;
-use crate::executor::place::WRITABLE;
+use crate::executor::place::{OWN, WRITABLE};
 use crate::limits::Limits;
 
 /// What a container of ours has as a label, with its owner.
@@ -34,6 +34,8 @@ pub(super) struct Profile<'a> {
     pub(super) owner: String,
     /// The workspace on the host; none when the engine itself is tried.
     pub(super) workspace: Option<&'a Path>,
+    /// The directory of the host that the command writes instead of the workspace.
+    pub(super) apart: Option<&'a Path>,
     /// The skills of the workspace that are there.
     pub(super) skills: &'a [String],
     /// Linked inputs with their places on the inside.
@@ -114,7 +116,11 @@ impl Profile<'_> {
         if let Some(workspace) = self.workspace {
             // Only parts are writable: a command that could write the root could swap `skills` for a link.
             list.push(mount(workspace, "/ws", true));
-            list.extend(WRITABLE.map(|part| mount(&workspace.join(part), &format!("/ws/{part}"), false)));
+            match self.apart {
+                Some(own) => list.push(mount(own, OWN, false)),
+                None => list
+                    .extend(WRITABLE.map(|part| mount(&workspace.join(part), &format!("/ws/{part}"), false))),
+            }
             // Over all skills that were ever staged: what was not asked about for this command is not there. No
             // memory of the engine's, which some fill with what they find below it.
             list.push(mount(&self.cell.join(cell::SKILLS), "/ws/skills", true));
@@ -173,6 +179,7 @@ mod tests {
             user: (65534, 65534),
             owner: "1a2b3c4d.1.2.3".to_owned(),
             workspace: Some("/srv/w1".as_ref()),
+            apart: None,
             skills: &["pdf".to_owned()],
             read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
             cell: "/tmp/cell".into(),

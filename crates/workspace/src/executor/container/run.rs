@@ -1,7 +1,6 @@
 //! One run: from a checked command to what became of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use bollard::Docker;
@@ -24,8 +23,10 @@ use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
 use crate::executor::ending::{left_out, told, with_memory};
 use crate::executor::environment::{check_variables, variables};
-use crate::executor::place::{Inside, mount_point, new_run};
+use crate::executor::local::seccomp::Memory;
+use crate::executor::place::{Inside, Written, mount_point, new_run};
 use crate::executor::privileges::sandbox_owner;
+use crate::executor::set_ids;
 use crate::executor::stream::Piece;
 use crate::executor::watch::Watch;
 
@@ -64,7 +65,7 @@ impl Place<'_> {
         let started = Instant::now();
         let volumes = self.volumes().await?;
         let run = new_run(&command.workspace, &command.skills, false)?;
-        let inside = Inside::sandboxed(run.name());
+        let inside = Inside::sandboxed(command, run.name());
         let mut read_only = Vec::new();
         for (from, to) in &command.read_only {
             mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
@@ -75,14 +76,20 @@ impl Place<'_> {
         }
         let variables = variables(self.options.given(), &command.environment, &inside, command.terminal);
         let mut cell = self.cell(&variables, &command.stdin)?;
-        let mut profile = self.profile(&volumes, &cell, command, inside.path(&command.directory))?;
+        let mut profile = self.profile(&volumes, &cell, command, inside.start(command))?;
         profile.workspace = Some(&command.workspace);
+        profile.apart = command.apart.as_deref();
         profile.read_only = read_only;
-        let mut watch = Watch::new(&command.workspace, &command.limits, !self.facts.memory);
-        let (kept, state) = self.hold(profile, &mut cell, command, &mut watch, cancel, watcher).await?;
+        let written = Written::by(command);
+        let mut watch = Watch::new(written.clone(), &command.limits, !self.facts.memory);
+        let held = self.hold(profile, &mut cell, command, &mut watch, cancel, watcher).await;
+        // The container is gone, and nobody has looked at what it left.
+        let uncleared = set_ids::clear(&written);
+        let (kept, state) = held?;
         let name = run.name().to_owned();
         drop(run);
         let mut warnings = watch.warnings(started.elapsed());
+        warnings.extend(uncleared);
         warnings.extend(left_out(&kept.stdout, &kept.stderr));
         warnings.extend(kept.left_behind.clone());
         let code = state.exit_code.unwrap_or(-1);
@@ -102,12 +109,12 @@ impl Place<'_> {
     /// Runs nothing in a container, for real.
     pub(super) async fn attempt(&self) -> Result<Sandbox, ExecuteError> {
         let volumes = self.volumes().await?;
-        let command = Command::new("/", "", "true");
+        let command = Command::new("/nonexistent", "", "true");
         let mut cell = self.cell(&BTreeMap::new(), &command.stdin)?;
         let profile = self.profile(&volumes, &cell, &command, "/".to_owned())?;
         let (_never, mut cancel) = oneshot::channel();
         let (watcher, _) = mpsc::channel(1);
-        let mut watch = Watch::new(Path::new("/nonexistent"), &command.limits, false);
+        let mut watch = Watch::new(Written::by(&command), &command.limits, false);
         let held = self.hold(profile, &mut cell, &command, &mut watch, &mut cancel, &watcher).await?;
         match held {
             (Kept { began: true, .. }, state) if state.exit_code == Some(0) => Ok(self.sandbox()),
@@ -152,7 +159,8 @@ impl Place<'_> {
         directory: String,
     ) -> Result<Profile<'p>, ExecuteError> {
         cell.keep_places(&command.skills).map_err(no_cell)?;
-        let filter = filter().filter(|_| self.facts.needs_filter);
+        let memory = if self.facts.memory { Memory::Counted } else { Memory::Watched };
+        let filter = filter(memory).filter(|_| self.facts.needs_filter);
         // Docker takes the filter itself, Podman the path of one.
         let filter = match (filter, self.facts.engine.name) {
             (Some(filter), "Podman") => {
@@ -168,6 +176,7 @@ impl Place<'_> {
             user: sandbox_owner().unwrap_or_else(|| (geteuid().as_raw(), getegid().as_raw())),
             owner: self.owner.to_string(),
             workspace: None,
+            apart: None,
             skills: &command.skills,
             read_only: Vec::new(),
             cell: cell.path().to_owned(),

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -16,9 +16,10 @@ use landlock::{
 };
 use rustix::process::Pid;
 
-use super::seccomp;
+use super::seccomp::{self, Memory};
 use super::spawn::{ProcessGroup, highest, spawn_below};
 use super::system::System;
+use crate::command::Command;
 
 /// What is missing at this level on every machine.
 const MISSING: &str = "no namespaces: commands see which files exist, share the machine's name and \
@@ -30,37 +31,55 @@ const SHELL: [&str; 3] = ["/etc/profile", "/etc/profile.d", "/etc/bash.bashrc"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// What a command may reach.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Confinement {
     /// Directories in which names can be listed, but no file can be read.
     list: Vec<PathBuf>,
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
+    memory: Memory,
 }
 
 impl Confinement {
+    /// Nothing at all.
+    fn nothing() -> Self {
+        Self { list: Vec::new(), read: Vec::new(), write: Vec::new(), memory: Memory::Counted }
+    }
+
     /// The system and these prefixes to read.
     pub(super) fn new(system: &System, prefixes: &[PathBuf]) -> Self {
         let mut read: Vec<PathBuf> = system.bound.iter().chain(prefixes).cloned().collect();
         read.extend(SHELL.map(PathBuf::from));
-        Self { list: Vec::new(), read, write: DEVICES.map(PathBuf::from).to_vec() }
+        let write = DEVICES.map(PathBuf::from).to_vec();
+        Self { list: Vec::new(), read, write, memory: Memory::Counted }
     }
 
-    /// The same with a workspace: these skills to read, and some parts to write. Names can be listed in all of it.
-    pub(super) fn with_workspace(mut self, workspace: &Path, skills: &[String], run: &str) -> Self {
+    /// The same with the workspace of a command: its skills to read, and some parts to write, or its own directory.
+    /// Names can be listed in all of it.
+    pub(super) fn with_workspace(mut self, command: &Command, run: &str) -> Self {
+        let workspace = &command.workspace;
         // Not the whole of it: a grant on the workspace would cover all of its skills.
-        self.list.push(workspace.to_owned());
+        self.list.push(workspace.clone());
         self.read.extend(["work", "out", "runs"].map(|part| workspace.join(part)));
-        self.read.extend(skills.iter().map(|skill| workspace.join("skills").join(skill)));
-        self.write.extend(["work", "out"].map(|part| workspace.join(part)));
+        self.read.extend(command.skills.iter().map(|skill| workspace.join("skills").join(skill)));
+        match &command.apart {
+            None => self.write.extend(["work", "out"].map(|part| workspace.join(part))),
+            Some(own) => self.write.push(own.clone()),
+        }
         self.write.push(workspace.join("runs").join(run));
+        self
+    }
+
+    /// The same for a command whose memory is counted in this way.
+    pub(super) fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
         self
     }
 
     /// Confines the current thread and all that it starts, for good.
     fn enforce(&self) -> io::Result<()> {
         strong_enough(version(self.restrict()?))?;
-        let filter = seccomp::without_sockets()
+        let filter = seccomp::without_sockets(self.memory)
             .ok_or_else(|| io::Error::other("no filter of system calls exists for this machine"))?;
         seccompiler::apply_filter(&filter).map_err(io::Error::other)
     }
@@ -106,7 +125,7 @@ fn strong_enough(version: ABI) -> io::Result<()> {
 /// What is missing at this level on this machine, tried for real.
 pub(super) fn missing() -> Vec<String> {
     // A restriction cannot be taken off again, so it is put on a thread that ends.
-    let tried = std::thread::spawn(|| Confinement::default().restrict()).join();
+    let tried = std::thread::spawn(|| Confinement::nothing().restrict()).join();
     let version = tried.ok().and_then(Result::ok).map_or(ABI::Unsupported, version);
     [MISSING].into_iter().chain(lacking(version)).map(str::to_owned).collect()
 }
@@ -191,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_said_to_be_missing_is_what_this_kernel_lacks() {
-        let status = std::thread::spawn(|| Confinement::default().restrict()).join().unwrap();
+        let status = std::thread::spawn(|| Confinement::nothing().restrict()).join().unwrap();
         let Ok(status) = status else { return };
         assert_eq!(missing().len(), 1 + lacking(version(status)).count());
     }

@@ -60,7 +60,7 @@ pub use super::privileges::sandbox_owner;
 use super::span::spanned;
 use super::stream::{PIECES, show};
 use super::{Abilities, ExecuteError, Executor, OutputSink};
-use super::{environment, place, privileges, processes, redact, watch};
+use super::{environment, place, privileges, processes, redact, set_ids, watch};
 use crate::command::{Command, Finished, NO_MEMORY_GROUP, Network, Sandbox};
 
 /// How long the drop of a run waits for the death of its processes.

@@ -15,10 +15,11 @@ use super::options::LocalOptions;
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
 use super::reaper::Reaper;
+use super::seccomp::{self, Memory};
 use super::supervise::{Kept, supervise};
 use super::system::System;
 use super::tree::Tree;
-use super::{confine, privileges, seccomp};
+use super::{confine, privileges};
 use crate::command::{Input, Level, Sandbox};
 use crate::executor::ExecuteError;
 use crate::limits::Limits;
@@ -30,7 +31,10 @@ const TRY_FOR: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) system: System,
+    /// The filter of system calls.
     pub(super) filter: Option<Vec<u8>>,
+    /// The same for where no control group counts memory.
+    pub(super) filter_watched: Option<Vec<u8>>,
     reaper: Mutex<Option<Arc<Reaper>>>,
     found: OnceLock<Result<Found, Refusal>>,
 }
@@ -56,6 +60,7 @@ impl Host {
         Self {
             system: System::detect(),
             filter: seccomp::filter(),
+            filter_watched: seccomp::filter_for(Memory::Watched),
             reaper: Mutex::new(None),
             found: OnceLock::new(),
         }
@@ -71,6 +76,14 @@ impl Host {
         let reaper = Arc::new(Reaper::start()?);
         *current = Some(Arc::clone(&reaper));
         Ok(reaper)
+    }
+
+    /// The filter for a command whose memory is counted in this way.
+    pub(super) fn filter_for(&self, memory: Memory) -> Option<&[u8]> {
+        match memory {
+            Memory::Counted => self.filter.as_deref(),
+            Memory::Watched => self.filter_watched.as_deref(),
+        }
     }
 
     /// What can hold a command, and is strong enough for the user. Blocks while it tries.
@@ -152,6 +165,7 @@ impl Host {
             reach: &reach,
             prefixes: &options.read_only,
             workspace: None,
+            apart: None,
             skills: &[],
             read_only: Vec::new(),
             variables: &BTreeMap::new(),

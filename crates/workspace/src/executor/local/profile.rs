@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::network::Bridge;
-use super::place::WRITABLE;
+use super::place::{OWN, WRITABLE};
 use super::privileges::drop_root;
 use super::reach::Reach;
 use super::system::{System, WRITTEN};
@@ -49,6 +49,8 @@ pub(super) struct Profile<'a> {
     pub(super) prefixes: &'a [PathBuf],
     /// The workspace on the host; none when the sandbox itself is tried.
     pub(super) workspace: Option<&'a Path>,
+    /// The directory of the host that the command writes instead of the workspace.
+    pub(super) apart: Option<&'a Path>,
     /// The skills of the workspace that are there.
     pub(super) skills: &'a [String],
     /// Linked inputs with their places on the inside.
@@ -103,8 +105,13 @@ impl Profile<'_> {
         if let Some(workspace) = self.workspace.map(|workspace| self.reach.at(workspace)) {
             // Only parts are writable: a command that could write the root could swap `skills` for a link.
             list.mount("--ro-bind", &workspace, "/ws");
-            for part in WRITABLE {
-                list.mount("--bind", workspace.join(part), format!("/ws/{part}"));
+            match self.apart {
+                Some(own) => list.mount("--bind", self.reach.at(own), OWN),
+                None => {
+                    for part in WRITABLE {
+                        list.mount("--bind", workspace.join(part), format!("/ws/{part}"));
+                    }
+                }
             }
             // Over all skills that were ever staged: what was not asked about for this command is not there.
             list.add(["--tmpfs", "/ws/skills"]);
@@ -222,6 +229,7 @@ mod tests {
             reach: &Reach::default(),
             prefixes: &["/opt/python".into()],
             workspace: Some(Path::new("/srv/w1")),
+            apart: None,
             skills: &["pdf".into()],
             read_only: vec![(Path::new("/data/in.csv"), "/ws/work/inputs/in.csv".into())],
             variables: &variables,
@@ -231,6 +239,29 @@ mod tests {
             bridged: false,
         };
         insta::assert_snapshot!(text(&profile.arguments()));
+    }
+
+    #[test]
+    fn a_command_that_runs_apart_writes_nothing_of_the_workspace() {
+        let profile = Profile {
+            level: Level::Bwrap,
+            system: &system(),
+            reach: &Reach::default(),
+            prefixes: &[],
+            workspace: Some(Path::new("/srv/w1")),
+            apart: Some(Path::new("/srv/hooks")),
+            skills: &[],
+            read_only: Vec::new(),
+            variables: &BTreeMap::new(),
+            directory: OWN.into(),
+            temporary_bytes: 64 * 1024 * 1024,
+            filter: true,
+            bridged: false,
+        };
+        let arguments = text(&profile.arguments());
+        let writable: Vec<&str> = arguments.lines().filter(|line| line.starts_with("--bind ")).collect();
+        assert_eq!(writable, ["--bind /srv/hooks /own"]);
+        assert!(arguments.contains("--ro-bind /srv/w1 /ws\n"), "{arguments}");
     }
 
     #[test]

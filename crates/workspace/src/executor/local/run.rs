@@ -13,13 +13,15 @@ use super::environment::{check_variables, variables};
 use super::launch::{Start, launch};
 use super::network::Bridge;
 use super::options::LocalOptions;
-use super::place::{Inside, mount_point, new_run};
+use super::place::{Inside, Written, mount_point, new_run};
 use super::probe::{Found, Host};
+use super::processes::{self, Processes};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
+use super::seccomp::Memory;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
-use super::{network, privileges, processes, verdict};
+use super::{network, privileges, set_ids, verdict};
 use crate::command::{Command, Finished, Level, NO_MEMORY_GROUP, Network};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
@@ -51,25 +53,29 @@ pub(super) fn run(
     let bridge = way.map(|way| bridge(options, way, bare)).transpose()?;
     let run = new_run(&command.workspace, &command.skills, bare)?;
     let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
-    let address_space = killed_before.is_none().then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE));
+    let memory = if killed_before.is_some() { Memory::Counted } else { Memory::Watched };
     let start = if bare {
-        bare_start(host, options, command, &found, run.name(), address_space)?
+        bare_start(host, options, command, &found, run.name(), memory)?
     } else {
-        sandboxed_start(host, options, command, &found, bridge.as_ref(), run.name(), address_space)?
+        sandboxed_start(host, options, command, &found, bridge.as_ref(), run.name(), memory)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
     let (mut tree, ends) = host
         .reaper()
         .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
         .map_err(failed)?;
-    let mut watch = Watch::new(&command.workspace, &command.limits, killed_before.is_none());
+    let written = Written::by(command);
+    let mut watch = Watch::new(written.clone(), &command.limits, memory == Memory::Watched);
+    let unnamed = if bare { Processes::Below(tree.root()) } else { Processes::Unknown };
     let kept =
         supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
-            watch.look(namespace)
+            watch.look(namespace.map_or(unnamed, Processes::InNamespace))
         });
     if bare && let Some(group) = group {
         group.kill_all();
     }
+    // All are dead, and nobody has looked at what they left.
+    let uncleared = set_ids::clear(&written);
     let killed =
         group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
     let name = run.name().to_owned();
@@ -81,6 +87,7 @@ pub(super) fn run(
         });
     }
     let mut warnings = watch.warnings(started.elapsed());
+    warnings.extend(uncleared);
     let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
         .map_err(|never| never.explain(command))?;
     let Kept { stdout, stderr, .. } = kept;
@@ -120,9 +127,9 @@ fn sandboxed_start<'a>(
     found: &Found,
     bridge: Option<&'a Bridge>,
     run: &str,
-    address_space: Option<u64>,
+    memory: Memory,
 ) -> Result<Start<'a>, ExecuteError> {
-    let inside = Inside::sandboxed(run);
+    let inside = Inside::sandboxed(command, run);
     let mut variables = variables(options.given(), &command.environment, &inside, command.terminal);
     if let Network::Hosts(rules) = &command.network {
         for (name, value) in network::variables(rules) {
@@ -141,6 +148,7 @@ fn sandboxed_start<'a>(
         .read_only
         .iter()
         .chain([&command.workspace])
+        .chain(&command.apart)
         .chain(command.read_only.iter().map(|(from, _)| from));
     let reach = Reach::new(&sources.map(PathBuf::as_path).collect::<Vec<_>>());
     let profile = Profile {
@@ -149,18 +157,24 @@ fn sandboxed_start<'a>(
         reach: &reach,
         prefixes: &options.read_only,
         workspace: Some(&command.workspace),
+        apart: command.apart.as_deref(),
         skills: &command.skills,
         read_only,
         variables: &variables,
-        directory: inside.path(&command.directory),
+        directory: inside.start(command),
         temporary_bytes: command.limits.temporary_bytes,
         filter: host.filter.is_some(),
         bridged: bridge.is_some(),
     };
-    let inner = gated(&command.limits, address_space, &line(command));
+    let inner = gated(&command.limits, address_space(command, memory), &line(command));
     let line = command_line(&reach, found.setpriv.as_deref(), bridge, &found.bwrap, inner);
-    let (arguments, filter) = (profile.arguments(), host.filter.as_deref());
+    let (arguments, filter) = (profile.arguments(), host.filter_for(memory));
     Ok(Start::Sandboxed { line, arguments, filter, way: bridge.map(|bridge| &bridge.way) })
+}
+
+/// How much address space each process of a command has, where nothing else stops one that takes all memory at once.
+fn address_space(command: &Command, memory: Memory) -> Option<u64> {
+    (memory == Memory::Watched).then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE))
 }
 
 fn bare_start<'a>(
@@ -169,25 +183,21 @@ fn bare_start<'a>(
     command: &Command,
     found: &Found,
     run: &str,
-    address_space: Option<u64>,
+    memory: Memory,
 ) -> Result<Start<'a>, ExecuteError> {
-    let inside = Inside::bare(&command.workspace.to_string_lossy(), run);
+    let inside = Inside::bare(command, run);
     let variables = variables(options.given(), &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
-    let directory = inside.path(&command.directory);
+    let directory = inside.start(command);
     // A session of its own keeps its hands off our terminal and makes a group that can be killed.
     line.extend(["/usr/bin/setsid", "/usr/bin/env", "-C", &directory, "--"].map(Into::into));
     let mut limits = command.limits.clone();
     // Without a namespace the limit counts all processes of the user, also those that are there already.
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
-    line.extend(gated(&limits, address_space, &self::line(command)));
+    line.extend(gated(&limits, address_space(command, memory), &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
     let confinement = confined.then(|| {
-        Confinement::new(&host.system, &options.read_only).with_workspace(
-            &command.workspace,
-            &command.skills,
-            run,
-        )
+        Confinement::new(&host.system, &options.read_only).with_workspace(command, run).with_memory(memory)
     });
     Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
 }

@@ -16,25 +16,42 @@ const LAST_KNOWN: u32 = 462;
 /// The bit that marks a call of the x32 ABI, which would reach the same kernel under other numbers.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
+/// Calls that have the same number on every machine, and that not every C library names.
+const MEMFD_SECRET: c_long = 447;
+const FCHMODAT2: c_long = 452;
+
+/// Who counts the memory of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::executor) enum Memory {
+    /// A control group, which counts all of it.
+    Counted,
+    /// We do, by looking at its processes: calls that make memory which no process shows are refused.
+    Watched,
+}
 
 /// The filter of system calls, as `bwrap --seccomp` reads it; none when there is none for this machine.
 pub fn filter() -> Option<Vec<u8>> {
-    Some(program(rules().ok()?)?.iter().flat_map(bytes).collect())
+    filter_for(Memory::Counted)
+}
+
+/// The same for a command whose memory is counted in this way.
+pub(super) fn filter_for(memory: Memory) -> Option<Vec<u8>> {
+    Some(program(rules().ok()?, memory)?.iter().flat_map(bytes).collect())
 }
 
 /// The same without any socket, for where no namespace holds the network.
-pub(super) fn without_sockets() -> Option<BpfProgram> {
+pub(super) fn without_sockets(memory: Memory) -> Option<BpfProgram> {
     let mut rules = rules().ok()?;
     rules.insert(libc::SYS_socket, Vec::new());
-    program(rules)
+    program(rules, memory)
 }
 
-fn program(rules: Rules) -> Option<BpfProgram> {
+fn program(rules: Rules, memory: Memory) -> Option<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
     let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).ok()?);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).ok()?;
     let rules = BpfProgram::try_from(filter).ok()?;
-    Some(prefix().into_iter().chain(rules).collect())
+    Some(prefix(&not_implemented(memory)).into_iter().chain(rules).collect())
 }
 
 fn bytes(instruction: &sock_filter) -> [u8; 8] {
@@ -43,26 +60,45 @@ fn bytes(instruction: &sock_filter) -> [u8; 8] {
     [c0, c1, instruction.jt, instruction.jf, k0, k1, k2, k3]
 }
 
-/// What rules over single numbers cannot say: unknown numbers and clone3 are not implemented.
+/// Calls that are not implemented here, which every program that makes them has an answer to, with their names.
 ///
-/// clone3 hides its flags in memory that a filter cannot read; without it the C library uses clone, whose flags
-/// are checked. The machine's architecture is checked by what follows: a foreign one is killed there, and has
-/// got no more than "not implemented" here.
-fn prefix() -> Vec<sock_filter> {
+/// Some hide arguments in memory that a filter cannot read: clone3 its flags, openat2 the mode of a new file. Without
+/// them programs use clone and openat, whose arguments are checked. The others make memory that no process shows.
+pub(in crate::executor) fn not_implemented(memory: Memory) -> Vec<(&'static str, c_long)> {
+    let mut calls = vec![("clone3", libc::SYS_clone3), ("openat2", libc::SYS_openat2)];
+    if memory == Memory::Watched {
+        calls.extend([
+            ("memfd_create", libc::SYS_memfd_create),
+            ("memfd_secret", MEMFD_SECRET),
+            ("shmget", libc::SYS_shmget),
+        ]);
+    }
+    calls
+}
+
+/// What rules over single numbers cannot say: unknown numbers and these calls are not implemented.
+///
+/// The machine's architecture is checked by what follows: a foreign one is killed there, and has got no more than "not
+/// implemented" here.
+fn prefix(calls: &[(&str, c_long)]) -> Vec<sock_filter> {
     const LOAD: u16 = 0x20;
     const EQUAL: u16 = 0x15;
     const GREATER: u16 = 0x25;
     const RETURN: u16 = 0x06;
     let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    let not_implemented = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    let answer = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     #[cfg(target_arch = "x86_64")]
     const _: () = assert!(X32 > LAST_KNOWN, "calls of the x32 ABI are unknown numbers");
-    vec![
-        step(LOAD, 0, 0, 0),
-        step(GREATER, 1, 0, LAST_KNOWN),
-        step(EQUAL, 0, 1, u32::try_from(libc::SYS_clone3).unwrap_or(435)),
-        step(RETURN, 0, 0, not_implemented),
-    ]
+    // How many of these calls are left to compare with: so far is it to the answer behind them.
+    let mut left = u8::try_from(calls.len()).unwrap_or(u8::MAX);
+    let mut program = vec![step(LOAD, 0, 0, 0), step(GREATER, left, 0, LAST_KNOWN)];
+    for (_, call) in calls {
+        left -= 1;
+        // The last one that does not match goes past the answer.
+        program.push(step(EQUAL, left, u8::from(left == 0), u32::try_from(*call).unwrap_or(u32::MAX)));
+    }
+    program.push(step(RETURN, 0, 0, answer));
+    program
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -103,6 +139,21 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
         unusual.push(SeccompCondition::new(0, Width::Dword, Is::Ne, value)?);
     }
     rules.insert(libc::SYS_personality, vec![SeccompRule::new(unusual)?]);
+    // Files whose programs run as another: what the workspace holds is the host's, too.
+    for (_, call, mode) in MODES {
+        let mut set_ids = Vec::new();
+        for bit in SET_IDS {
+            set_ids.push(rule([(*mode, Is::MaskedEq(bit), bit)])?);
+        }
+        rules.insert(*call, set_ids);
+    }
+    for (_, call, flags) in OPENS {
+        let mut set_ids = Vec::new();
+        for (makes, bit) in MAKES.into_iter().flat_map(|makes| SET_IDS.map(|bit| (makes, bit))) {
+            set_ids.push(rule([(*flags, Is::MaskedEq(makes), makes), (*flags + 1, Is::MaskedEq(bit), bit)])?);
+        }
+        rules.insert(*call, set_ids);
+    }
     Ok(rules)
 }
 
@@ -125,6 +176,34 @@ pub(in crate::executor) const NAMESPACES: [i32; 8] = [
     libc::CLONE_NEWNET,
     0x80, /* CLONE_NEWTIME */
 ];
+
+/// The bits of a mode that make a program run as the owner of its file, or as its group.
+pub(in crate::executor) const SET_IDS: [u64; 2] = [0o4000, 0o2000];
+
+/// Calls that give a file a mode, with the number of that argument. `mkdir` ignores the bits that are refused.
+pub(in crate::executor) const MODES: &[(&str, c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    ("chmod", libc::SYS_chmod, 1),
+    ("fchmod", libc::SYS_fchmod, 1),
+    ("fchmodat", libc::SYS_fchmodat, 2),
+    ("fchmodat2", FCHMODAT2, 2),
+    #[cfg(target_arch = "x86_64")]
+    ("creat", libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    ("mknod", libc::SYS_mknod, 1),
+    ("mknodat", libc::SYS_mknodat, 2),
+];
+
+/// Calls that open a file, with the number of the argument for flags. The mode comes after it, and means nothing unless a
+/// flag says that a file is made.
+pub(in crate::executor) const OPENS: &[(&str, c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    ("open", libc::SYS_open, 1),
+    ("openat", libc::SYS_openat, 2),
+];
+
+/// Flags that say that a file is made: by its name, and without one.
+pub(in crate::executor) const MAKES: [u64; 2] = [0o100, 0o20_000_000];
 
 /// Calls with their names.
 macro_rules! calls {
@@ -172,9 +251,32 @@ mod tests {
 
     #[test]
     fn the_filter_is_whole_instructions_and_short_enough_for_the_kernel() {
-        let filter = filter().unwrap();
-        assert_eq!(filter.len() % 8, 0);
-        assert!(filter.len() / 8 < 4096);
+        for memory in [Memory::Counted, Memory::Watched] {
+            let filter = filter_for(memory).unwrap();
+            assert_eq!(filter.len() % 8, 0);
+            assert!(filter.len() / 8 < 4096);
+        }
+    }
+
+    #[test]
+    fn flags_are_the_systems_own() {
+        assert_eq!(MAKES[0], u64::from(libc::O_CREAT.unsigned_abs()));
+        assert_eq!(MAKES[1], u64::from((libc::O_TMPFILE & !libc::O_DIRECTORY).unsigned_abs()));
+        let set_ids = [libc::S_ISUID, libc::S_ISGID].map(u64::from);
+        assert_eq!(SET_IDS, set_ids);
+    }
+
+    /// Every jump of the part in front leads to the answer or past it.
+    #[test]
+    fn calls_that_are_not_implemented_lead_to_the_answer() {
+        let calls = not_implemented(Memory::Watched);
+        let program = prefix(&calls);
+        let answer = program.len() - 1;
+        for (at, step) in program.iter().enumerate().skip(1).take(calls.len() + 1) {
+            assert_eq!(at + 1 + usize::from(step.jt), answer);
+            let is_last = at + 1 == answer;
+            assert_eq!(usize::from(step.jf), usize::from(is_last));
+        }
     }
 
     #[test]

@@ -81,6 +81,11 @@ impl Tree {
         self.inside.as_ref().map_or(Ok(()), |(inside, _)| entrance.admit(*inside))
     }
 
+    /// Our child.
+    pub(super) fn root(&self) -> Pid {
+        self.outside
+    }
+
     /// Readable when our child has ended.
     pub(super) fn handle(&self) -> BorrowedFd<'_> {
         self.outside_handle.as_fd()

@@ -2,6 +2,7 @@
 
 use super::{Trial, behaviours, out, read};
 use crate::command::Command;
+use crate::executor::privileges::sandbox_owner;
 
 behaviours!(
     it_runs_in_its_directory,
@@ -29,6 +30,8 @@ behaviours!(
     hidden_and_odd_names_work,
     parallel_runs_do_not_mix,
     linked_inputs_are_read_only,
+    a_command_can_run_apart,
+    set_ids_do_not_stay,
 );
 
 async fn it_runs_in_its_directory(trial: Trial) {
@@ -217,4 +220,30 @@ async fn linked_inputs_are_read_only(trial: Trial) {
     command.read_only = vec![(data.clone(), "work/inputs/data".to_owned())];
     assert_eq!(out(&trial.finish(command).await), "data\nclosed\n");
     assert_eq!(read(&data), "data\n");
+}
+
+async fn a_command_can_run_apart(trial: Trial) {
+    let own = trial.path("own");
+    let made = std::fs::create_dir(&own).and_then(|()| match sandbox_owner() {
+        Some((user, group)) => std::os::unix::fs::chown(&own, Some(user), Some(group)),
+        None => Ok(()),
+    });
+    assert!(made.is_ok(), "{made:?}");
+    trial.run("echo skill > note").await;
+    let line =
+        "cat $WORK_DIR/note; ls -A; (echo x > $WORK_DIR/new) 2>/dev/null || echo closed; echo kept > file";
+    let mut command = trial.command(line);
+    command.apart = Some(own.clone());
+    assert_eq!(out(&trial.finish(command).await), "skill\nclosed\n");
+    assert!(!trial.path("work/new").exists());
+    assert_eq!(read(&own.join("file")), "kept\n");
+}
+
+async fn set_ids_do_not_stay(trial: Trial) {
+    use std::os::unix::fs::PermissionsExt as _;
+    trial.run("touch one; chmod 4755 one; cd $OUTPUT_DIR; touch two; chmod 2755 two; mkdir three; chmod 2755 three").await;
+    for path in ["work/one", "out/two", "out/three"].map(|path| trial.path(path)) {
+        let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o6000);
+        assert!(matches!(mode, Ok(0)), "{}: {mode:?}", path.display());
+    }
 }
