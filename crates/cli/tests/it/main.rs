@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod document;
 mod documents;
+mod inputs;
 mod mcp;
 mod mcp_http;
 mod mistakes;
