@@ -17,6 +17,7 @@ mod progress;
 mod project;
 mod record;
 mod rows;
+mod run_inputs;
 mod screen;
 mod servers;
 mod session;

@@ -63,13 +63,7 @@ impl Place {
     /// A file that is not on a disk of this machine: its path in its store is all there is.
     #[must_use]
     pub fn elsewhere(path: impl Into<String>) -> Self {
-        Self {
-            real: path.into(),
-            spelled: None,
-            inside: Vec::new(),
-            ignores_case: false,
-            is_exact: true,
-        }
+        Self { real: path.into(), spelled: None, inside: Vec::new(), ignores_case: false, is_exact: true }
     }
 
     /// The same place with its paths in the store that it was reached through. A rule that was written in code for such
@@ -88,6 +82,11 @@ impl Place {
     #[must_use]
     pub fn real(&self) -> &str {
         &self.real
+    }
+
+    /// Its real path, and the path with links that it was reached by.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.real.as_str()).chain(self.spelled.as_deref())
     }
 
     /// What whoever asked calls it.

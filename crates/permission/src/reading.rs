@@ -253,12 +253,15 @@ mod tests {
         );
         assert_eq!(allow("./private/*"), ["/nowhere/site/private/*"]);
         assert_eq!(allow("private/*"), ["/nowhere/site/private/*"]);
-        assert_eq!(deny("private/x"), [
-            "/nowhere/site/private/x",
-            "/nowhere/site/private/x/*",
-            "/nowhere/site/sub/private/x",
-            "/nowhere/site/sub/private/x/*"
-        ]);
+        assert_eq!(
+            deny("private/x"),
+            [
+                "/nowhere/site/private/x",
+                "/nowhere/site/private/x/*",
+                "/nowhere/site/sub/private/x",
+                "/nowhere/site/sub/private/x/*"
+            ]
+        );
         assert_eq!(allow("."), ["/nowhere/site"]);
         assert_eq!(allow("./docs/"), ["/nowhere/site/docs", "/nowhere/site/docs/*"]);
         assert_eq!(allow("../x/*"), ["/nowhere/site/../x/*", "/nowhere/x/*"]);

@@ -195,12 +195,18 @@ mod tests {
         let allow = Rule::new("read", "*", Decision::Allow);
         let policy = Policy::new().with(Layer::Defaults, secret_files()).with(Layer::User, [allow]);
         let decision = |path: &str| policy.decide(&Kind::READ, path).decision;
-        for path in ["/a/.env", "/a/.Env.local", "/srv/TLS/Server.KEY", "/home/a/.SSH/known_hosts", "/proc/7/environ"] {
+        for path in
+            ["/a/.env", "/a/.Env.local", "/srv/TLS/Server.KEY", "/home/a/.SSH/known_hosts", "/proc/7/environ"]
+        {
             assert_eq!(decision(path), Decision::Ask, "{path}");
         }
         for path in ["/a/env", "/a/src/environment.rs", "/a/keys.rs", "/a/ssh/notes", "/a/secretary.md"] {
             assert_eq!(decision(path), Decision::Allow, "{path}");
         }
-        assert_eq!(policy.decide(&Kind::WRITE, "/a/.env").rule, None, "writing is asked about by other rules");
+        assert_eq!(
+            policy.decide(&Kind::WRITE, "/a/.env").rule,
+            None,
+            "writing is asked about by other rules"
+        );
     }
 }

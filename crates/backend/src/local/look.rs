@@ -57,7 +57,12 @@ fn real(root: &Dir, path: &VirtualPath, links: usize) -> VirtualPath {
 
 /// Where something is that cannot be followed to its end: below its parent, or where its own link leads. A link that
 /// leads out of the root is followed by nothing here.
-fn missing(root: &Dir, path: &VirtualPath, (parent, name): (&VirtualPath, &str), links: usize) -> VirtualPath {
+fn missing(
+    root: &Dir,
+    path: &VirtualPath,
+    (parent, name): (&VirtualPath, &str),
+    links: usize,
+) -> VirtualPath {
     let parent = real(root, parent, links);
     let itself = || parent.join(name).unwrap_or_else(|_| path.clone());
     let Ok(link) = root.read_link_contents(relative(&itself())) else { return itself() };

@@ -1,6 +1,7 @@
 //! `prowess chat`: an agent with skills, in a terminal.
 
 mod act;
+mod approvals;
 mod ask;
 mod command;
 mod context;

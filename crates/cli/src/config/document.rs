@@ -12,6 +12,7 @@ use super::check;
 use super::origin::{Origin, key};
 use super::shape::{Entry, Form, alternatives};
 use super::source::{Owner, Source, user_path};
+use super::{path_base, path_base_of};
 use crate::nearest::nearest;
 use crate::terminal::{shown, start_of};
 
@@ -55,8 +56,12 @@ impl Document {
         }
         let known: Vec<&str> = whole.keys().into_iter().chain(["hooks"]).collect();
         let name = source.path.display().to_string();
+        let base = match (source.owner, source.path.parent()) {
+            (Owner::Project, Some(top)) => path_base_of(top),
+            _ => path_base(),
+        };
         let permissions =
-            PermissionConfig::from_document(text, &name, &known).map_err(|error| anyhow!("{error}"))?;
+            PermissionConfig::located(text, &name, &known, &base).map_err(|error| anyhow!("{error}"))?;
         Ok(Self { leaves: reader.leaves, permissions, hooks })
     }
 }

@@ -71,8 +71,7 @@ fn case_98_files_of_denied_and_untrusted_skills_are_no_inputs() {
         assert!(told.contains("exit 125") && !told.contains("HERON"), "{from}: {told}");
     }
     // Who trusts the project for once may give them.
-    let told = world.run(&[
-        "run", "tides", "--trust-project", "--input", "way.md", "--", "cat work/inputs/way.md",
-    ]);
+    let told =
+        world.run(&["run", "tides", "--trust-project", "--input", "way.md", "--", "cat work/inputs/way.md"]);
     assert!(told.contains("HERON"), "{told}");
 }

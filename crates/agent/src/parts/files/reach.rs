@@ -2,7 +2,7 @@
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
 use prowess_permission::{Decision, Kind, Permissions, Place, Request, Verdict};
-use prowess_skills::{Owner, SkillSession};
+use prowess_skills::{Owner, SkillSession, Withheld};
 use serde_json::{Value, json};
 
 use super::Stop;
@@ -97,25 +97,30 @@ impl Reach<'_> {
         let on_disk = target.on_disk.iter().map(|place| place.to_string_lossy());
         let in_backend = [path, &target.path].map(|path| path.as_str().into());
         for place in on_disk.chain(in_backend) {
-            self.owned(path, &place)?;
+            self.owned(path, &place, target.ignores_case)?;
         }
         Ok(target)
     }
 
     /// Whether a place may be known of, by the skill that it belongs to.
-    fn owned(&self, path: &VirtualPath, place: &str) -> Result<(), BackendError> {
+    fn owned(&self, path: &VirtualPath, place: &str, ignores_case: bool) -> Result<(), BackendError> {
         let Some(skills) = self.skills else { return Ok(()) };
-        let name = match skills.owner_of(place) {
-            Owner::Denied => return Err(BackendError::NotFound { path: path.clone() }),
-            Owner::Skill(name) => name,
+        let owner = if ignores_case { skills.owner_of_any_case(place) } else { skills.owner_of(place) };
+        let withheld = match owner {
+            Owner::Denied => Withheld::Denied,
+            Owner::Skill(name) => match skills.check_readable(&name) {
+                Err(withheld) => withheld,
+                Ok(()) => return Ok(()),
+            },
             _ => return Ok(()),
         };
-        let decision = || skills.permissions().decide(&Request::new(Kind::SKILL, name.as_str())).decision;
-        if skills.state().get(&name).is_some() || decision() == Decision::Allow {
-            return Ok(());
+        match withheld {
+            Withheld::LoadFirst(name) => {
+                let reason = format!("it is of the skill '{name}', which has to be loaded first");
+                Err(BackendError::PermissionDenied { path: path.clone(), reason })
+            }
+            _ => Err(BackendError::NotFound { path: path.clone() }),
         }
-        let reason = format!("it is of the skill '{name}', which has to be loaded first");
-        Err(BackendError::PermissionDenied { path: path.clone(), reason })
     }
 }
 
@@ -143,7 +148,9 @@ impl Look<'_> {
     /// What is decided about something that was found.
     async fn judged(&self, path: &VirtualPath) -> Judged {
         let Ok(target) = self.reach.find(path).await else { return Judged::Hidden };
-        let Some(verdict) = self.reach.verdict(&about(Kind::READ, path, &target)) else { return Judged::Free };
+        let Some(verdict) = self.reach.verdict(&about(Kind::READ, path, &target)) else {
+            return Judged::Free;
+        };
         match verdict.decision {
             Decision::Deny => Judged::Hidden,
             Decision::Allow => Judged::Free,

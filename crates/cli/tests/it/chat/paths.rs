@@ -113,7 +113,8 @@ fn case_96_a_denied_path_is_denied_in_every_spelling() {
 fn case_96_a_denied_path_is_denied_to_sub_agents_and_in_artifacts() {
     let unused = FakeModel::start(Vec::new());
     let world = site(&unused);
-    let is_of_sub_agent = |body: &Value| all(body).contains("Look at the key.") && !all(body).contains("go on");
+    let is_of_sub_agent =
+        |body: &Value| all(body).contains("Look at the key.") && !all(body).contains("go on");
     let saved = json!({
         "skill": "tides", "command": "mkdir -p out; cat work/inputs/* > out/all.txt", "output_files": ["out/*"],
         "save_as_artifacts": true,
@@ -151,7 +152,11 @@ fn case_96_another_case_of_a_denied_path_is_denied_where_case_does_not_count() {
             .and_call("skill_run", shows(&from)),
         Answer::text("Done."),
     ]);
-    configure(&world, &model.url(), &format!("{ALLOW_RUNS}[permission.read]\n\"~/site/private/key.txt\" = \"deny\"\n"));
+    configure(
+        &world,
+        &model.url(),
+        &format!("{ALLOW_RUNS}[permission.read]\n\"~/site/private/key.txt\" = \"deny\"\n"),
+    );
     let told = chat_in(&world, "home/site", &["--yes", "go"]);
     let answers = all(&model.requests()[1]);
     assert!(!answers.contains(WORD), "{answers}\n{told}");
@@ -207,7 +212,9 @@ fn case_98_files_of_denied_and_untrusted_skills_do_not_come_in() {
     symlink(world.path("dotfiles/skills"), world.path("home/.claude/skills")).unwrap();
     symlink(world.path("project/.prowess/skills/strange"), world.path("project/way")).unwrap();
     symlink(world.path("home/.prowess/skills/hushed/SKILL.md"), world.path("project/hushed.md")).unwrap();
-    let rules = format!("{ALLOW_RUNS}[permission.skill]\n\"*\" = \"allow\"\n\"hushed\" = \"deny\"\n\"linked\" = \"deny\"\n");
+    let rules = format!(
+        "{ALLOW_RUNS}[permission.skill]\n\"*\" = \"allow\"\n\"hushed\" = \"deny\"\n\"linked\" = \"deny\"\n"
+    );
     for from in [
         "home/.prowess/skills/hushed/SKILL.md",
         "home/.prowess/skills/hushed",
@@ -226,7 +233,8 @@ fn case_98_files_of_denied_and_untrusted_skills_do_not_come_in() {
     ] {
         let host = format!("host://{}", world.path(from).display());
         let model = FakeModel::start(vec![
-            Answer::call("skill_run", shows(&host)).and_call("skill_run", shows("skill://strange/scripts/x.sh")),
+            Answer::call("skill_run", shows(&host))
+                .and_call("skill_run", shows("skill://strange/scripts/x.sh")),
             Answer::text("Done."),
         ]);
         configure(&world, &model.url(), &rules);
@@ -285,10 +293,14 @@ fn case_99_old_approvals_count_for_one_reading_alone() {
     let world = world(&unused);
     let machine = world.path("elsewhere/notes.txt");
     let inside = format!("project{}", machine.display());
-    world.file("elsewhere/notes.txt", "HERON\n").file(&inside, "one\n").file("project/plain-notes.txt", "one\n");
+    world
+        .file("elsewhere/notes.txt", "HERON\n")
+        .file(&inside, "one\n")
+        .file("project/plain-notes.txt", "one\n");
     let project = world.path("project");
     let old = |pattern: &str| json!({"project": project, "kind": "write", "pattern": pattern});
-    let stored = json!({"version": 1, "approvals": [old("/plain-notes.txt"), old(&machine.to_string_lossy())]});
+    let stored =
+        json!({"version": 1, "approvals": [old("/plain-notes.txt"), old(&machine.to_string_lossy())]});
     let file = "home/.local/state/prowess/approvals.json";
     world.file(file, &stored.to_string());
     std::fs::set_permissions(world.path(file), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();

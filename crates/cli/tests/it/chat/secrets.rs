@@ -109,7 +109,8 @@ fn case_108_secret_files_come_into_no_run_unasked() {
         let unused = FakeModel::start(Vec::new());
         let world = home(&unused);
         let input = json!({"from": format!("host://{}", world.path(from).display())});
-        let call = json!({"skill": "tides", "command": "find work/inputs -type f | xargs cat", "inputs": [input]});
+        let call =
+            json!({"skill": "tides", "command": "find work/inputs -type f | xargs cat", "inputs": [input]});
         let model = FakeModel::start(vec![Answer::call("skill_run", call), Answer::text("Done.")]);
         configure(&world, &model.url(), &format!("[permission.run]\n\"tides *\" = \"allow\"\n{rules}"));
         let told = chat_at_home(&world, &["look"]);
