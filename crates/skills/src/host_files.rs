@@ -159,5 +159,7 @@ fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
             }
         }
     }
+    // In the same order each time: what is asked about first is part of the question.
+    found.sort_by(|one, other| one.real().cmp(other.real()));
     Some(Some(found))
 }
