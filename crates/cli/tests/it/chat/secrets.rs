@@ -78,7 +78,7 @@ fn case_108_secret_files_are_asked_about() {
     assert!(told.contains("an egret"), "{told}");
     assert_eq!(model.requests().len(), 1, "all others wait: {told}");
     // Each of them is read once somebody says yes.
-    let told = chat_at_home(&world, &["--resume", "last", "--yes", ""]);
+    let told = chat_at_home(&world, &["--resume", "last", "--yes"]);
     let read = all(&model.requests()[1]);
     assert_eq!(read.matches("HERON").count(), SECRETS.len(), "{read}\n{told}");
 }
