@@ -145,7 +145,7 @@ pub trait Backend: Send + Sync + Debug {
 
     /// Where a path leads, for whoever decides by places. What is not there leads to itself.
     async fn target(&self, path: &VirtualPath) -> Target {
-        Target { path: path.clone(), on_disk: Vec::new() }
+        Target::itself(path)
     }
 
     /// The means to run commands where the files are, if this backend has them.

@@ -306,8 +306,7 @@ impl Backend for CompositeBackend {
     }
 
     async fn target(&self, path: &VirtualPath) -> Target {
-        let itself = || Target { path: path.clone(), on_disk: Vec::new() };
-        let Ok((index, inner)) = self.route(path) else { return itself() };
+        let Ok((index, inner)) = self.route(path) else { return Target::itself(path) };
         let Mount { at, backend } = &self.mounts[index];
         let target = backend.target(&inner).await;
         let rebased = target.path.rebase(at).unwrap_or_else(|_| path.clone());

@@ -49,8 +49,18 @@ impl Entry {
 pub struct Target {
     /// The place in the same backend.
     pub path: VirtualPath,
-    /// The place on this machine's disk, as it is spelled and as links lead; none for what is elsewhere.
+    /// The place on this machine's disk, as it is spelled and, last, as links lead; none for what is elsewhere.
     pub on_disk: Vec<PathBuf>,
+    /// Whether the place on the disk has the same file under names in other letters.
+    pub ignores_case: bool,
+}
+
+impl Target {
+    /// A path that leads to itself, and to no disk of this machine.
+    #[must_use]
+    pub fn itself(path: &VirtualPath) -> Self {
+        Self { path: path.clone(), on_disk: Vec::new(), ignores_case: false }
+    }
 }
 
 /// A cheap mark of one version of a file: an entity tag, or what a file system says of an inode.

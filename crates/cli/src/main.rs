@@ -20,6 +20,7 @@ mod project;
 mod record;
 mod results;
 mod rows;
+mod run_inputs;
 mod screen;
 mod servers;
 mod session;

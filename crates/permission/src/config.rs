@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::suggest::did_you_mean;
 use crate::text::{one_line, shown};
-use crate::{Decision, Kind, Pattern, Rule};
+use crate::{Decision, Kind, PathBase, Pattern, Rule};
 
 /// The largest configuration that is read, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
@@ -44,7 +44,8 @@ pub struct PermissionConfig {
     pub rules: Vec<Rule>,
     /// The rules for one agent each, by its name.
     pub agents: BTreeMap<String, Vec<Rule>>,
-    /// Kinds that are probably misspelt. Kinds are an open set, so these are no errors.
+    /// Kinds that are probably misspelt, and patterns of paths that meant something else in earlier versions. Kinds
+    /// are an open set, so these are no errors.
     pub warnings: Vec<ConfigError>,
 }
 
@@ -72,6 +73,16 @@ impl PermissionConfig {
     /// The rules in `text`, where the keys in `others` are somebody else's: `model` for a key at the
     /// top, `agent.*.model` for a key of every agent.
     pub fn from_document(text: &str, file: &str, others: &[&str]) -> Result<Self, ConfigError> {
+        Self::read(text, file, others, None)
+    }
+
+    /// The same with patterns of paths read as the paths that they are below these places. Links on the way there are
+    /// followed now, and the file system is looked at for that.
+    pub fn located(text: &str, file: &str, others: &[&str], base: &PathBase) -> Result<Self, ConfigError> {
+        Self::read(text, file, others, Some(base))
+    }
+
+    fn read(text: &str, file: &str, others: &[&str], base: Option<&PathBase>) -> Result<Self, ConfigError> {
         if text.len() > MAX_CONFIG_BYTES {
             let message = format!("the file is larger than {MAX_CONFIG_BYTES} bytes; shorten it");
             return Err(Problem { at: 0, message }.in_file(text, file));
@@ -86,25 +97,17 @@ impl PermissionConfig {
             }
             Problem { at, message }.in_file(text, file)
         })?;
-        let mut reader = Reader { others, problems: Vec::new(), warnings: Vec::new() };
+        let mut reader = Reader { others, base, problems: Vec::new(), warnings: Vec::new() };
         let config = reader.document(table.get_ref());
         // Tables are not kept in the order of the file; the first problem in it is the one to mend first.
         match reader.problems.into_iter().min_by_key(|problem| problem.at) {
             Some(problem) => Err(problem.in_file(text, file)),
             None => {
+                reader.warnings.sort_by_key(|warning| warning.at);
                 let warnings = reader.warnings.into_iter().map(|warning| warning.in_file(text, file));
                 Ok(Self { warnings: warnings.collect(), ..config })
             }
         }
-    }
-
-    /// The same rules with `~` and `$HOME` in front of a pattern replaced by `home`.
-    #[must_use]
-    pub fn expand_home(mut self, home: &str) -> Self {
-        for rule in self.rules.iter_mut().chain(self.agents.values_mut().flatten()) {
-            rule.pattern = rule.pattern.expand_home(home);
-        }
-        self
     }
 }
 
@@ -130,6 +133,7 @@ impl Problem {
 /// Walks the document and gathers what is wrong with it.
 struct Reader<'a> {
     others: &'a [&'a str],
+    base: Option<&'a PathBase>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
 }
@@ -177,7 +181,7 @@ impl Reader<'_> {
                         let at = pattern.span().start;
                         match (Pattern::parse(pattern.get_ref()), self.action(value)) {
                             (Ok(pattern), Some(action)) => {
-                                rules.push((at, Rule { kind: parsed.clone(), pattern, action }));
+                                rules.push((at, self.rule(at, Rule::of(parsed.clone(), pattern, action))));
                             }
                             (Err(error), _) => self.problem(at, error.to_string()),
                             (Ok(_), None) => {}
@@ -186,8 +190,8 @@ impl Reader<'_> {
                 }
                 _ => {
                     if let Some(action) = self.action(value) {
-                        let rule = Rule { kind: parsed, pattern: Pattern::any(), action };
-                        rules.push((kind.span().start, rule));
+                        let at = kind.span().start;
+                        rules.push((at, self.rule(at, Rule::of(parsed, Pattern::any(), action))));
                     }
                 }
             }
@@ -195,6 +199,16 @@ impl Reader<'_> {
         // The order of the file, however its tables are nested or split.
         rules.sort_by_key(|(at, _)| *at);
         rules.into_iter().map(|(_, rule)| rule).collect()
+    }
+
+    /// A rule with its paths read, if it is known from where.
+    fn rule(&mut self, at: usize, rule: Rule) -> Rule {
+        let Some(base) = self.base else { return rule };
+        let (rule, notice) = rule.located(base);
+        if let Some(notice) = notice {
+            self.warn(at, notice);
+        }
+        rule
     }
 
     /// A kind, or a pattern of kinds.
@@ -215,9 +229,7 @@ impl Reader<'_> {
             && let Some(known) = did_you_mean(text, Kind::KNOWN)
         {
             let message = format!("`{text}` is not a kind that is built in; did you mean `{known}`?");
-            if self.warnings.len() < MAX_WARNINGS {
-                self.warnings.push(Problem { at, message });
-            }
+            self.warn(at, message);
         }
         Some(Pattern::compile(text))
     }
@@ -258,6 +270,12 @@ impl Reader<'_> {
             None => format!("expected `{}`", known.join("` or `")),
         };
         self.problem(at, format!("unknown key `{}`{here}; {hint}", shown(key)));
+    }
+
+    fn warn(&mut self, at: usize, message: String) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(Problem { at, message });
+        }
     }
 
     fn problem(&mut self, at: usize, message: String) {

@@ -28,7 +28,7 @@ impl Judgement {
             .patterns
             .iter()
             .filter(|subject| {
-                policy.decide(&request.kind, subject).decision != Decision::Allow
+                !policy.allows(request, subject)
                     && !approvals.iter().any(|approval| approval.covers(request, subject))
             })
             .cloned()
@@ -36,7 +36,7 @@ impl Judgement {
         match uncovered.first() {
             None => Self::Granted(Granted::Remembered, Verdict { decision: Decision::Allow, ..verdict }),
             Some(first) => {
-                let verdict = policy.decide(&request.kind, first);
+                let verdict = Verdict { subject: first.clone(), ..verdict };
                 Self::Asking(uncovered, verdict)
             }
         }

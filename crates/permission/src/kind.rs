@@ -29,9 +29,9 @@ impl Kind {
     pub const SKILL: Self = Self(Cow::Borrowed("skill"));
     /// Running a command; the subject is the command.
     pub const RUN: Self = Self(Cow::Borrowed("run"));
-    /// Reading a file outside a skill; the subject is its path.
+    /// Reading a file outside a skill; the subject is its real path.
     pub const READ: Self = Self(Cow::Borrowed("read"));
-    /// Writing a file; the subject is its path.
+    /// Writing a file; the subject is its real path.
     pub const WRITE: Self = Self(Cow::Borrowed("write"));
     /// Calling a tool; the subject is the tool's name.
     pub const TOOL: Self = Self(Cow::Borrowed("tool"));
@@ -47,6 +47,9 @@ impl Kind {
     /// `docs:pdf`.
     pub const MCP_SKILL: Self = Self(Cow::Borrowed("mcp_skill"));
 
+    /// The kinds whose subjects are paths.
+    pub(crate) const PATHS: [Self; 2] = [Self::READ, Self::WRITE];
+
     pub(crate) const KNOWN: [&str; 9] =
         ["skill", "run", "read", "write", "tool", "network", "hook", "mcp", "mcp_skill"];
 
@@ -56,6 +59,10 @@ impl Kind {
             return Err(KindError { text: text.to_owned() });
         }
         Ok(Self(Cow::Owned(text.to_owned())))
+    }
+
+    pub(crate) fn is_of_paths(&self) -> bool {
+        Self::PATHS.contains(self)
     }
 
     pub(crate) fn allows(c: char) -> bool {

@@ -86,6 +86,20 @@ impl Pattern {
         self.shape.matches(subject)
     }
 
+    /// The one subject that the pattern matches, if it has no wildcards.
+    #[must_use]
+    pub fn only_subject(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::Exact(text) => Some(text),
+            Shape::Any | Shape::Wild { .. } => None,
+        }
+    }
+
+    /// The pattern for subjects in small letters.
+    pub(crate) fn in_small_letters(&self) -> Self {
+        Self::compile(&self.text.to_lowercase())
+    }
+
     /// The pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {

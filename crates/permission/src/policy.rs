@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Decision, Kind, Layer, Request, Rule};
+use crate::rule::Subject;
+use crate::{Decision, Kind, Layer, Place, Request, Rule};
 
 /// Rules in layers. Pure: deciding reads nothing but the rules.
 ///
@@ -67,36 +68,86 @@ impl Policy {
     /// What the rules say about one subject.
     #[must_use]
     pub fn decide(&self, kind: &Kind, subject: &str) -> Verdict {
-        verdict(subject, self.last_match(kind, subject))
+        verdict(subject, self.last_match(kind, &Subject::new(subject, false)))
     }
 
     /// What the rules say about a request: the strictest decision over all its subjects, and the first
-    /// subject that it is true of. A request without subjects is never allowed.
+    /// subject that it is true of. A request without subjects is never allowed. A file is also held against the rules
+    /// by the other names that it was reached by; none of these allows anything.
     #[must_use]
     pub fn evaluate(&self, request: &Request) -> Verdict {
         let strictest = request
             .patterns
             .iter()
-            .map(|subject| (subject, self.last_match(&request.kind, subject)))
+            .map(|subject| (subject.as_str(), self.of_subject(request, subject)))
+            .chain(request.place.iter().flat_map(|place| self.of_names(&request.kind, place)))
             .reduce(|so_far, next| if action(next.1) > action(so_far.1) { next } else { so_far });
         match strictest {
-            Some((subject, rule)) if request.each_time && action(rule) == Decision::Allow => {
-                Verdict { decision: Decision::Ask, subject: subject.to_owned(), rule: None }
-            }
-            Some((subject, rule)) => verdict(subject, rule),
-            None => {
+            _ if request.patterns.is_empty() => {
                 let verdict = self.decide(&request.kind, "");
                 let decision = verdict.decision.max(Decision::Ask);
                 // A rule that allows is not why this is asked about.
                 let rule = verdict.rule.filter(|(_, rule)| rule.action == decision);
                 Verdict { decision, rule, ..verdict }
             }
+            Some((subject, rule)) if request.each_time && action(rule) == Decision::Allow => {
+                Verdict { decision: Decision::Ask, subject: subject.to_owned(), rule: None }
+            }
+            // A file that is denied is called what whoever wanted it called it.
+            Some((subject, rule)) if action(rule) == Decision::Deny => {
+                let own = request.place.as_ref().filter(|place| place.real() == subject);
+                verdict(own.map_or(subject, Place::name), rule)
+            }
+            Some((subject, rule)) => verdict(subject, rule),
+            None => verdict("", None),
         }
     }
 
-    fn last_match(&self, kind: &Kind, subject: &str) -> Option<(Layer, &Rule)> {
+    /// Whether rules alone allow one subject of a request, under every name that it was reached by.
+    pub(crate) fn allows(&self, request: &Request, subject: &str) -> bool {
+        let own = request.place.iter().filter(|place| place.real() == subject);
+        let mut names = own.flat_map(|place| self.of_names(&request.kind, place));
+        action(self.of_subject(request, subject)) == Decision::Allow
+            && names.all(|(_, rule)| action(rule) == Decision::Allow)
+    }
+
+    fn of_subject(&self, request: &Request, subject: &str) -> Option<(Layer, &Rule)> {
+        let ignores_case = request.place.as_ref().is_some_and(Place::ignores_case);
+        self.last_match(&request.kind, &Subject::new(subject, ignores_case))
+    }
+
+    /// What is said about the other names of a file. Of those in a store of files only rules are asked that were written
+    /// in code for such a store: what the names mean on this machine is another file.
+    fn of_names<'a>(
+        &'a self,
+        kind: &'a Kind,
+        place: &'a Place,
+    ) -> impl Iterator<Item = (&'a str, Option<(Layer, &'a Rule)>)> {
+        let spelled = place.spelled().into_iter().map(move |spelled| {
+            (spelled, self.last_match(kind, &Subject::new(spelled, place.ignores_case())))
+        });
+        let inside = place.paths_inside().iter().filter_map(move |path| {
+            let subject = Subject::new(path, place.ignores_case());
+            let found = self.last_where(|rule| rule.is_of_store() && rule.applies_to(kind, &subject))?;
+            Some((place.name(), Some(found)))
+        });
+        spelled.chain(inside)
+    }
+
+    /// The rule that decides. One that asks about certain files decides over one about everything that allows or asks.
+    fn last_match(&self, kind: &Kind, subject: &Subject<'_>) -> Option<(Layer, &Rule)> {
+        let found = self.last_where(|rule| rule.applies_to(kind, subject));
+        let is_weak =
+            found.is_none_or(|(_, rule)| rule.action != Decision::Deny && rule.is_about_everything());
+        if !is_weak || !kind.is_of_paths() {
+            return found;
+        }
+        self.last_where(|rule| rule.is_guard() && rule.applies_to(kind, subject)).or(found)
+    }
+
+    fn last_where(&self, is_meant: impl Fn(&Rule) -> bool) -> Option<(Layer, &Rule)> {
         Layer::ALL.into_iter().rev().find_map(|layer| {
-            let rule = self.rules(layer).iter().rev().find(|rule| rule.applies(kind, subject))?;
+            let rule = self.rules(layer).iter().rev().find(|rule| is_meant(rule))?;
             Some((layer, rule))
         })
     }

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::text::shown;
-use crate::{Fingerprint, Kind, Pattern};
+use crate::{Fingerprint, Kind, Pattern, Place};
+
+/// What an approval of a path is bound to: that the path is the real one. Approvals of earlier versions are not.
+pub(crate) const REAL_PATH: &str = "real path";
 
 /// An act that needs permission: its kind, what it acts on, and what a person needs to judge it.
 ///
@@ -32,9 +35,22 @@ pub struct Request {
     /// Whether it is asked each time: neither a rule that allows it nor a remembered approval is an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each_time: bool,
+    /// Where the file is that this is about, if it is about one: the other names that rules may know it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
 }
 
 impl Request {
+    /// A request about a file. The subject is its real path, which is what "always" would record. A rule that asks about
+    /// another name that the file was reached by, or denies it, holds as well.
+    #[must_use]
+    pub fn about_place(kind: Kind, place: Place) -> Self {
+        let request = Self::new(kind, place.real()).bound_to(REAL_PATH);
+        // What cannot be told apart from another name is not remembered.
+        let request = if place.is_exact() { request } else { request.always([]) };
+        Self { place: Some(place), ..request }
+    }
+
     /// A request about one subject. "Always" would record exactly that subject.
     #[must_use]
     pub fn new(kind: Kind, subject: impl Into<String>) -> Self {
@@ -47,6 +63,7 @@ impl Request {
             binding: None,
             details: Value::Null,
             each_time: false,
+            place: None,
         }
     }
 

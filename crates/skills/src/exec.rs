@@ -119,7 +119,7 @@ impl SkillSession {
         self.0.live.check_room().map_err(SkillError::Live)?;
         let passed = self.pass_gates(&run, Some(talk)).await?;
         let find = passed.skills();
-        let host = passed.host(self.permissions(), &run);
+        let host = passed.host(self, &run);
         let context = passed.context(&find, &host);
         let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
         let started = self.0.live.start(runner, workspace, passed.request.clone(), &context, terminal).await;

@@ -7,6 +7,7 @@ use prowess_catalog::{Catalog, CatalogView, SkillEntry, one_line};
 use prowess_permission::{Kind, Permissions, Policy};
 
 use crate::delta::SkillDelta;
+use crate::owner::Owners;
 use crate::session::SkillSession;
 use crate::state::SkillState;
 
@@ -24,18 +25,7 @@ pub(crate) struct Known {
     /// Whether some skills are listed only once a file of theirs is in play.
     has_paths: bool,
     patterns: OnceLock<Vec<(String, Vec<GlobSet>)>>,
-}
-
-/// Whose a file is, for tools that read files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Owner {
-    /// A skill that this agent may know of: reading its files is part of loading it.
-    Skill(String),
-    /// A skill that is denied to this agent: the file must not be read, nor its name be told.
-    Denied,
-    /// No skill.
-    Nobody,
+    owners: OnceLock<Owners>,
 }
 
 impl Known {
@@ -43,7 +33,12 @@ impl Known {
         let policy = permissions.policy();
         let view = catalog.view(|entry| !is_denied(permissions, entry));
         let has_paths = view.entries().iter().any(|entry| !entry.skill.extensions.paths.is_empty());
-        Self { view, policy, has_paths, patterns: OnceLock::new() }
+        Self { view, policy, has_paths, patterns: OnceLock::new(), owners: OnceLock::new() }
+    }
+
+    /// Whose files are whose. Links are followed when this is first asked.
+    pub(crate) fn owners(&self) -> &Owners {
+        self.owners.get_or_init(|| Owners::of(&self.view))
     }
 
     /// Whether it is what these rules let be known of this catalog.
@@ -99,30 +94,6 @@ impl SkillSession {
             shared.known = Arc::new(Known::new(shared.known.view.catalog(), self.permissions()));
         }
         Arc::clone(&shared.known)
-    }
-
-    /// Whose file `path` is, so that tools which read files keep to what skills are allowed and denied. The
-    /// path is one where the skills live, without `.` and `..` in it.
-    pub fn owner_of(&self, path: &str) -> Owner {
-        let known = self.known();
-        fn parts(path: &str) -> impl Iterator<Item = &str> {
-            path.split('/').filter(|part| !part.is_empty())
-        }
-        let owns = |entry: &&Arc<SkillEntry>| {
-            let mut path = parts(path);
-            parts(entry.skill.location.directory()).all(|part| path.next() == Some(part))
-        };
-        let catalog = known.view.catalog();
-        let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
-        let all = catalog.entries().iter().chain(shadowed).chain(catalog.untrusted());
-        // A skill inside a skill is the one that is meant.
-        match all.filter(owns).max_by_key(|entry| entry.skill.location.directory().len()) {
-            None => Owner::Nobody,
-            Some(entry) => match known.view.get(entry.skill.name.as_str()) {
-                Some(visible) if Arc::ptr_eq(visible, entry) => Owner::Skill(entry.skill.name.to_string()),
-                _ => Owner::Denied,
-            },
-        }
     }
 
     /// Tells the session that files are in play: skills whose `paths` match one are listed from now on.

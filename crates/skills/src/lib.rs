@@ -54,11 +54,14 @@ mod event;
 mod exec;
 mod files;
 mod gate;
+#[cfg(feature = "run")]
+mod host_files;
 mod invoke;
 mod known;
 mod load;
 mod options;
 mod overview;
+mod owner;
 mod refresh;
 mod render;
 #[cfg(feature = "run")]
@@ -89,14 +92,16 @@ pub use exec::{ExecRequest, PollRequest, WriteRequest};
 #[cfg(feature = "backend")]
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
+#[cfg(feature = "run")]
+pub use host_files::HostInput;
 pub use invoke::Command;
-pub use known::Owner;
 pub use load::{Over, PreparedLoad};
 pub use options::{
     Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,
     TokenCounter, UnloadedText,
 };
 pub use overview::ModelView;
+pub use owner::{Owner, Withheld};
 pub use refresh::Refreshed;
 #[cfg(feature = "run")]
 pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs};

@@ -1,12 +1,11 @@
 //! Layer 3: a skill's commands, in the session's workspace and behind the gate.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use prowess_catalog::{Digest, SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Permissions, Refusal, Request};
+use prowess_permission::{Decision, Kind, Request};
 use prowess_workspace::{
     ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError, RunInput,
     RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::delta::{LoadedSkill, SkillDelta};
 use crate::error::SkillError;
+use crate::host_files::{AskedHost, Unread};
 use crate::load::loaded_from;
 use crate::session::{Answer, SkillSession};
 
@@ -25,8 +25,6 @@ pub const MAX_SHOWN_OUTPUT: usize = 16 * 1024;
 pub const MAX_SHOWN_FILES: usize = 32 * 1024;
 /// How many warnings a model reads.
 const MAX_SHOWN_WARNINGS: usize = 20;
-/// The most files and directories of the host that one input may hold.
-const MAX_HOST_ENTRIES: usize = 10_000;
 
 /// What a session runs commands with.
 ///
@@ -104,8 +102,9 @@ impl SkillSession {
     /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
     /// kind `run`; the subjects are the skill's name and the command, and what gives the command another meaning:
     /// `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound to all files of these
-    /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`; a
-    /// directory comes in only if nothing in it is denied. Hosts to reach have to be in [`Runs::network`], and each
+    /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`, by
+    /// their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this agent must
+    /// not know of. Hosts to reach have to be in [`Runs::network`], and each
     /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
     /// bound like that of the run. A run of a server's skill, and every run while the model has words of one, is asked
     /// about whatever the rules allow.
@@ -142,7 +141,7 @@ impl SkillSession {
     ) -> Result<RunReport, SkillError> {
         let passed = self.pass_gates(&request, None).await?;
         let find = passed.skills();
-        let host = passed.host(self.permissions(), &request);
+        let host = passed.host(self, &request);
         let mut context = passed.context(&find, &host);
         context.output = output;
         let ran = passed.runs.runner.run(&passed.runs.workspace, passed.request.clone(), context).await;
@@ -221,12 +220,12 @@ impl SkillSession {
         let mut passed =
             Passed { request: staged, runs, sources, network, shell, expected, read: BTreeSet::new() };
         for path in request.inputs.iter().filter_map(RunInput::host) {
-            let asked = passed.host(self.permissions(), request).ask(&path).await;
-            asked.map_err(|error| match error {
+            let asked = passed.host(self, request).ask(&path).await;
+            let real = asked.map_err(|error| match error {
                 Unread::Refused(refusal) => SkillError::RunRefused { name: name.clone(), refusal },
                 Unread::Denied(why) => failed(ExecuteError::Refused(why).into()),
             })?;
-            passed.read.insert(path);
+            passed.read.insert(real);
         }
         Ok(passed)
     }
@@ -385,14 +384,14 @@ pub(crate) struct Passed<'a> {
     shell: Option<String>,
     /// The digests of the skills that were approved, where somebody had to be asked.
     expected: Digests,
-    /// The files of the host that may be read.
+    /// The real paths of the host's files that may be read.
     read: BTreeSet<PathBuf>,
 }
 
 impl Passed<'_> {
     /// Who is asked about files of the host when they are brought: not once more about those that may be read.
-    pub(crate) fn host<'b>(&'b self, permissions: &'b Permissions, request: &'b RunRequest) -> AskedHost<'b> {
-        AskedHost { permissions, request, passed: &self.read }
+    pub(crate) fn host<'b>(&'b self, session: &'b SkillSession, request: &'b RunRequest) -> AskedHost<'b> {
+        AskedHost { session, request, passed: &self.read }
     }
 
     pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
@@ -464,85 +463,6 @@ fn shortened(text: &str, most: usize) -> String {
     let tail = &text[text.ceil_char_boundary(text.len() - most / 2)..];
     let left_out = text.len() - head.len() - tail.len();
     format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
-}
-
-/// Files of the host come in when the gate lets them be read.
-pub(crate) struct AskedHost<'a> {
-    permissions: &'a Permissions,
-    request: &'a RunRequest,
-    passed: &'a BTreeSet<PathBuf>,
-}
-
-/// Why a file of the host does not come in.
-enum Unread {
-    /// The gate did not let it.
-    Refused(Refusal),
-    /// There is something in it that cannot come, whoever is asked.
-    Denied(String),
-}
-
-#[async_trait]
-impl HostGate for AskedHost<'_> {
-    async fn allow_host(&self, path: &Path) -> bool {
-        self.ask(path).await.is_ok()
-    }
-}
-
-impl AskedHost<'_> {
-    async fn ask(&self, path: &Path) -> Result<(), Unread> {
-        let asked = |path: &Path| Request::new(Kind::READ, path.to_string_lossy());
-        let decision = |path: &Path| self.permissions.policy().evaluate(&asked(path)).decision;
-        let denied =
-            |why: &str| Unread::Denied(format!("{} of the host {why}", one_line(&path.to_string_lossy())));
-        let at = path.to_owned();
-        let below = tokio::task::spawn_blocking(move || entries_below(&at)).await;
-        let Ok(Some(entries)) = below else {
-            return Err(denied("is too much to look at, or cannot be read"));
-        };
-        // What is denied does not come in with the directory that it lies in, and what is to be asked about not unasked.
-        let strictest =
-            entries.iter().map(|entry| (decision(entry), entry)).max_by_key(|(decision, _)| *decision);
-        if strictest.is_some_and(|(decision, _)| decision == Decision::Deny) {
-            return Err(denied("has something in it that must not be read"));
-        }
-        if self.passed.contains(path) {
-            return Ok(());
-        }
-        let what = if entries.is_empty() { "the file" } else { "all files in" };
-        let title = format!(
-            "let skill '{}' read {what} {}",
-            one_line(&self.request.skill),
-            one_line(&path.to_string_lossy())
-        );
-        let details = json!({"skill": self.request.skill, "command": self.request.command});
-        let mut request = asked(path);
-        if let Some((Decision::Ask, entry)) = strictest {
-            request = request.and(entry.to_string_lossy());
-        }
-        let request = request.titled(title).with_details(details).always([]);
-        self.permissions.request(request).await.map(drop).map_err(Unread::Refused)
-    }
-}
-
-/// What lies below a directory, links not followed; nothing for a file, and `None` when it is too much to look
-/// at or cannot be looked at.
-fn entries_below(path: &Path) -> Option<Vec<PathBuf>> {
-    let is_directory = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    let mut pending: Vec<PathBuf> = is_directory.then(|| path.to_owned()).into_iter().collect();
-    let mut found = Vec::new();
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(&directory).ok()? {
-            let entry = entry.ok()?;
-            if entry.file_type().ok()?.is_dir() {
-                pending.push(entry.path());
-            }
-            found.push(entry.path());
-            if found.len() > MAX_HOST_ENTRIES {
-                return None;
-            }
-        }
-    }
-    Some(found)
 }
 
 #[cfg(test)]

@@ -362,7 +362,7 @@ async fn rules_hold_through_links() {
     assert_eq!(
         results(&thread),
         [
-            "Error: Permission denied: read '/secret/key.md' is denied by a rule.",
+            "Error: Permission denied: read '/alias/key.md' is denied by a rule.",
             "(the directory is empty)",
             "(no line matches)",
         ]

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Component;
 
-use cap_fs_ext::OpenOptionsSyncExt;
+use cap_fs_ext::{MetadataExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, DirEntry, OpenOptions};
 
 use super::system::{check_regular, entry, failed, relative, stamp};
@@ -17,6 +17,9 @@ use crate::{
 /// The most memory that is set aside before it is known that a file has as many bytes as it says.
 const MAX_RESERVED_BYTES: u64 = 1024 * 1024;
 
+/// The most links that lead nowhere, one after another, that are followed to where they would lead.
+const MAX_LINKS: usize = 8;
+
 pub(super) fn list(root: &Dir, path: &VirtualPath) -> Result<Listing> {
     list_where(root, path, |_, _| Detail::Full)
 }
@@ -28,14 +31,80 @@ pub(super) fn stat(root: &Dir, path: &VirtualPath) -> Result<Entry> {
     }
 }
 
-/// The same place without links on the way.
-pub(super) fn real(root: &Dir, path: &VirtualPath) -> Result<VirtualPath> {
-    let real = root.canonicalize(relative(path)).map_err(|error| failed(path, "following", error))?;
-    let names = real.components().filter_map(|component| match component {
+/// The same place without links on the way, and whether names in other letters lead there. What does not exist yet
+/// lies where its nearest existing parent does.
+pub(super) fn target(root: &Dir, path: &VirtualPath) -> (VirtualPath, bool) {
+    let real = real(root, path, MAX_LINKS);
+    let ignores_case = ignores_case(root, &real);
+    (real, ignores_case)
+}
+
+fn real(root: &Dir, path: &VirtualPath, links: usize) -> VirtualPath {
+    let Ok(found) = root.canonicalize(relative(path)) else {
+        // The root has no parent, and is there.
+        return match (path.parent(), path.name()) {
+            (Some(parent), Some(name)) => missing(root, path, (&parent, name), links),
+            _ => path.clone(),
+        };
+    };
+    let names = found.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_string_lossy()),
         _ => None,
     });
-    names.into_iter().try_fold(VirtualPath::root(), |place, name| place.join(&name))
+    let found = names.into_iter().try_fold(VirtualPath::root(), |place, name| place.join(&name));
+    found.unwrap_or_else(|_| path.clone())
+}
+
+/// Where something is that cannot be followed to its end: below its parent, or where its own link leads. A link that
+/// leads out of the root is followed by nothing here.
+fn missing(
+    root: &Dir,
+    path: &VirtualPath,
+    (parent, name): (&VirtualPath, &str),
+    links: usize,
+) -> VirtualPath {
+    let parent = real(root, parent, links);
+    let itself = || parent.join(name).unwrap_or_else(|_| path.clone());
+    let Ok(link) = root.read_link_contents(relative(&itself())) else { return itself() };
+    let mut led: Vec<String> = parent.components().map(ToOwned::to_owned).collect();
+    for part in link.components() {
+        match part {
+            Component::ParentDir => drop(led.pop()),
+            Component::Normal(name) => led.push(name.to_string_lossy().into_owned()),
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return itself(),
+        }
+    }
+    let led = led.iter().try_fold(VirtualPath::root(), |place, name| place.join(name));
+    match led {
+        Ok(led) if links > 0 => real(root, &led, links - 1),
+        _ => itself(),
+    }
+}
+
+/// Whether a part of a path leads to the same file with the case of all its letters turned.
+fn ignores_case(root: &Dir, real: &VirtualPath) -> bool {
+    let identity = |path: &VirtualPath| {
+        let found = root.symlink_metadata(relative(path)).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let turn = |c: char| -> String {
+        if c.is_lowercase() { c.to_uppercase().collect() } else { c.to_lowercase().collect() }
+    };
+    let mut next = Some(real.clone());
+    while let Some(path) = next {
+        next = path.parent();
+        let (Some(name), Some(parent)) = (path.name(), &next) else { continue };
+        let turned: String = name.chars().map(turn).collect();
+        if turned == name {
+            continue;
+        }
+        let other = parent.join(&turned).ok().and_then(|other| identity(&other));
+        if other.is_some() && other == identity(&path) {
+            return true;
+        }
+    }
+    false
 }
 
 pub(super) fn glob(root: &Dir, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {

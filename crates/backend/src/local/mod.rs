@@ -173,13 +173,14 @@ impl Backend for LocalBackend {
     }
 
     async fn target(&self, path: &VirtualPath) -> Target {
-        let real = self.blocking(path, "following", look::real).await.unwrap_or_else(|_| path.clone());
+        let found = self.blocking(path, "following", |root, path| Ok(look::target(root, path))).await;
+        let (real, ignores_case) = found.unwrap_or_else(|_| (path.clone(), false));
         let [spelled, followed] = &*self.place;
         let below = |place: &Path, path: &VirtualPath| {
             let mut place = place.to_owned();
             place.extend(path.components());
             place
         };
-        Target { on_disk: vec![below(spelled, path), below(followed, &real)], path: real }
+        Target { on_disk: vec![below(spelled, path), below(followed, &real)], path: real, ignores_case }
     }
 }

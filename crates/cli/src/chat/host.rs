@@ -14,17 +14,20 @@ use prowess_agent::{
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
 use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
-use prowess_permission::{Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule};
+use prowess_permission::{
+    Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule, real_path,
+};
 use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::apart::{self, Apart};
+use super::approvals;
 use super::model::{self, Manner};
 use super::place::Place;
 use crate::artifacts;
 use crate::commands::run::quoted;
-use crate::config::{Config, Flag};
+use crate::config::{Config, Flag, guards};
 use crate::options::Places;
 use crate::project::MEMORY;
 use crate::servers;
@@ -54,19 +57,6 @@ const RULES: [(&str, &str, Decision); 4] = [
     ("read", "*", Decision::Allow),
     ("write", "*", Decision::Ask),
     ("run", "*", Decision::Ask),
-];
-
-/// Files that mostly have secrets, which nobody reads unasked.
-const SECRETS: [&str; 9] = [
-    "*/.env",
-    "*/.env.*",
-    "*.env",
-    "*/.envrc",
-    "*/.ssh/*",
-    "*/.netrc",
-    "*.pem",
-    "*/id_rsa*",
-    "*/id_ed25519*",
 ];
 
 /// What agents of this program are made of.
@@ -119,12 +109,13 @@ impl Host {
         let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
+        let mut notices = approvals::renew(&broker, &directory).await;
         let permissions = Permissions::new(broker, NAME, policy(&config));
-        let (mut servers, mut notices) = (None, Vec::new());
+        let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
             let (catalog, more) = servers::offered(&connected.servers, &skills.catalog).await;
             skills.catalog = catalog;
-            notices = connected.notices.into_iter().chain(more).collect();
+            notices.extend(connected.notices.into_iter().chain(more));
             servers = Some(connected.servers);
         }
         let host = Self {
@@ -210,7 +201,7 @@ impl Host {
             .with(manner)
             .skills(self.skills(&runner))
             .files(self.files(thread)?)
-            .permissions(self.permissions.clone())
+            .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
         if let Some(servers) = &self.servers {
@@ -313,7 +304,7 @@ impl Host {
     }
 
     /// The rules for skills: what comes into a run from this machine is asked about, unless it lies in the directory that
-    /// the person works in. The agent's own files have other paths, which begin there.
+    /// the person works in.
     fn skill_permissions(&self) -> Permissions {
         let here = Pattern::literal(&self.directory.to_string_lossy());
         let below = format!("{}/*", here.as_str().trim_end_matches('/'));
@@ -324,8 +315,19 @@ impl Host {
             Rule::new("read", &below, Decision::Allow),
         ];
         let policy = self.config.policy(NAME);
-        let rules = rules.into_iter().chain(secrets()).collect::<Vec<_>>();
+        // The directory may be the home, or hold secrets of its own.
+        let rules = rules.into_iter().chain(guards());
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy.with(Layer::BuiltInAgent, rules))
+    }
+
+    /// The rules for the agent's own tools. What was taken out of its sight is in a directory of ours, and its own.
+    fn file_permissions(&self, thread: &ThreadId) -> Permissions {
+        let kept = KEPT.map(|name| {
+            let place = Pattern::literal(&real_path(&self.kept(thread).join(name)).to_string_lossy());
+            Rule::new("read", &format!("{place}*"), Decision::Allow)
+        });
+        let policy = policy(&self.config).with(Layer::BuiltInAgent, kept);
+        Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 
     /// The files of the directory that the person works in, and those that are kept beside the thread.
@@ -380,11 +382,6 @@ fn check_own(path: &Path) -> Result<()> {
     }
 }
 
-/// Rules about files that mostly have secrets.
-fn secrets() -> impl Iterator<Item = Rule> {
-    SECRETS.iter().map(|pattern| Rule::new("read", pattern, Decision::Ask))
-}
-
 /// Dollars, as a limit.
 fn dollars(amount: f64) -> Result<Price> {
     amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is no amount of dollars: {amount}"))
@@ -393,7 +390,7 @@ fn dollars(amount: f64) -> Result<Price> {
 /// The rules: those of this program, and then the person's.
 fn policy(config: &Config) -> Policy {
     let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME).with(Layer::BuiltInAgent, rules.chain(secrets()).collect::<Vec<_>>())
+    config.policy(NAME).with(Layer::BuiltInAgent, rules)
 }
 
 /// Whether two catalogs have the same skills to show: entries that did not change are shared.

@@ -2,6 +2,7 @@
 
 mod act;
 mod apart;
+mod approvals;
 mod ask;
 mod command;
 mod context;

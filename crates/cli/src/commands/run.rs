@@ -11,10 +11,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use prowess_catalog::{Catalog, SkillEntry, Trust};
+use prowess_catalog::{SkillEntry, Trust};
 use prowess_workspace::{
     ArtifactStore, HostRule, InputMode, Level, Network, RunContext, RunInput, RunReport, RunRequest, Runner,
-    StageSource,
 };
 
 use crate::artifacts::{self, Whose};
@@ -24,6 +23,7 @@ use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
 use crate::results;
+use crate::run_inputs::Inputs;
 use crate::signals::Signals;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
@@ -140,7 +140,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let _ = place.workspaces.cleanup(KEPT_FOR);
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
-    let config = Config::load(None, &[])?;
+    let config = Config::load(skills.trusted_project(), &[])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the run cannot be started")?;
     let mut artifacts = None;
@@ -170,12 +170,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
     let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
-    // The person who runs this named the files.
-    let host = |_: &Path| true;
-    let sources = |name: &str| source(&skills.catalog, name);
+    let inputs = runtime.block_on(Inputs::new(&skills, &config, &entry, &request))?;
+    let sources = |name: &str| inputs.source(name);
     let live = Live::new(options.json);
     let mut context = RunContext::new(&sources);
-    context.host = &host;
+    context.host = &inputs;
     context.output = &live;
     if !options.allow_host.is_empty() {
         context.network = Network::Hosts(options.allow_host.clone());
@@ -251,11 +250,6 @@ impl Options {
 pub(crate) fn unnamed() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("run {} {}", std::process::id(), now.as_nanos())
-}
-
-fn source(catalog: &Catalog, name: &str) -> Option<StageSource> {
-    let directory = catalog.get(name)?.skill.location.directory();
-    Some(StageSource::Directory(PathBuf::from(directory)))
 }
 
 /// The shell that the skill wants; what an image has shows when it runs.

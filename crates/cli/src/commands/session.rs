@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use prowess_catalog::{Digest, ManualSkills, Surroundings};
+use prowess_catalog::{Digest, ManualSkills};
 use prowess_permission::{
     Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
 };
@@ -20,7 +20,7 @@ use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 use crate::artifacts;
 use crate::commands::Outcome;
 use crate::commands::run::unnamed;
-use crate::config::{Config, SkillSettings};
+use crate::config::{Config, SkillSettings, guards, path_base};
 use crate::executor::Choice;
 use crate::options::Places;
 use crate::session::{Front, Input, Show, StateFile, drive};
@@ -251,20 +251,23 @@ impl Behaviour {
 
 /// The rules in a file, over the defaults; those of the configuration where no file was named.
 fn policy(files: &Files, config: &Config) -> Result<Policy> {
-    let Some(path) = &files.permissions else { return Ok(config.policy("session")) };
+    let Some(path) = &files.permissions else {
+        for warning in config.warnings() {
+            writeln!(anstream::stderr(), "warning: {warning}")?;
+        }
+        return Ok(config.policy("session"));
+    };
     let name = path.display().to_string();
     let mut text = String::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_CONFIG_BYTES as u64 + 1).read_to_string(&mut text))
         .with_context(|| format!("the permissions {name} cannot be read"))?;
-    let mut config = PermissionConfig::parse(&text, &name).map_err(|error| anyhow!("{error}"))?;
+    let config = PermissionConfig::located(&text, &name, &[], &path_base());
+    let config = config.map_err(|error| anyhow!("{error}"))?;
     for warning in &config.warnings {
         writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;
     }
-    if let Some(home) = Surroundings::of_process().ok().and_then(|surroundings| surroundings.home) {
-        config = config.expand_home(&home.to_string_lossy());
-    }
-    let policy = Policy::new().with(Layer::User, config.rules);
+    let policy = Policy::new().with(Layer::Defaults, guards()).with(Layer::User, config.rules);
     let Some(agent) = &files.agent else { return Ok(policy) };
     let rules = config.agents.get(agent).cloned();
     let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", shown(agent)))?;

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use prowess_agent::parts::HookSet;
 use prowess_catalog::one_line;
-use prowess_permission::PermissionConfig;
+use prowess_permission::{PathBase, PermissionConfig};
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,6 +12,7 @@ use super::check;
 use super::origin::{Origin, key};
 use super::shape::{Entry, Form, alternatives};
 use super::source::{Owner, Source, user_path};
+use super::{path_base, path_base_of};
 use crate::nearest::nearest;
 use crate::terminal::{shown, start_of};
 
@@ -38,8 +39,21 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// What `source` says; the first thing that is wrong with it otherwise.
+    /// What `source` says; the first thing that is wrong with it otherwise. Paths in its rules are looked up.
     pub(crate) fn parse(source: &Source, whole: &Entry) -> Result<Self> {
+        let base = match (source.owner, source.path.parent()) {
+            (Owner::Project, Some(top)) => path_base_of(top),
+            _ => path_base(),
+        };
+        Self::read(source, whole, Some(&base))
+    }
+
+    /// The same for a file that nobody trusts yet: none of its paths is looked up.
+    pub(crate) fn parse_untrusted(source: &Source, whole: &Entry) -> Result<Self> {
+        Self::read(source, whole, None)
+    }
+
+    fn read(source: &Source, whole: &Entry, base: Option<&PathBase>) -> Result<Self> {
         let text = source.text()?;
         let mut reader = Reader { source, text, leaves: Vec::new(), problems: Vec::new() };
         let table = DeTable::parse(text).map_err(|error| {
@@ -55,8 +69,11 @@ impl Document {
         }
         let known: Vec<&str> = whole.keys().into_iter().chain(["hooks"]).collect();
         let name = source.path.display().to_string();
-        let permissions =
-            PermissionConfig::from_document(text, &name, &known).map_err(|error| anyhow!("{error}"))?;
+        let permissions = match base {
+            Some(base) => PermissionConfig::located(text, &name, &known, base),
+            None => PermissionConfig::from_document(text, &name, &known),
+        };
+        let permissions = permissions.map_err(|error| anyhow!("{error}"))?;
         Ok(Self { leaves: reader.leaves, permissions, hooks })
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod document;
 mod environment;
+mod guards;
 mod origin;
 mod reference;
 mod secret;
@@ -18,11 +19,12 @@ use prowess_agent::parts::HookSet;
 use prowess_agent::{ModelPrice, Price, Prices};
 use prowess_catalog::Surroundings;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
-use prowess_permission::{Layer, PermissionConfig, Policy};
+use prowess_permission::{Layer, PathBase, Policy};
 use serde_json::{Map, Value};
 
 use self::document::{Document, Leaf};
 pub(crate) use self::environment::{Flag, MCP_TOKEN};
+pub(crate) use self::guards::guards;
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
@@ -137,17 +139,12 @@ impl Config {
 
     /// The rules for an agent.
     pub(crate) fn policy(&self, agent: &str) -> Policy {
-        let home = home().map(|home| home.to_string_lossy().into_owned());
-        let expanded = |config: &PermissionConfig| match &home {
-            Some(home) => config.clone().expand_home(home),
-            None => config.clone(),
-        };
-        let mut policy = Policy::new();
+        let mut policy = Policy::new().with(Layer::Defaults, guards::guards());
         for (layer, document) in [(Layer::User, &self.user), (Layer::Project, &self.project)] {
             let Some(document) = document else { continue };
-            let mut config = expanded(&document.permissions);
-            policy = policy.with(layer, config.rules);
-            policy = policy.with(Layer::Agent, config.agents.remove(agent).unwrap_or_default());
+            let config = &document.permissions;
+            policy = policy.with(layer, config.rules.iter().cloned());
+            policy = policy.with(Layer::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
     }
@@ -287,9 +284,9 @@ fn put(table: &mut Map<String, Value>, path: &[String], value: &Value) {
     }
 }
 
-/// Whether a file can be used.
+/// Whether a file can be used, before anybody trusts it.
 pub(crate) fn check(source: &Source) -> Result<()> {
-    Document::parse(source, shape::whole()).map(drop)
+    Document::parse_untrusted(source, shape::whole()).map(drop)
 }
 
 /// Every key that has no name of the user's choice in it.
@@ -306,6 +303,30 @@ pub(crate) fn without_secrets(url: &str) -> String {
         authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("…@{host}"));
     let path = path.split_once(['?', '#']).map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
     format!("{scheme}://{host}{path}")
+}
+
+/// What paths in rules are relative to: the working directory, and the home directory for `~`.
+pub(crate) fn path_base() -> PathBase {
+    // Who has no working directory has no file by a relative path.
+    based_on(PathBase::new(working_directory()))
+}
+
+/// The same for a project's rules, which are relative to its top. What they deny is also denied from the working
+/// directory.
+fn path_base_of(project: &std::path::Path) -> PathBase {
+    based_on(PathBase::new(project).also(working_directory()))
+}
+
+fn working_directory() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
+
+fn based_on(base: PathBase) -> PathBase {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    match home {
+        Some(home) => base.home(home),
+        None => base,
+    }
 }
 
 pub(crate) fn home() -> Option<PathBuf> {

@@ -12,6 +12,7 @@ mod demo;
 mod document;
 mod documents;
 mod isolation;
+mod inputs;
 mod mcp;
 mod mcp_http;
 mod mistakes;

@@ -1,6 +1,6 @@
 //! Configuration: what is read, in which order, and what is wrong with it.
 
-use prowess_permission::{Decision, PermissionConfig, Rule};
+use prowess_permission::{Decision, Kind, PathBase, PermissionConfig, Rule};
 
 fn rules(text: &str) -> Vec<String> {
     let config = PermissionConfig::parse(text, "prowess.toml").unwrap();
@@ -53,11 +53,16 @@ fn a_larger_file_says_what_is_not_ours() {
 }
 
 #[test]
-fn home_is_expanded_on_request() {
-    let text = "[permission.read]\n'~/notes/*' = 'allow'\n[agent.a.permission.read]\n'$HOME' = 'deny'\n";
-    let config = PermissionConfig::parse(text, "prowess.toml").unwrap().expand_home("/home/a");
-    assert_eq!(config.rules[0].pattern.as_str(), "/home/a/notes/*");
-    assert_eq!(config.agents["a"][0].pattern.as_str(), "/home/a");
+fn paths_are_read_from_their_places() {
+    let text = "[permission.read]\n'~/notes/*' = 'allow'\n[agent.a.permission.read]\n'$HOME' = 'deny'\n\
+                [permission.run]\n'~/bin/x *' = 'allow'\n";
+    let base = PathBase::new("/nowhere/site").home("/nowhere/a");
+    let config = PermissionConfig::located(text, "prowess.toml", &[], &base).unwrap();
+    assert!(config.rules[0].applies(&Kind::READ, "/nowhere/a/notes/x"));
+    assert_eq!(config.rules[0].pattern.as_str(), "~/notes/*", "as it was written");
+    let denied = &config.agents["a"][0];
+    assert!(denied.applies(&Kind::READ, "/nowhere/a") && denied.applies(&Kind::READ, "/nowhere/a/x"));
+    assert!(config.rules[1].applies(&Kind::RUN, "/nowhere/a/bin/x y"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod asking;
 mod config;
 mod hostile;
+mod places;
 mod properties;
 mod stores;
 mod words;

@@ -1,15 +1,15 @@
 //! What of the files a call may see and change.
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
-use prowess_permission::{Decision, Kind, Permissions, Request};
-use prowess_skills::{Owner, SkillSession};
+use prowess_permission::{Decision, Kind, Permissions, Place, Request, Verdict};
+use prowess_skills::{Owner, SkillSession, Withheld};
 use serde_json::{Value, json};
 
 use super::Stop;
 use crate::tool::ToolContext;
 
-/// What a call may see and change: by the rules, and by those of the skills whose files they are. Where a path has links
-/// in it, what it leads to counts as well.
+/// What a call may see and change: by the rules, and by those of the skills whose files they are. Rules are asked about
+/// the file's real path on this machine, and also about the names that it was reached by.
 pub(super) struct Reach<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) permissions: Option<&'a Permissions>,
@@ -22,6 +22,8 @@ pub(super) struct Look<'a> {
     reach: &'a Reach<'a>,
     /// Whether a rule allows the place, so nobody was asked about what is below it.
     by_rule: bool,
+    /// Whether it is among the files that are asked about wherever they lie: then the answer was for these.
+    is_guarded: bool,
 }
 
 impl Reach<'_> {
@@ -29,9 +31,11 @@ impl Reach<'_> {
     pub(super) async fn look(&self, path: &VirtualPath) -> Result<Look<'_>, Stop> {
         let target = self.find(path).await?;
         let request = about(Kind::READ, path, &target);
-        let by_rule = self.decision(&request) == Decision::Allow;
+        let verdict = self.verdict(&request);
+        let by_rule = verdict.as_ref().is_none_or(|verdict| verdict.decision == Decision::Allow);
+        let is_guarded = verdict.as_ref().is_some_and(is_by_guard);
         self.pass(request).await?;
-        Ok(Look { reach: self, by_rule })
+        Ok(Look { reach: self, by_rule, is_guarded })
     }
 
     /// Asks to write a file.
@@ -76,66 +80,107 @@ impl Reach<'_> {
     }
 
     fn decision(&self, request: &Request) -> Decision {
-        self.permissions.map_or(Decision::Allow, |permissions| permissions.decide(request).decision)
+        self.verdict(request).map_or(Decision::Allow, |verdict| verdict.decision)
+    }
+
+    /// What is decided, where there are rules.
+    fn verdict(&self, request: &Request) -> Option<Verdict> {
+        self.permissions.map(|permissions| permissions.decide(request))
     }
 
     /// Where a path leads, if it may be known of.
     async fn find(&self, path: &VirtualPath) -> Result<Target, BackendError> {
         if self.permissions.is_none() && self.skills.is_none() {
-            return Ok(Target { path: path.clone(), on_disk: Vec::new() });
+            return Ok(Target::itself(path));
         }
         let target = self.backend.target(path).await;
         let on_disk = target.on_disk.iter().map(|place| place.to_string_lossy());
         let in_backend = [path, &target.path].map(|path| path.as_str().into());
         for place in on_disk.chain(in_backend) {
-            self.owned(path, &place)?;
+            self.owned(path, &place, target.ignores_case)?;
         }
         Ok(target)
     }
 
     /// Whether a place may be known of, by the skill that it belongs to.
-    fn owned(&self, path: &VirtualPath, place: &str) -> Result<(), BackendError> {
+    fn owned(&self, path: &VirtualPath, place: &str, ignores_case: bool) -> Result<(), BackendError> {
         let Some(skills) = self.skills else { return Ok(()) };
-        let name = match skills.owner_of(place) {
-            Owner::Denied => return Err(BackendError::NotFound { path: path.clone() }),
-            Owner::Skill(name) => name,
+        let owner = if ignores_case { skills.owner_of_any_case(place) } else { skills.owner_of(place) };
+        let withheld = match owner {
+            Owner::Denied => Withheld::Denied,
+            Owner::Skill(name) => match skills.check_readable(&name) {
+                Err(withheld) => withheld,
+                Ok(()) => return Ok(()),
+            },
             _ => return Ok(()),
         };
-        let decision = || skills.permissions().decide(&Request::new(Kind::SKILL, name.as_str())).decision;
-        if skills.state().get(&name).is_some() || decision() == Decision::Allow {
-            return Ok(());
+        match withheld {
+            Withheld::LoadFirst(name) => {
+                let reason = format!("it is of the skill '{name}', which has to be loaded first");
+                Err(BackendError::PermissionDenied { path: path.clone(), reason })
+            }
+            _ => Err(BackendError::NotFound { path: path.clone() }),
         }
-        let reason = format!("it is of the skill '{name}', which has to be loaded first");
-        Err(BackendError::PermissionDenied { path: path.clone(), reason })
     }
 }
 
 impl Look<'_> {
     /// Whether it may be said that this is there.
     pub(super) async fn names(&self, path: &VirtualPath) -> bool {
-        self.judged(path).await.is_some()
+        !matches!(self.judged(path).await, Judged::Hidden)
     }
 
-    /// Whether what is in it may be shown. What a rule of its own wants asked about is not, where nobody was asked.
+    /// Whether what is in it may be shown. What a rule of its own wants asked about is not, where nobody was asked. A
+    /// file that mostly has secrets is not, whoever was asked about the directory around it.
     pub(super) async fn shows(&self, path: &VirtualPath) -> bool {
-        self.judged(path).await.is_some_and(|decision| !self.by_rule || decision == Decision::Allow)
+        match self.judged(path).await {
+            Judged::Hidden => false,
+            Judged::Free => true,
+            Judged::Asks { is_guarded } => !self.by_rule && (self.is_guarded || !is_guarded),
+        }
     }
 
     /// Whether there can be files whose names may be said and whose contents may not.
     pub(super) fn withholds(&self) -> bool {
-        self.by_rule && self.reach.permissions.is_some()
+        self.reach.permissions.is_some()
     }
 
-    /// What is decided about something that was found, unless it is not to be known of.
-    async fn judged(&self, path: &VirtualPath) -> Option<Decision> {
-        let target = self.reach.find(path).await.ok()?;
-        let decision = self.reach.decision(&about(Kind::READ, path, &target));
-        (decision != Decision::Deny).then_some(decision)
+    /// What is decided about something that was found.
+    async fn judged(&self, path: &VirtualPath) -> Judged {
+        let Ok(target) = self.reach.find(path).await else { return Judged::Hidden };
+        let Some(verdict) = self.reach.verdict(&about(Kind::READ, path, &target)) else {
+            return Judged::Free;
+        };
+        match verdict.decision {
+            Decision::Deny => Judged::Hidden,
+            Decision::Allow => Judged::Free,
+            Decision::Ask => Judged::Asks { is_guarded: is_by_guard(&verdict) },
+        }
     }
 }
 
-/// A request about a path, and about what it leads to.
+/// What may be told of something that was found.
+enum Judged {
+    /// Not even that it is there.
+    Hidden,
+    /// All of it.
+    Free,
+    /// Its name; somebody has to be asked about the rest.
+    Asks { is_guarded: bool },
+}
+
+/// Whether it is because of the file that somebody has to be asked, and not because of all files.
+fn is_by_guard(verdict: &Verdict) -> bool {
+    verdict.rule.as_ref().is_some_and(|(_, rule)| rule.is_guard())
+}
+
+/// A request about the file that a path leads to: by its real path where it is on a disk of this machine.
 fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
-    let request = Request::new(kind, path.as_str());
-    if target.path == *path { request } else { request.and(target.path.as_str()) }
+    let place = match target.on_disk.as_slice() {
+        [spelled, .., real] => Place::known(real, spelled, target.ignores_case),
+        [real] => Place::known(real, real, target.ignores_case),
+        [] => Place::elsewhere(target.path.as_str()),
+    };
+    let inside = [path, &target.path].map(|path| path.as_str().to_owned());
+    Request::about_place(kind, place.inside(inside))
 }

@@ -1,0 +1,77 @@
+//! Files that `prowess run` is given: what rules deny, and files of skills that are denied or not trusted.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use crate::world::World;
+
+/// A world whose home commands can reach, with a skill and files to give it.
+fn world(rules: &str) -> World {
+    let world = World::new();
+    for path in ["", "home"] {
+        std::fs::set_permissions(world.path(path), std::fs::Permissions::from_mode(0o711)).unwrap();
+    }
+    let text = |name: &str| format!("---\nname: {name}\ndescription: Is {name}.\n---\n\nHERON\n");
+    world
+        .skill("home/.prowess/skills", "tides", "Looks up tides.")
+        .file("home/.prowess/skills/hushed/SKILL.md", &text("hushed"))
+        .file("project/.prowess/skills/strange/SKILL.md", &text("strange"))
+        .file("home/private/key.txt", "HERON\n")
+        .file("home/open/note.txt", "egret\n")
+        .file("project/private/key.txt", "HERON\n")
+        .file("home/.config/prowess/prowess.toml", rules);
+    symlink("private", world.path("home/alias")).unwrap();
+    symlink(world.path("project/.prowess/skills/strange/SKILL.md"), world.path("project/way.md")).unwrap();
+    world
+}
+
+fn run(world: &World, option: &str, from: &str) -> String {
+    let show = "find -L work/inputs -type f | xargs cat";
+    world.run(&["run", "tides", option, from, "--", show])
+}
+
+#[test]
+fn case_96_what_a_rule_denies_is_no_input() {
+    let rules = "[permission.read]\n\"~/private/*\" = \"deny\"\n\"./private/*\" = \"deny\"\n";
+    let world = world(rules);
+    let at = |path: &str| world.path(path).to_string_lossy().into_owned();
+    for option in ["--input", "--link"] {
+        for from in [
+            at("home/private/key.txt"),
+            at("home/alias/key.txt"),
+            at("home/private"),
+            at("home/alias"),
+            "../home/private/key.txt".to_owned(),
+            format!("host://{}", at("home/alias/key.txt")),
+            "private/key.txt".to_owned(),
+            "private".to_owned(),
+        ] {
+            let told = run(&world, option, &from);
+            assert!(told.contains("exit 125") && !told.contains("HERON"), "{option} {from}: {told}");
+        }
+        let told = run(&world, option, &at("home/open/note.txt"));
+        assert!(told.contains("exit 0\n") && told.contains("egret"), "{told}");
+    }
+}
+
+#[test]
+fn case_98_files_of_denied_and_untrusted_skills_are_no_inputs() {
+    let world = world("[permission.skill]\n\"hushed\" = \"deny\"\n");
+    let at = |path: &str| world.path(path).to_string_lossy().into_owned();
+    for from in [
+        ".prowess/skills/strange/SKILL.md".to_owned(),
+        ".prowess/skills/strange".to_owned(),
+        ".prowess".to_owned(),
+        "way.md".to_owned(),
+        "skill://strange/SKILL.md".to_owned(),
+        "skill://hushed/SKILL.md".to_owned(),
+        at("home/.prowess/skills/hushed/SKILL.md"),
+        at("home/.prowess"),
+    ] {
+        let told = run(&world, "--input", &from);
+        assert!(told.contains("exit 125") && !told.contains("HERON"), "{from}: {told}");
+    }
+    // Who trusts the project for once may give them.
+    let told =
+        world.run(&["run", "tides", "--trust-project", "--input", "way.md", "--", "cat work/inputs/way.md"]);
+    assert!(told.contains("HERON"), "{told}");
+}

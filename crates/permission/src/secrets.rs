@@ -1,0 +1,212 @@
+//! Files that mostly hold secrets, wherever they lie. This is the one list: file tools, searches and inputs of runs are
+//! all held to it.
+
+use crate::{Kind, Rule};
+
+/// Patterns of the real paths of well-known secret files, matched without regard to letter case.
+///
+/// ```
+/// use prowess_permission::{Decision, Kind, Layer, Policy, secret_files};
+///
+/// let policy = Policy::new().with(Layer::Defaults, secret_files());
+/// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());
+/// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
+/// ```
+pub const SECRET_FILES: &[&str] = &[
+    // Variables of programs.
+    "*/.env",
+    "*/.env.*",
+    "*.env",
+    "*/.envrc",
+    "*/.flaskenv",
+    "*/secrets.*",
+    "*/secret.*",
+    "*/credentials.json",
+    "*/client_secret*.json",
+    "*/service-account*.json",
+    "*/service_account*.json",
+    // Keys and certificates.
+    "*/.ssh/*",
+    "*/.gnupg/*",
+    "*/id_rsa*",
+    "*/id_dsa*",
+    "*/id_ecdsa*",
+    "*/id_ed25519*",
+    "*/ssh_host_*_key",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.p8",
+    "*.ppk",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.kdb",
+    "*.asc",
+    "*/.age/*",
+    "*/age/keys.txt",
+    "*/.minisign/*",
+    // Clouds and clusters.
+    "*/.aws/*",
+    "*/.azure/*",
+    "*/.config/gcloud/*",
+    "*/.boto",
+    "*/.s3cfg",
+    "*/.config/rclone/*",
+    "*/.oci/*",
+    "*/.aliyun/*",
+    "*/.config/doctl/*",
+    "*/.config/hcloud/*",
+    "*/.kube/*",
+    "*/.helm/*",
+    "*/.docker/config.json",
+    "*/.dockercfg",
+    "*/.config/containers/auth.json",
+    "*/.terraform.d/credentials*",
+    "*/.terraformrc",
+    "*.tfstate",
+    "*.tfstate.backup",
+    "*/.pulumi/credentials.json",
+    "*/.vault-token",
+    "*/.fly/config.yml",
+    "*/.netlify/*",
+    "*/.config/netlify/*",
+    "*/.heroku/*",
+    // Hosts of code and registries of packages.
+    "*/.git-credentials",
+    "*/.config/git/credentials",
+    "*/.config/gh/hosts.yml",
+    "*/.config/glab-cli/*",
+    "*/.config/hub",
+    "*/.npmrc",
+    "*/.yarnrc",
+    "*/.yarnrc.yml",
+    "*/.pypirc",
+    "*/pip.conf",
+    "*/.cargo/credentials",
+    "*/.cargo/credentials.toml",
+    "*/.gem/credentials",
+    "*/.bundle/config",
+    "*/.m2/settings.xml",
+    "*/.m2/settings-security.xml",
+    "*/.gradle/gradle.properties",
+    "*/.nuget/nuget.config",
+    "*/.composer/auth.json",
+    "*/.config/composer/auth.json",
+    "*/.hex/hex.config",
+    "*/.config/pypoetry/auth.toml",
+    // Networks, mail and databases.
+    "*/.netrc",
+    "*/_netrc",
+    "*/.authinfo",
+    "*/.authinfo.gpg",
+    "*/.pgpass",
+    "*/.pg_service.conf",
+    "*/.my.cnf",
+    "*/.mylogin.cnf",
+    "*/.msmtprc",
+    "*/.muttrc",
+    "*/.mbsyncrc",
+    "*/.fetchmailrc",
+    "*/.thunderbird/*",
+    "*/.htpasswd",
+    "*/wireguard/*.conf",
+    "*.ovpn",
+    "*.nmconnection",
+    // Other agents and models.
+    "*/.claude.json",
+    "*/.claude/.credentials.json",
+    "*/.codex/auth.json",
+    "*/.local/share/opencode/auth.json",
+    "*/.gemini/oauth_creds.json",
+    "*/.config/openai/*",
+    "*/.huggingface/token",
+    "*/.cache/huggingface/token",
+    "*/.kaggle/kaggle.json",
+    // Stores of passwords.
+    "*/.password-store/*",
+    "*/.local/share/keyrings/*",
+    "*/.gnome2/keyrings/*",
+    "*/.local/share/kwalletd/*",
+    "*/.kde*/share/apps/kwallet/*",
+    "*/library/keychains/*",
+    "*/.config/op/*",
+    "*/.config/bitwarden*/*",
+    "*/.config/keepassxc/*",
+    // Profiles of browsers: cookies, logins, histories.
+    "*/.mozilla/*",
+    "*/.librewolf/*",
+    "*/.config/google-chrome*/*",
+    "*/.config/chromium*/*",
+    "*/.config/bravesoftware/*",
+    "*/.config/microsoft-edge*/*",
+    "*/.config/vivaldi*/*",
+    "*/.config/opera*/*",
+    "*/snap/firefox/*",
+    "*/snap/chromium/*",
+    "*/.var/app/org.mozilla.*",
+    "*/.var/app/org.chromium.*",
+    "*/.var/app/com.google.chrome*",
+    "*/.var/app/com.brave.*",
+    "*/.var/app/com.microsoft.edge*",
+    "*/library/application support/firefox/*",
+    "*/library/application support/google/chrome*/*",
+    "*/library/application support/chromium/*",
+    "*/library/application support/bravesoftware/*",
+    "*/library/application support/microsoft edge*/*",
+    "*/library/safari/*",
+    "*/library/cookies/*",
+    // What was typed, with passwords among it.
+    "*/.bash_history",
+    "*/.zsh_history",
+    "*/.histfile",
+    "*/.history",
+    "*/.sh_history",
+    "*/fish/fish_history",
+    "*/.python_history",
+    "*/.node_repl_history",
+    "*/.psql_history",
+    "*/.mysql_history",
+    "*/.sqlite_history",
+    "*/.rediscli_history",
+    // The system's.
+    "/etc/shadow*",
+    "/etc/gshadow*",
+    "/etc/sudoers*",
+    "/etc/krb5.keytab",
+    "/etc/networkmanager/system-connections/*",
+    "/proc/*/environ",
+    "/proc/*/mem",
+];
+
+/// Rules that have somebody asked before one of these files is read.
+pub fn secret_files() -> impl Iterator<Item = Rule> {
+    SECRET_FILES.iter().map(|pattern| Rule::guard(&Kind::READ, pattern))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Decision, Layer, Policy};
+
+    #[test]
+    fn secrets_are_found_in_any_case_and_plain_files_are_not() {
+        let allow = Rule::new("read", "*", Decision::Allow);
+        let policy = Policy::new().with(Layer::Defaults, secret_files()).with(Layer::User, [allow]);
+        let decision = |path: &str| policy.decide(&Kind::READ, path).decision;
+        for path in
+            ["/a/.env", "/a/.Env.local", "/srv/TLS/Server.KEY", "/home/a/.SSH/known_hosts", "/proc/7/environ"]
+        {
+            assert_eq!(decision(path), Decision::Ask, "{path}");
+        }
+        for path in ["/a/env", "/a/src/environment.rs", "/a/keys.rs", "/a/ssh/notes", "/a/secretary.md"] {
+            assert_eq!(decision(path), Decision::Allow, "{path}");
+        }
+        assert_eq!(
+            policy.decide(&Kind::WRITE, "/a/.env").rule,
+            None,
+            "writing is asked about by other rules"
+        );
+    }
+}

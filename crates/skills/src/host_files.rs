@@ -1,0 +1,165 @@
+//! Files of the host that come into a run: past the rules, and past the gates of the skills whose files they are.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use prowess_catalog::one_line;
+use prowess_permission::{Decision, Kind, Place, Refusal, Request, ignores_case};
+use prowess_workspace::{HostGate, RunRequest};
+use serde_json::json;
+
+use crate::owner::Withheld;
+use crate::session::SkillSession;
+
+/// The most files and directories of the host that one input may hold.
+const MAX_HOST_ENTRIES: usize = 10_000;
+/// How many files that mostly have secrets a question names.
+const MAX_NAMED: usize = 10;
+
+/// Files of the host come in when the gate lets them be read.
+pub(crate) struct AskedHost<'a> {
+    pub(crate) session: &'a SkillSession,
+    pub(crate) request: &'a RunRequest,
+    /// What was asked about before.
+    pub(crate) passed: &'a BTreeSet<PathBuf>,
+}
+
+/// Why a file of the host does not come in.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// The gate did not let it.
+    Refused(Refusal),
+    /// There is something in it that cannot come, whoever is asked.
+    Denied(String),
+}
+
+/// A file or directory of the host that nothing denies, and what has to be asked about it.
+#[derive(Clone, Debug)]
+pub struct HostInput {
+    place: Place,
+    is_directory: bool,
+    /// The first file below it that somebody has to be asked about.
+    asks: Option<String>,
+    /// Files below it that mostly have secrets, the first of them.
+    secrets: Vec<String>,
+}
+
+#[async_trait]
+impl HostGate for AskedHost<'_> {
+    async fn allow_host(&self, path: &Path) -> bool {
+        self.ask(path).await.is_ok()
+    }
+}
+
+impl AskedHost<'_> {
+    /// Asks whether a file of the host may come in. Gives its real path.
+    pub(crate) async fn ask(&self, path: &Path) -> Result<PathBuf, Unread> {
+        let input = self.session.look_at_input(path).await.map_err(Unread::Denied)?;
+        let real = PathBuf::from(input.place.real());
+        if self.passed.contains(&real) {
+            return Ok(real);
+        }
+        let what = if input.is_directory { "all files in" } else { "the file" };
+        let title = format!(
+            "let skill '{}' read {what} {}",
+            one_line(&self.request.skill),
+            one_line(input.place.real())
+        );
+        let mut details = json!({"skill": self.request.skill, "command": self.request.command});
+        if !input.secrets.is_empty() {
+            details["with_secrets"] = json!(input.secrets);
+        }
+        let mut request = Request::about_place(Kind::READ, input.place);
+        if let Some(entry) = input.asks {
+            request = request.and(entry);
+        }
+        let request = request.titled(title).with_details(details).always([]);
+        let asked = self.session.permissions().request(request).await;
+        asked.map(|_| real).map_err(Unread::Refused)
+    }
+}
+
+impl SkillSession {
+    /// Looks at a file or directory of this machine that is to come into a run.
+    ///
+    /// # Errors
+    ///
+    /// Why it must not come in, whoever is asked: a rule denies it or something in it, or it has files of a skill that
+    /// this agent must not know of.
+    pub async fn look_at_input(&self, path: &Path) -> Result<HostInput, String> {
+        let denied = |why: &str| format!("{} of the host {why}", one_line(&path.to_string_lossy()));
+        let at = path.to_owned();
+        let looked = tokio::task::spawn_blocking(move || {
+            let place = Place::find(&at);
+            entries_below(&place).map(|entries| (place, entries))
+        });
+        let Ok(Some((place, entries))) = looked.await else {
+            return Err(denied("is too much to look at, or cannot be read"));
+        };
+        match self.check_owners(&place) {
+            Ok(()) => {}
+            Err(Withheld::LoadFirst(name)) => {
+                let why =
+                    format!("has files of the skill '{}', which has to be loaded first", one_line(&name));
+                return Err(denied(&why));
+            }
+            Err(Withheld::Denied) => return Err(denied("has something in it that must not be read")),
+        }
+        let policy = self.permissions().policy();
+        let judge = |place: &Place| policy.evaluate(&Request::about_place(Kind::READ, place.clone()));
+        if judge(&place).decision == Decision::Deny {
+            return Err(denied("must not be read"));
+        }
+        let is_directory = entries.is_some();
+        let mut input = HostInput { place, is_directory, asks: None, secrets: Vec::new() };
+        // A directory must not smuggle in denied files, or files that need approval.
+        for entry in entries.into_iter().flatten() {
+            let verdict = judge(&entry);
+            match verdict.decision {
+                Decision::Allow => {}
+                Decision::Deny => return Err(denied("has something in it that must not be read")),
+                Decision::Ask => {
+                    let is_secret = verdict.rule.is_some_and(|(_, rule)| rule.is_guard());
+                    if is_secret && input.secrets.len() < MAX_NAMED {
+                        input.secrets.push(entry.real().to_owned());
+                    }
+                    // What is asked about for its own sake stands for the others.
+                    if input.asks.is_none() || (is_secret && input.secrets.len() == 1) {
+                        input.asks = Some(entry.real().to_owned());
+                    }
+                }
+            }
+        }
+        Ok(input)
+    }
+}
+
+/// What lies below a directory, links not followed; `Some(None)` for a file, and `None` when it is too much to look
+/// at or cannot be looked at.
+fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
+    let path = PathBuf::from(place.real());
+    if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
+        return Some(None);
+    }
+    let mut pending = vec![(path, place.ignores_case())];
+    let mut found = Vec::new();
+    while let Some((directory, mut is_folded)) = pending.pop() {
+        for (number, entry) in std::fs::read_dir(&directory).ok()?.enumerate() {
+            let entry = entry.ok()?;
+            let path = entry.path();
+            // Whether case counts is a matter of the directory: one of its names tells.
+            is_folded |= number == 0 && ignores_case(&path);
+            if entry.file_type().ok()?.is_dir() {
+                pending.push((path.clone(), is_folded));
+            }
+            found.push(Place::known(&path, &path, is_folded));
+            if found.len() > MAX_HOST_ENTRIES {
+                return None;
+            }
+        }
+    }
+    // In the same order each time: what is asked about first is part of the question.
+    found.sort_by(|one, other| one.real().cmp(other.real()));
+    Some(Some(found))
+}

@@ -1,0 +1,165 @@
+//! Whose a file is, for whoever reads files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use prowess_catalog::{CatalogView, Place as RootPlace, SkillEntry};
+use prowess_permission::{Decision, Kind, Place, Request, real_path};
+
+use crate::session::SkillSession;
+
+/// Whose a file is, for tools that read files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Owner {
+    /// A skill that this agent may know of: reading its files is part of loading it.
+    Skill(String),
+    /// A skill that is denied to this agent: the file must not be read, nor its name be told.
+    Denied,
+    /// No skill.
+    Nobody,
+}
+
+/// Why files must not be read, whoever is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// They are of a skill that this agent must not know of: one that is denied, not trusted, or shadowed.
+    Denied,
+    /// They are of this skill, which has to be loaded first.
+    LoadFirst(String),
+}
+
+/// The directories of all skills, as they are spelled and as links lead to them.
+#[derive(Debug)]
+pub(crate) struct Owners(BTreeMap<String, Owner>);
+
+impl Owners {
+    pub(crate) fn of(view: &CatalogView) -> Self {
+        let catalog = view.catalog();
+        let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
+        let all = catalog.entries().iter().chain(shadowed).chain(catalog.untrusted());
+        let mut owners = BTreeMap::new();
+        for entry in all {
+            let owner = match view.get(entry.skill.name.as_str()) {
+                Some(visible) if Arc::ptr_eq(visible, entry) => Owner::Skill(entry.skill.name.to_string()),
+                _ => Owner::Denied,
+            };
+            for directory in directories(entry) {
+                let known = owners.entry(directory).or_insert_with(|| owner.clone());
+                // One directory that several roots lead to is a visible skill's if it is that by one of them.
+                if owner != Owner::Denied {
+                    *known = owner.clone();
+                }
+            }
+        }
+        Self(owners)
+    }
+
+    /// A skill inside a skill is the one that is meant.
+    pub(crate) fn of_path(&self, path: &str) -> Owner {
+        let path = plain(path);
+        let mut start = path.as_str();
+        loop {
+            if let Some(owner) = self.0.get(start) {
+                return owner.clone();
+            }
+            match start.rsplit_once('/') {
+                Some((above, _)) if !above.is_empty() => start = above,
+                _ => return Owner::Nobody,
+            }
+        }
+    }
+
+    /// The same where the letter case of a path does not count.
+    pub(crate) fn of_path_in_any_case(&self, path: &str) -> Owner {
+        let path = plain(path).to_lowercase();
+        let folded = self.0.iter().map(|(directory, owner)| (directory.to_lowercase(), owner));
+        let around = folded.filter(|(directory, _)| is_at_or_below(&path, directory));
+        around.max_by_key(|(directory, _)| directory.len()).map_or(Owner::Nobody, |(_, owner)| owner.clone())
+    }
+
+    /// The owners of a place on this machine: of the directory that it lies in, and of what lies in it.
+    fn around<'a>(&'a self, path: &str, ignores_case: bool) -> impl Iterator<Item = &'a Owner> {
+        let fold = move |text: &str| if ignores_case { text.to_lowercase() } else { text.to_owned() };
+        let path = fold(&plain(path));
+        // Of skills in skills, only the innermost is asked.
+        let mut innermost: Option<(usize, &Owner)> = None;
+        let mut found = Vec::new();
+        for (directory, owner) in &self.0 {
+            let folded = fold(directory);
+            if is_at_or_below(&path, &folded) && innermost.is_none_or(|(length, _)| folded.len() > length) {
+                innermost = Some((folded.len(), owner));
+            } else if is_at_or_below(&folded, &path) {
+                found.push(owner);
+            }
+        }
+        found.into_iter().chain(innermost.map(|(_, owner)| owner))
+    }
+}
+
+fn is_at_or_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Where the files of a skill are.
+fn directories(entry: &SkillEntry) -> Vec<String> {
+    let spelled = plain(entry.skill.location.directory());
+    if entry.root.place != RootPlace::Local {
+        return vec![spelled];
+    }
+    let real = real_path(Path::new(&spelled)).to_string_lossy().into_owned();
+    if real == spelled { vec![spelled] } else { vec![spelled, real] }
+}
+
+/// A path without doubled slashes and without one at its end.
+fn plain(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    parts.fold(String::new(), |path, part| path + "/" + part)
+}
+
+impl SkillSession {
+    /// Whose file `path` is, so that tools which read files keep to what skills are allowed and denied. The
+    /// path is one where the skills live, without `.` and `..` in it.
+    pub fn owner_of(&self, path: &str) -> Owner {
+        self.known().owners().of_path(path)
+    }
+
+    /// The same for a file system that ignores the letter case of paths.
+    pub fn owner_of_any_case(&self, path: &str) -> Owner {
+        self.known().owners().of_path_in_any_case(path)
+    }
+
+    /// Whether what is at a place of this machine, with all that it holds, has files of skills that must not be read.
+    ///
+    /// # Errors
+    ///
+    /// It has: why they must not be.
+    pub fn check_owners(&self, place: &Place) -> Result<(), Withheld> {
+        let known = self.known();
+        for path in place.paths() {
+            for owner in known.owners().around(path, place.ignores_case()) {
+                match owner {
+                    Owner::Nobody => {}
+                    Owner::Denied => return Err(Withheld::Denied),
+                    Owner::Skill(name) => self.check_readable(name)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether files of a skill may be read without loading it.
+    ///
+    /// # Errors
+    ///
+    /// It has to be loaded first.
+    pub fn check_readable(&self, name: &str) -> Result<(), Withheld> {
+        let decision = || self.permissions().decide(&Request::new(Kind::SKILL, name)).decision;
+        if self.state().get(name).is_some() || decision() == Decision::Allow {
+            return Ok(());
+        }
+        Err(Withheld::LoadFirst(name.to_owned()))
+    }
+}
