@@ -177,6 +177,9 @@ pub struct RootScan {
     pub(crate) found: Vec<Found>,
     /// What was met on the way, apart from the manifests' own findings.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Links out of the root that stay in its project, and the manifest that each leads to, by device and inode. Only
+    /// who knows the project's other roots can tell whether it is found there.
+    pub(crate) elsewhere: Vec<(Arc<str>, Option<(u64, u64)>)>,
     /// The directories that were listed, for the next scan.
     pub(crate) listings: HashMap<Arc<str>, Arc<Listing>>,
     pub(crate) options: ScanOptions,
@@ -189,6 +192,7 @@ impl RootScan {
             exists: true,
             found: Vec::new(),
             diagnostics: Vec::new(),
+            elsewhere: Vec::new(),
             listings: HashMap::new(),
             options: options.clone(),
         }
@@ -217,6 +221,7 @@ impl RootScan {
             && self.found.len() == other.found.len()
             && self.found.iter().zip(&other.found).all(|(a, b)| same(a, b))
             && self.diagnostics == other.diagnostics
+            && self.elsewhere == other.elsewhere
     }
 }
 

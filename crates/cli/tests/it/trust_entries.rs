@@ -1,0 +1,289 @@
+//! Trust entry by entry: what is new or changed is asked about, and the rest stays usable.
+
+use std::os::unix::fs::symlink;
+
+use insta::assert_snapshot;
+
+use crate::model::{Answer, FakeModel};
+use crate::pty::Pty;
+use crate::world::World;
+
+const TIDES: &str = "project/.prowess/skills/tides/SKILL.md";
+
+/// A project with two skills in two directories, a configuration and a memory.
+fn furnished() -> World {
+    let world = World::new();
+    world
+        .skill("project/.prowess/skills", "tides", "Looks up tides. Use at sea.")
+        .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
+        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("project/AGENTS.md", "Speak of the sea.\n");
+    world
+}
+
+fn trusted() -> World {
+    let world = furnished();
+    trust(&world);
+    world
+}
+
+fn trust(world: &World) {
+    world.stdout(&["trust", "--yes"]);
+}
+
+/// What is said about the project by `list`, and the skills that models see.
+fn standing(world: &World) -> String {
+    let told = world.run(&["list"]);
+    let line = told.split("--- err\n").nth(1).unwrap().to_owned();
+    let prompt = world.stdout(&["prompt", "--form", "compact"]);
+    let seen: Vec<&str> = prompt.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    format!("{line}models see: {}\n", seen.join(" | "))
+}
+
+fn put_old_record(world: &World, refused: &str) {
+    let project = world.path("project").to_string_lossy().into_owned();
+    // As the program wrote it that trusted projects as a whole.
+    let record = format!(
+        r#"{{
+  "version": 1,
+  "projects": [
+    {{
+      "project": "{project}",
+      "at": "2026-01-02T03:04:05Z",
+      "items": {{
+        ".claude/skills/kites": "c789ba52c181297e1a902166861e21a6b586db29d54ade4ef13af7b0686efa35",
+        ".prowess/skills/tides": "75c030f196929b14debbdf214fbbedebc89d56ac3f06bbaf0f8726130809f581",
+        "AGENTS.md": "952bd4a059c0e49767017eb965bea50b48a4c5379529359302340e05c2f21348",
+        "prowess.toml": "4d4a05989e1d64da143aaec3b98b005521be896bf2f925bc11f0029009d4e01c"
+      }}{refused}
+    }}
+  ]
+}}
+"#
+    );
+    world.file("home/.local/state/prowess/trust.json", &record);
+}
+
+#[test]
+fn a_new_skill_leaves_the_others_trusted() {
+    let world = trusted();
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    assert_snapshot!(standing(&world), @"");
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    let listed = world.json(&["list", "--json"]);
+    let status = |name: &str| {
+        let all = listed["skills"].as_array().unwrap();
+        let row = all.iter().find(|row| row["name"] == name).unwrap();
+        (row["status"].as_str().unwrap().to_owned(), row["source"]["trust"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(status("tides"), ("active".to_owned(), "trusted".to_owned()));
+    assert_eq!(status("boats"), ("untrusted".to_owned(), "untrusted".to_owned()));
+    let run = world.output(&["run", "tides", "--", "true"]);
+    assert_eq!(run.status.code(), Some(0), "{}", world.told(&run));
+    assert_snapshot!(world.run(&["run", "boats", "--", "true"]), @"");
+    // Only what is new is shown and asked about.
+    assert_snapshot!(world.run(&["trust", "--yes"]), @"");
+    assert_snapshot!(standing(&world), @"");
+}
+
+#[test]
+fn a_link_into_another_directory_of_the_project_is_that_skill_once() {
+    let world = furnished();
+    world.skill("project/.agents/skills", "nets", "Knots nets. Use at sea.");
+    world.skill("project/.agents/skills/shelf", "hooks", "Bends hooks. Use at sea.");
+    let link = |target: &str, path: &str| symlink(target, world.path(path)).unwrap();
+    link("../../.agents/skills/nets", "project/.claude/skills/nets");
+    link("../../.agents/skills/shelf/hooks", "project/.claude/skills/hooks");
+    // All of a directory, under the name of another client.
+    std::fs::create_dir_all(world.path("project/.opencode")).unwrap();
+    link("../.agents/skills", "project/.opencode/skills");
+    assert_snapshot!(world.run(&["trust", "--yes"]), @"");
+    for args in [&["list", "--json", "--all"][..], &["list", "--json", "--all", "--follow-links"]] {
+        let listed = world.json(args);
+        let rows: Vec<_> =
+            listed["skills"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(rows, ["hooks", "kites", "nets", "tides"], "{args:?}");
+    }
+    assert_snapshot!(world.run(&["list", "--diagnostics"]), @"");
+    // It is known by what it leads to, and where that changes it is one change.
+    world.skill("project/.agents/skills", "nets", "Cuts nets. Use at sea.");
+    assert_snapshot!(standing(&world), @"");
+}
+
+#[test]
+fn a_link_out_makes_only_its_entry_untrustable() {
+    let world = furnished();
+    symlink("/etc", world.path("project/.claude/skills/evil")).unwrap();
+    world.skill("project/tools", "saws", "Saws. Use on wood.");
+    symlink("../../tools/saws", world.path("project/.claude/skills/saws")).unwrap();
+    let output = world.output(&["trust", "--yes"]);
+    assert_eq!(output.status.code(), Some(1), "{}", world.told(&output));
+    assert_snapshot!(world.told(&output), @"");
+    assert_snapshot!(standing(&world), @"");
+    assert_snapshot!(world.run(&["trust"]), @"");
+}
+
+#[test]
+fn records_of_version_1_stay_valid() {
+    let world = furnished();
+    put_old_record(&world, "");
+    assert_snapshot!(standing(&world), @"");
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert_eq!(world.json(&["trust", "--list", "--json"])[0]["items"].as_object().unwrap().len(), 4);
+    world.skill("project/.prowess/skills", "tides", "Looks up other tides. Use at sea.");
+    assert_snapshot!(standing(&world), @"");
+    trust(&world);
+    let stored = std::fs::read_to_string(world.path("home/.local/state/prowess/trust.json")).unwrap();
+    assert!(
+        stored.contains("\"version\": 2")
+            && stored.contains("c789ba52c181297e1a902166861e21a6b586db29d54ade4ef13af7b0686efa35"),
+        "{stored}"
+    );
+
+    // A no of then is a no to each of them.
+    let world = furnished();
+    put_old_record(&world, ",\n      \"refused\": true");
+    assert_snapshot!(standing(&world), @"");
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    let mut pty = Pty::start(&world, &["chat"], 100, 40);
+    pty.wait_for("[y/N]");
+    let screen = pty.screen();
+    assert!(screen.contains("boats") && !screen.contains("tides"), "{screen}");
+    pty.kill();
+}
+
+#[test]
+fn a_no_is_remembered_for_what_it_was_said_of() {
+    let model = FakeModel::start(vec![Answer::text("Hello.")]);
+    let world = super::chat::world(&model);
+    world.skill("project/.prowess/skills", "tides", "Looks up tides. Use at sea.").skill(
+        "project/.prowess/skills",
+        "kites",
+        "Builds kites. Use in wind.",
+    );
+    trust(&world);
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    let mut pty = Pty::start(&world, &["chat"], 100, 40);
+    pty.wait_for("[y/N]");
+    assert_snapshot!(pty.screen().replace(&*world.path("").to_string_lossy(), "[WORLD]/"), @"");
+    pty.type_line("n");
+    super::chat::at_prompt(&pty);
+    pty.type_line("hello");
+    pty.wait_for("Hello.");
+    super::chat::at_prompt(&pty);
+    let said = model.requests()[0].to_string();
+    assert!(said.contains("Looks up tides") && !said.contains("Builds boats"), "{said}");
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    assert_snapshot!(standing(&world), @"");
+
+    // The same is not asked about again, and what changes is.
+    let mut pty = super::chat::begun(&world, &[], 100, 40);
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    world.skill("project/.prowess/skills", "kites", "Builds other kites. Use in wind.");
+    let mut pty = Pty::start(&world, &["chat"], 100, 40);
+    let screen = pty.wait_for("[y/N]");
+    assert!(screen.contains("kites (changed)") && !screen.contains("boats"), "{screen}");
+    pty.kill();
+    // What was trusted stays so when it is back.
+    world.skill("project/.prowess/skills", "kites", "Builds kites. Use in wind.");
+    let mut pty = super::chat::begun(&world, &[], 100, 40);
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    // Whoever asks is shown it again.
+    assert!(world.run(&["trust"]).contains("boats (refused)"));
+    trust(&world);
+    assert_snapshot!(standing(&world), @"");
+}
+
+#[test]
+fn an_entry_that_is_not_trusted_takes_no_name() {
+    let world = trusted();
+    world.skill("home/.prowess/skills", "knots", "Ties knots. Use at sea.");
+    // In a directory with more precedence, under other names of directories, in another letter case.
+    world
+        .file("project/.prowess/skills/a/SKILL.md", "---\nname: kites\ndescription: Evil kites.\n---\n")
+        .file("project/.prowess/skills/Tides/SKILL.md", "---\nname: Tides\ndescription: Evil tides.\n---\n")
+        .file("project/.prowess/skills/TIDES/SKILL.md", "---\nname: tides\ndescription: Evil tides.\n---\n")
+        .file("project/.prowess/skills/knots/SKILL.md", "---\nname: knots\ndescription: Evil knots.\n---\n");
+    assert_snapshot!(standing(&world), @"");
+    assert_snapshot!(world.run(&["info", "kites"]).lines().skip(2).take(2).collect::<Vec<_>>().join("\n"), @"");
+}
+
+#[test]
+fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
+    let world = furnished();
+    world.file("project/.prowess/skills/shared/lib.sh", "echo good\n");
+    symlink("../shared/lib.sh", world.path("project/.prowess/skills/tides/lib.sh")).unwrap();
+    trust(&world);
+    assert_snapshot!(standing(&world), @"");
+    world.file("project/.prowess/skills/shared/lib.sh", "echo evil\n");
+    assert_snapshot!(standing(&world), @"");
+    trust(&world);
+    // Over several links, of which another one leads elsewhere now.
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    let current = world.path("project/.prowess/skills/boats/current");
+    symlink("../shared/lib.sh", &current).unwrap();
+    symlink("../boats/current", world.path("project/.prowess/skills/tides/now.sh")).unwrap();
+    trust(&world);
+    std::fs::remove_file(&current).unwrap();
+    symlink("../tides/SKILL.md", &current).unwrap();
+    assert_snapshot!(standing(&world), @"");
+}
+
+#[test]
+fn a_configuration_that_is_not_trusted_is_not_used_while_skills_are() {
+    let world = trusted();
+    world.file("project/prowess.toml", "[skills]\nmax_loaded = 19\n\n[permission]\nskill = \"deny\"\n");
+    assert_snapshot!(standing(&world), @"");
+    let told = world.run(&["config", "show"]);
+    assert!(told.contains("skills.max_loaded\t10\tdefault"), "{told}");
+    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @"");
+    assert_snapshot!(world.run(&["session", "-c", "load tides"]).lines().take(4).collect::<Vec<_>>().join("\n"), @"");
+    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @"");
+    trust(&world);
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t19\t"));
+}
+
+#[test]
+fn a_huge_entry_is_named_and_leaves_the_others_trusted() {
+    let world = trusted();
+    // Before and after the others, in the order of names.
+    for name in ["aaa", "zzz"] {
+        world.skill("project/.prowess/skills", name, "Is huge. Use never.");
+        let file = std::fs::File::create(world.path(&format!("project/.prowess/skills/{name}/big"))).unwrap();
+        file.set_len(65 << 20).unwrap();
+    }
+    // More small ones than a project may bring, before and after what is trusted.
+    for number in 0..10_000 {
+        std::fs::write(world.path(&format!("project/.claude/skills/{number}")), "").unwrap();
+    }
+    assert_snapshot!(standing(&world), @"");
+    let output = world.output(&["trust", "--yes"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = world.told(&output);
+    assert!(told.contains("aaa makes the project's skills larger than 67108864 bytes"), "{told}");
+    assert!(told.contains("zzz makes the project's skills larger than 67108864 bytes"), "{told}");
+    assert!(standing(&world).contains("tides"));
+}
+
+#[test]
+fn an_entry_that_is_swapped_while_it_is_asked_about_is_not_trusted() {
+    let world = trusted();
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    let mut pty = Pty::start(&world, &["trust"], 200, 40);
+    pty.wait_for("[y/N]");
+    world.skill("project/.prowess/skills", "boats", "Sinks boats. Use at sea.");
+    // Another one came meanwhile, and another process trusts it.
+    world.skill("project/.prowess/skills", "nets", "Knots nets. Use at sea.");
+    trust(&world);
+    world.skill("project/.prowess/skills", "boats", "Burns boats. Use at sea.");
+    pty.type_line("y");
+    assert_eq!(pty.wait(), Some(0));
+    assert_snapshot!(standing(&world), @"");
+    // What was shown is what was trusted, and what the other one trusted stays.
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    assert_snapshot!(standing(&world), @"");
+    assert!(std::fs::read_to_string(world.path(TIDES)).unwrap().contains("tides"));
+}
