@@ -159,10 +159,11 @@ impl Options {
             return Ok(skills);
         };
         let survey = Survey::of(project, Scope::Open)?;
-        if survey.has_questions() {
-            write!(anstream::stderr(), "{}", survey.summary())?;
-            ask(&survey, &mut std::io::stdin().lock())?;
+        if !survey.has_questions() {
+            return Ok(skills);
         }
+        write!(anstream::stderr(), "{}", survey.summary())?;
+        ask(&survey, &mut std::io::stdin().lock())?;
         self.places.discover()
     }
 

@@ -67,10 +67,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     write!(terminal, "{}", survey.summary())?;
     terminal.flush()?;
     let mut is_trusted = true;
-    if survey.has_questions() && options.yes {
+    if options.yes || !survey.has_questions() {
         survey.remember()?;
         writeln!(terminal)?;
-    } else if survey.has_questions() {
+    } else {
         if !std::io::stdin().is_terminal() {
             bail!("nobody can be asked here whether to trust {top}: add --yes if it is to be trusted");
         }

@@ -19,6 +19,8 @@ pub(crate) use self::survey::{Scope, Survey, ask};
 pub(crate) enum ItemKind {
     /// An entry of a directory of skills: mostly a skill.
     Skill,
+    /// A directory of skills that cannot be looked at as a whole.
+    Directory,
     /// The project's prowess.toml.
     Configuration,
     /// What is told to the model about the project.

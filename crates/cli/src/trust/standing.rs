@@ -176,7 +176,7 @@ impl Standing {
 
     /// The same for what only looks at skills.
     pub(crate) fn notice_of_skills(&self, skills: usize) -> Option<String> {
-        self.told([hidden(skills)], |kind| kind == ItemKind::Skill)
+        self.told([hidden(skills)], |kind| matches!(kind, ItemKind::Skill | ItemKind::Directory))
     }
 
     /// The same for what only reads the configuration.
@@ -233,12 +233,22 @@ fn hidden(skills: usize) -> Option<String> {
 pub(super) fn listed<'a>(items: impl IntoIterator<Item = (&'a String, &'a Judged)>) -> String {
     let is_out = |(_, item): &(&String, &Judged)| item.verdict != Verdict::Trusted;
     let all: Vec<_> = items.into_iter().filter(is_out).collect();
-    let mut named: Vec<String> =
-        all.iter().take(MAX_NAMED).map(|(path, item)| format!("{} {}", name(path), item.verdict)).collect();
+    let mut named: Vec<String> = all
+        .iter()
+        .take(MAX_NAMED)
+        .map(|(path, item)| format!("{} {}", item.name(path), item.verdict))
+        .collect();
     if all.len() > MAX_NAMED {
         named.push(format!("{} more", all.len() - MAX_NAMED));
     }
     named.join(", ")
+}
+
+impl Judged {
+    /// What it is called, by its path: directories of skills have the same names.
+    fn name(&self, path: &str) -> String {
+        if self.kind == ItemKind::Directory { shown(path) } else { name(path) }
+    }
 }
 
 /// The last part of an item's path.

@@ -22,9 +22,9 @@ const MAX_DESCRIPTION: usize = 200;
 /// What is asked where nothing of a project is trusted.
 pub(super) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
                                    and AGENTS.md count. You are asked again about what is new or changes. [y/N]";
-/// What is asked where something of it is.
-pub(super) const QUESTION_OF_PART: &str = "Trust these as well? Models then see these skills and may ask to run them; a prowess.toml \
-                                           or AGENTS.md among them counts. [y/N]";
+/// What is asked where something was said of it before.
+pub(super) const QUESTION_OF_PART: &str = "Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md \
+                                           among them counts. The rest stays as it is. [y/N]";
 
 impl Survey<'_> {
     /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.
@@ -33,15 +33,19 @@ impl Survey<'_> {
         // Writing to a text cannot fail.
         let top = shown(&self.project.top().display().to_string());
         let trusted = self.trusted();
-        let of_part = if trusted > 0 { ", besides what you trust" } else { "" };
+        let of_part = match (trusted, self.is_first()) {
+            (_, true) => "",
+            (0, false) => ", besides what you refused",
+            (_, false) => ", besides what you trust",
+        };
         let _ = writeln!(text, "{top} brings{of_part}:");
         for (path, item) in &self.items {
-            let Some(judged) = self.judged.get(path).filter(|judged| judged.verdict != Verdict::Trusted)
+            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.verdict))
             else {
                 continue;
             };
             let mark = match judged.verdict {
-                Verdict::New if trusted > 0 => " (new)",
+                Verdict::New if !self.is_first() => " (new)",
                 Verdict::Changed => " (changed)",
                 Verdict::Refused => " (refused)",
                 _ => "",
@@ -61,6 +65,7 @@ impl Survey<'_> {
             }
             match item.kind {
                 ItemKind::Skill => self.skills(path, item, &mut text),
+                ItemKind::Directory => {}
                 ItemKind::Configuration => self.configuration(&mut text),
                 ItemKind::Memory => self.memory(path, item, &mut text),
             }
@@ -135,6 +140,7 @@ fn of(item: &Item) -> String {
         return format!("a link to {}", shown(target));
     }
     match item.kind {
+        ItemKind::Directory => "a directory of skills".to_owned(),
         ItemKind::Skill => format!("{}, {}", count(item.files.len(), "file"), size(item.bytes)),
         ItemKind::Configuration => format!("settings, {}", size(item.bytes)),
         ItemKind::Memory => format!("told to the model, {}", size(item.bytes)),

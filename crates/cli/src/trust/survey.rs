@@ -61,6 +61,21 @@ impl<'a> Survey<'a> {
         self.judged.values().filter(|item| item.verdict == Verdict::Trusted).count()
     }
 
+    /// Whether nothing was said of any of it before that stays as it is.
+    pub(super) fn is_first(&self) -> bool {
+        let is_settled = |item: &Judged| self.is_settled(&item.verdict);
+        !self.judged.values().any(is_settled)
+    }
+
+    /// Whether an item is left as it is: it is trusted, or was refused and is not asked about.
+    pub(super) fn is_settled(&self, verdict: &Verdict) -> bool {
+        match verdict {
+            Verdict::Trusted => true,
+            Verdict::Refused => self.scope == Scope::Open,
+            _ => false,
+        }
+    }
+
     /// What cannot be trusted, whatever anybody says, and why.
     pub(crate) fn unfit(&self) -> Option<String> {
         // What leads to something that is asked about is trusted with it.
@@ -100,6 +115,9 @@ impl<'a> Survey<'a> {
     }
 
     fn change(&self, change: impl Fn(&mut Record, &str, &str)) -> Result<()> {
+        if !self.has_questions() {
+            return Ok(());
+        }
         let file = TrustFile::of_user().context("there is no home to remember it in: set HOME")?;
         let top = self.project.top().to_str();
         let top =
@@ -113,7 +131,7 @@ pub(crate) fn ask(survey: &Survey<'_>, answers: &mut impl BufRead) -> Result<boo
     let mut err = anstream::stderr();
     crate::terminal::forget_typed();
     let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
-    let question = if survey.trusted() == 0 { summary::QUESTION } else { summary::QUESTION_OF_PART };
+    let question = if survey.is_first() { summary::QUESTION } else { summary::QUESTION_OF_PART };
     // In one piece: whoever sees the question and types at once has the answer behind it, and not in the middle.
     let question = format!("\n{} ", crate::rows::folded(question, width).join("\n"));
     err.write_all(question.as_bytes())?;

@@ -9,7 +9,7 @@ use hmac_sha256::Hash;
 use rustix::fs::{AtFlags, FileType, Mode, ResolveFlags};
 use rustix::io::Errno;
 
-use super::entry::{Allowance, Entry, contents, file_flags, hex, names, too_large};
+use super::entry::{Allowance, Entry, contents, file_flags, hex, names};
 use super::places::{Lead, Place, Places};
 use super::{FileKind, Item, ItemKind};
 use crate::config::FILE_NAME;
@@ -48,13 +48,13 @@ pub(super) fn items(
     let places = match Places::of(project) {
         Ok(places) => places,
         Err(error) => {
-            found.insert(".".to_owned(), Item::unfit(ItemKind::Skill, unread(error)));
+            found.insert(".".to_owned(), Item::unfit(ItemKind::Directory, unread(error)));
             return found;
         }
     };
     for (path, error) in &places.unread {
         // What cannot be looked at is not known to be as it was.
-        found.insert(path.clone(), Item::unfit(ItemKind::Skill, unread(*error)));
+        found.insert(path.clone(), Item::unfit(ItemKind::Directory, unread(*error)));
     }
     let mut candidates: Vec<Candidate<'_>> = memory(places.top(), project.memory()).into_iter().collect();
     for root in &places.roots {
@@ -176,19 +176,20 @@ fn entries<'a>(
     found: &mut BTreeMap<String, Item>,
 ) -> Vec<Candidate<'a>> {
     let directory = root.directory.as_fd();
-    let mut unfit = |path: &str, problem: String| {
-        found.insert(path.to_owned(), Item::unfit(ItemKind::Skill, problem));
+    let mut unfit = |kind: ItemKind, path: &str, problem: String| {
+        found.insert(path.to_owned(), Item::unfit(kind, problem));
     };
     let mut all = match names(directory, ".") {
         Ok(all) => all,
         Err(problem) => {
-            unfit(&root.path, problem);
+            unfit(ItemKind::Directory, &root.path, problem);
             return Vec::new();
         }
     };
     if all.is_cut {
         // Of more than can be looked at, those are looked at that are remembered.
-        unfit(&root.path, too_large("files", MAX_FILES));
+        let problem = format!("has more than {MAX_FILES} entries; only those that you know are looked at");
+        unfit(ItemKind::Directory, &root.path, problem);
         let known = remembered.iter().filter_map(|path| path.strip_prefix(&root.path)?.strip_prefix('/'));
         let known =
             known.filter(|name| rustix::fs::statat(directory, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
@@ -198,14 +199,15 @@ fn entries<'a>(
     for name in all.names {
         let path = format!("{}/{}", root.path, name.to_string_lossy());
         let Ok(name) = name.into_string() else {
-            unfit(&path, "has a name that is no text".to_owned());
+            unfit(ItemKind::Skill, &path, "has a name that is no text".to_owned());
             continue;
         };
         match link_of(places, root, &name) {
             Some(Lead::Within(entries))
                 if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
             Some(Lead::Out) => {
-                unfit(&path, "is a link that leads out of the project's directories of skills".to_owned());
+                let problem = "is a link that leads out of the project's directories of skills";
+                unfit(ItemKind::Skill, &path, problem.to_owned());
             }
             _ => candidates.push(Candidate { path, what: What::Entry(root, name) }),
         }
