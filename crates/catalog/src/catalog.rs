@@ -240,10 +240,10 @@ impl Catalog {
         let own_places = own_places(&scans);
         let mut candidates = Vec::new();
         for (order, scan) in scans.iter().enumerate() {
-            inner.diagnostics.extend(scan.elsewhere.iter().map(|(link, manifest)| {
-                let is_known = manifest.is_some_and(|manifest| own_places.contains(&manifest));
+            inner.diagnostics.extend(scan.elsewhere.iter().map(|elsewhere| {
+                let is_known = elsewhere.manifest.is_some_and(|manifest| own_places.contains(&manifest));
                 let describe = if is_known { link_duplicate } else { led_elsewhere };
-                describe(&scan.root, link)
+                describe(&scan.root, &elsewhere.link)
             }));
             for found in &scan.found {
                 let is_led_to = !found.link.is_empty() && scan.root.kind.belongs_to_project();

@@ -16,7 +16,7 @@ use crate::frontmatter::{self, MAX_FRONTMATTER};
 use crate::listing::{Listing, Rules};
 use crate::local::{self, Clock, FileStamp, Follow, OpenError};
 use crate::root::{Root, RootKind};
-use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::scan::{Elsewhere, Found, Links, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 
 /// The first bytes of a manifest that are read; the frontmatter of nearly every skill is shorter.
@@ -441,7 +441,7 @@ impl Walk<'_> {
             Err(Errno::NOTDIR) => return None,
             Err(Errno::XDEV) => {
                 let manifest = self.in_project(link);
-                self.scan.elsewhere.push((link.into(), manifest));
+                self.scan.elsewhere.push(Elsewhere { link: link.into(), manifest });
                 return None;
             }
             Err(Errno::LOOP) => (Code::LinkLoop, "the link leads back to itself".to_owned(), "remove it"),
