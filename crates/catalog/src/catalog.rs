@@ -1,6 +1,6 @@
 //! The catalog: every skill that was found, which of them counts, and what was met on the way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
@@ -8,7 +8,8 @@ use crate::published::Published;
 use crate::root::{Place, Root, Trust};
 use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
-use crate::walk::scan_local;
+use crate::trusted::TrustedEntries;
+use crate::walk::{led_elsewhere, link_duplicate, scan_local};
 
 /// A skill with the root that it came from.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct SkillEntry {
     pub skill: Arc<Skill>,
     /// Where it was found.
     pub root: Arc<Root>,
+    /// Whether a model may see it: its root is trusted, or it is by itself.
+    pub trust: Trust,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) directory: Arc<str>,
     pub(crate) link: Arc<str>,
@@ -49,6 +52,7 @@ impl SkillEntry {
             || (self.stamp.is_some()
                 && self.stamp == other.stamp
                 && self.link == other.link
+                && self.trust == other.trust
                 && self.skill == other.skill
                 && self.root == other.root)
     }
@@ -80,6 +84,8 @@ pub struct Catalog(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     scans: Vec<Arc<RootScan>>,
+    /// What is trusted in roots that are not.
+    trusted: TrustedEntries,
     /// Sorted by name.
     entries: Vec<Arc<SkillEntry>>,
     shadowed: Vec<Shadowed>,
@@ -125,7 +131,15 @@ impl Catalog {
     ///
     /// A root in a backend or of a server keeps the scan that this catalog has of it: only its host can look
     /// again, with `scan_backend` or [`scan_published`](crate::scan_published), and [`Catalog::assembled`].
+    ///
+    /// Entries that are trusted by their name stay trusted, whatever they hold now. A host that trusts contents looks at
+    /// them first, and calls [`Catalog::refreshed_trusting`].
     pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
+        self.refreshed_trusting(roots, options, self.0.trusted.clone())
+    }
+
+    /// [`Catalog::refreshed`], where of untrusted roots these entries are trusted and no others.
+    pub fn refreshed_trusting(&self, roots: &[Root], options: &ScanOptions, trusted: TrustedEntries) -> Self {
         // A root given twice counts once, where it has the most precedence.
         let once = |at: usize, root: &Root| {
             !roots[at + 1..].iter().any(|later| (&later.path, later.place) == (&root.path, root.place))
@@ -140,7 +154,7 @@ impl Catalog {
                 }
             }
         });
-        self.assembled(scans)
+        self.assembled_trusting(scans.collect(), trusted)
     }
 
     /// The scan of `root` that this catalog was made of.
@@ -152,16 +166,21 @@ impl Catalog {
         self.0.scans.iter().find(|scan| *scan.root == *root)
     }
 
-    /// The catalog of `scans`, given from least to most precedence, whatever they scanned.
+    /// The catalog of `scans`, given from least to most precedence, whatever they scanned. Entries that are trusted by
+    /// their name stay trusted.
     pub fn assembled(&self, scans: impl IntoIterator<Item = impl Into<Arc<RootScan>>>) -> Self {
-        let scans: Vec<Arc<RootScan>> = scans.into_iter().map(Into::into).collect();
-        let unchanged = scans.len() == self.0.scans.len()
+        self.assembled_trusting(scans.into_iter().map(Into::into).collect(), self.0.trusted.clone())
+    }
+
+    fn assembled_trusting(&self, scans: Vec<Arc<RootScan>>, trusted: TrustedEntries) -> Self {
+        let unchanged = trusted == self.0.trusted
+            && scans.len() == self.0.scans.len()
             && scans.iter().zip(&self.0.scans).all(|(new, old)| new.is_same(old));
         if unchanged {
             tracing::debug!(skills = self.0.entries.len(), "Skills are unchanged");
             return self.clone();
         }
-        let inner = self.assemble(scans);
+        let inner = self.assemble(scans, trusted);
         let sources = inner.scans.iter().filter(|scan| scan.exists).count();
         let skills = inner.entries.len();
         tracing::info!(
@@ -199,7 +218,7 @@ impl Catalog {
         self.assembled(scans)
     }
 
-    fn assemble(&self, scans: Vec<Arc<RootScan>>) -> Inner {
+    fn assemble(&self, scans: Vec<Arc<RootScan>>, trusted: TrustedEntries) -> Inner {
         // An entry is kept from the last snapshot when nothing about it changed, so that comparing
         // two snapshots is comparing pointers.
         let mut known: HashMap<(*const Root, &str), &Arc<SkillEntry>> = HashMap::new();
@@ -217,12 +236,24 @@ impl Catalog {
             .filter(|scan| scan.root.place == Place::Server)
             .map(|scan| scan.root.path.to_string_lossy().into_owned())
             .collect();
-        let mut inner = Inner::default();
+        let mut inner = Inner { trusted, ..Inner::default() };
+        let own_places = own_places(&scans);
         let mut candidates = Vec::new();
         for (order, scan) in scans.iter().enumerate() {
+            inner.diagnostics.extend(scan.elsewhere.iter().map(|elsewhere| {
+                let is_known = elsewhere.manifest.is_some_and(|manifest| own_places.contains(&manifest));
+                let describe = if is_known { link_duplicate } else { led_elsewhere };
+                describe(&scan.root, &elsewhere.link)
+            }));
             for found in &scan.found {
+                let is_led_to = !found.link.is_empty() && scan.root.kind.belongs_to_project();
+                if is_led_to && found.inode().is_some_and(|inode| own_places.contains(&inode)) {
+                    inner.diagnostics.push(link_duplicate(&scan.root, &found.directory));
+                    continue;
+                }
+                let trust = inner.trusted.trust(&scan.root, &found.directory);
                 let known = known.get(&(Arc::as_ptr(&scan.root), &*found.directory)).copied();
-                let Some(entry) = entry_of(found, scan, known) else { continue };
+                let Some(entry) = entry_of(found, scan, trust, known) else { continue };
                 if entry.published().is_none()
                     && let Some(label) =
                         labels.iter().find(|label| entry.skill.name.as_str().starts_with(*label))
@@ -230,7 +261,7 @@ impl Catalog {
                     inner.diagnostics.push(reserved(&entry, label));
                     continue;
                 }
-                match scan.root.trust {
+                match trust {
                     Trust::Untrusted => inner.untrusted.push(entry),
                     Trust::Trusted => candidates.push(Candidate::new(entry, order)),
                 }
@@ -277,7 +308,7 @@ impl Catalog {
         &self.0.shadowed
     }
 
-    /// The skills of roots that are not trusted.
+    /// The skills that are not trusted. They shadow nothing.
     pub fn untrusted(&self) -> &[Arc<SkillEntry>] {
         &self.0.untrusted
     }
@@ -338,10 +369,7 @@ impl Inner {
             self.diagnostics.push(diagnostic.hint("rename one of them, or remove the one you do not want"));
         }
         for entry in &self.untrusted {
-            let message = format!(
-                "`{}` belongs to a project that is not trusted; models do not see it",
-                entry.skill.name
-            );
+            let message = format!("`{}` is not trusted; models do not see it", entry.skill.name);
             self.diagnostics.push(Diagnostic::new(Code::Untrusted, entry.skill.location.shared(), message));
         }
     }
@@ -377,9 +405,29 @@ impl Candidate {
     }
 }
 
-fn entry_of(found: &Found, scan: &RootScan, known: Option<&Arc<SkillEntry>>) -> Option<Arc<SkillEntry>> {
+/// The manifests that were found in a project's directories without a link, by device and inode. A link from one of them
+/// into another leads to a skill that is there already.
+fn own_places(scans: &[Arc<RootScan>]) -> HashSet<(u64, u64)> {
+    let of_project = || scans.iter().filter(|scan| scan.root.kind.belongs_to_project());
+    let has_link = |scan: &Arc<RootScan>| {
+        !scan.elsewhere.is_empty() || scan.found.iter().any(|found| !found.link.is_empty())
+    };
+    if !of_project().any(has_link) {
+        return HashSet::new();
+    }
+    let found = of_project().flat_map(|scan| &scan.found).filter(|found| found.link.is_empty());
+    found.filter_map(Found::inode).collect()
+}
+
+fn entry_of(
+    found: &Found,
+    scan: &RootScan,
+    trust: Trust,
+    known: Option<&Arc<SkillEntry>>,
+) -> Option<Arc<SkillEntry>> {
     let skill = found.manifest.skill.as_ref()?;
     if let Some(known) = known
+        && known.trust == trust
         && known.stamp == found.stamp
         && known.link == found.link
         && known.links == scan.options.links
@@ -390,6 +438,7 @@ fn entry_of(found: &Found, scan: &RootScan, known: Option<&Arc<SkillEntry>>) -> 
     Some(Arc::new(SkillEntry {
         skill: Arc::clone(skill),
         root: Arc::clone(&scan.root),
+        trust,
         manifest: Arc::clone(&found.manifest),
         directory: Arc::clone(&found.directory),
         link: Arc::clone(&found.link),

@@ -224,7 +224,7 @@ codes! {
     TimeBudget = "time-budget", Discovery, Warning;
     /// Another skill of the same name takes precedence.
     Shadowed = "shadowed", Discovery, Warning;
-    /// The skill belongs to a project that is not trusted.
+    /// The skill is not trusted, so models do not see it.
     Untrusted = "untrusted", Discovery, Info;
     /// A file name that is not UTF-8.
     NonUtf8Name = "non-utf8-name", Discovery, Warning;

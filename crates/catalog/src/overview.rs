@@ -171,7 +171,9 @@ impl CatalogView {
     }
 
     fn trusted_roots(&self) -> impl Iterator<Item = &Root> {
-        let trusted = |root: &&Root| root.trust == Trust::Trusted;
+        // A root that has a visible skill is no secret, though other entries of it may not be trusted.
+        let has_skill = |root: &Root| self.entries().iter().any(|entry| std::ptr::eq(&*entry.root, root));
+        let trusted = move |root: &&Root| root.trust == Trust::Trusted || has_skill(root);
         self.catalog().roots().map(AsRef::as_ref).filter(trusted)
     }
 

@@ -48,7 +48,7 @@ impl RootKind {
 pub enum Trust {
     /// Yes.
     Trusted,
-    /// No: they are listed for people, and shadow nothing.
+    /// No, unless they are trusted by themselves: they are listed for people, and shadow nothing.
     Untrusted,
 }
 
@@ -282,7 +282,7 @@ impl Layers {
     /// The roots that exist, from least to most precedence.
     ///
     /// Project layers are looked for in the working directory and above it, to the top of the
-    /// project; the nearest wins. Explicit roots are kept even when they do not exist, so that a
+    /// project; the nearest wins. One that is a link to another of them counts once, in its own place. Explicit roots are kept even when they do not exist, so that a
     /// wrong path is reported.
     pub fn resolve(&self, surroundings: &Surroundings) -> Vec<Root> {
         let mut roots: Vec<Root> =
@@ -292,14 +292,16 @@ impl Layers {
             self.collect(home, None, &self.user, RootKind::User, &mut roots);
         }
         let ancestors = self.project_directories(surroundings);
+        let mut of_project = Vec::new();
         for (layers, kind) in [
             (&self.project_compatibility, RootKind::ProjectCompatibility),
             (&self.project, RootKind::Project),
         ] {
             for directory in ancestors.iter().rev() {
-                self.collect(directory, ancestors.last().copied(), layers, kind, &mut roots);
+                self.collect(directory, ancestors.last().copied(), layers, kind, &mut of_project);
             }
         }
+        roots.extend(once(of_project));
         roots.extend(surroundings.explicit_roots());
         roots
     }
@@ -364,6 +366,26 @@ impl Layers {
     }
 }
 
+/// Each of a project's directories once: where it is no link, or else where it has the most precedence.
+fn once(roots: Vec<Root>) -> Vec<Root> {
+    let id = |root: &Root| root.path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let ids: Vec<_> = roots.iter().map(id).collect();
+    let linked: Vec<bool> = roots.iter().map(is_linked).collect();
+    let counts = |at: usize| {
+        let same = (0..roots.len()).filter(|other| ids[at].is_some() && ids[*other] == ids[at]);
+        same.max_by_key(|other| (!linked[*other], *other)).is_none_or(|best| best == at)
+    };
+    let kept: Vec<bool> = (0..roots.len()).map(counts).collect();
+    roots.into_iter().zip(kept).filter_map(|(root, is_kept)| is_kept.then_some(root)).collect()
+}
+
+/// Whether a link is on the way from the project's top to this root.
+fn is_linked(root: &Root) -> bool {
+    let top = root.within.as_deref().unwrap_or(Path::new("/"));
+    let below = root.path.ancestors().take_while(|path| *path != top);
+    below.into_iter().any(|path| path.symlink_metadata().is_ok_and(|found| found.is_symlink()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,7 +443,7 @@ mod tests {
             catalog.diagnostics().filter(|found| found.code == crate::Code::LinkOutsideRoot).collect();
         assert_eq!(outside.len(), 1);
         assert!(outside[0].file.ends_with("/.claude/skills"));
-        assert_eq!((catalog.entries().len(), catalog.roots().count()), (1, 2));
+        assert_eq!((catalog.entries().len(), catalog.roots().count()), (1, 1));
     }
 
     #[test]

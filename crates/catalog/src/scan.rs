@@ -168,6 +168,15 @@ impl Found {
     }
 }
 
+/// A link that leads out of its root.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// Its path below the root.
+    pub(crate) link: Arc<str>,
+    /// The manifest that it leads to, by device and inode, if that lies in the root's project.
+    pub(crate) manifest: Option<(u64, u64)>,
+}
+
 /// What one root holds.
 #[derive(Debug)]
 pub struct RootScan {
@@ -177,6 +186,8 @@ pub struct RootScan {
     pub(crate) found: Vec<Found>,
     /// What was met on the way, apart from the manifests' own findings.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Links out of the root. Only who knows the project's other roots can tell whether what they lead to is found there.
+    pub(crate) elsewhere: Vec<Elsewhere>,
     /// The directories that were listed, for the next scan.
     pub(crate) listings: HashMap<Arc<str>, Arc<Listing>>,
     pub(crate) options: ScanOptions,
@@ -189,6 +200,7 @@ impl RootScan {
             exists: true,
             found: Vec::new(),
             diagnostics: Vec::new(),
+            elsewhere: Vec::new(),
             listings: HashMap::new(),
             options: options.clone(),
         }
@@ -217,6 +229,7 @@ impl RootScan {
             && self.found.len() == other.found.len()
             && self.found.iter().zip(&other.found).all(|(a, b)| same(a, b))
             && self.diagnostics == other.diagnostics
+            && self.elsewhere == other.elsewhere
     }
 }
 

@@ -16,7 +16,7 @@ use crate::frontmatter::{self, MAX_FRONTMATTER};
 use crate::listing::{Listing, Rules};
 use crate::local::{self, Clock, FileStamp, Follow, OpenError};
 use crate::root::{Root, RootKind};
-use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
+use crate::scan::{Elsewhere, Found, Links, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 
 /// The first bytes of a manifest that are read; the frontmatter of nearly every skill is shorter.
@@ -393,12 +393,23 @@ impl Walk<'_> {
                 if found.inode().is_none_or(|inode| manifests.insert(inode)) {
                     self.scan.found.push(found);
                 } else {
-                    let message = "the link leads to a skill found in its own place";
-                    self.report(Code::LinkDuplicate, &found.directory, message, "nothing needs to be done");
+                    let duplicate = link_duplicate(&self.scan.root, &found.directory);
+                    self.scan.diagnostics.push(duplicate);
                 }
             }
             pending.extend(std::mem::take(&mut self.links).into_iter().rev());
         }
+    }
+
+    /// The manifest that a link out of its root leads to, if it stays in the root's project, by device and inode.
+    fn in_project(&self, link: &str) -> Option<(u64, u64)> {
+        let root = &self.scan.root;
+        let within = root.within.as_ref()?;
+        let relative = root.path.strip_prefix(within).ok()?.to_str()?;
+        let base = local::open_directory(within).ok()?;
+        let manifest = join(&join(relative, link), MANIFEST);
+        let (_, stamp) = local::open_file(base.as_fd(), &manifest, Follow::Beneath).ok()?;
+        Some((stamp.device, stamp.inode))
     }
 
     /// The directory that a link leads to, if it is to be followed and was not scanned already.
@@ -429,8 +440,9 @@ impl Walk<'_> {
             // A link to a file is nothing to a scan.
             Err(Errno::NOTDIR) => return None,
             Err(Errno::XDEV) => {
-                let message = "the link leads out of its root, or is absolute".to_owned();
-                (Code::LinkOutsideRoot, message, "allow links to lead anywhere to follow it")
+                let manifest = self.in_project(link);
+                self.scan.elsewhere.push(Elsewhere { link: link.into(), manifest });
+                return None;
             }
             Err(Errno::LOOP) => (Code::LinkLoop, "the link leads back to itself".to_owned(), "remove it"),
             Err(Errno::NOENT) => (
@@ -445,6 +457,23 @@ impl Walk<'_> {
         self.report(code, link, message, hint);
         None
     }
+}
+
+/// What is said of a link to a skill that is found without it.
+pub(crate) fn link_duplicate(root: &Root, link: &str) -> Diagnostic {
+    let message = "the link leads to a skill found in its own place";
+    Diagnostic::new(Code::LinkDuplicate, below(root, link), message).hint("nothing needs to be done")
+}
+
+/// What is said of a link that leads out of its root.
+pub(crate) fn led_elsewhere(root: &Root, link: &str) -> Diagnostic {
+    let message = "the link leads out of its root, or is absolute";
+    Diagnostic::new(Code::LinkOutsideRoot, below(root, link), message)
+        .hint("allow links to lead anywhere to follow it")
+}
+
+fn below(root: &Root, path: &str) -> String {
+    join(root.path.to_string_lossy().trim_end_matches('/'), path)
 }
 
 pub(crate) fn wrong_case(file: &str) -> Diagnostic {

@@ -31,6 +31,9 @@ pub(crate) struct Containers {
     /// The image when nobody names one.
     #[arg(skip)]
     configured: Option<String>,
+    /// The socket of the engine, if one is configured.
+    #[arg(skip)]
+    socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -96,7 +99,11 @@ impl Choice {
 impl Containers {
     /// The containers where what was not given is as it is configured.
     pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
-        Self { image: self.image.clone(), configured: Some(settings.image.clone()) }
+        Self {
+            image: self.image.clone(),
+            configured: Some(settings.image.clone()),
+            socket: settings.engine_socket.clone(),
+        }
     }
 
     pub(crate) fn options(&self) -> ContainerOptions {
@@ -104,6 +111,7 @@ impl Containers {
         if let Some(image) = self.image.as_ref().or(self.configured.as_ref()) {
             options.image.clone_from(image);
         }
+        options.socket.clone_from(&self.socket);
         options
     }
 }

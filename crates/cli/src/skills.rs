@@ -26,7 +26,7 @@ pub(crate) struct Skills {
     pub(crate) create_in: Vec<String>,
     /// The project around the working directory, if it was looked at.
     pub(crate) project: Option<Project>,
-    /// Whether what it brings may be used.
+    /// What of it may be used.
     pub(crate) standing: Standing,
 }
 
@@ -64,7 +64,7 @@ impl Places {
             create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
             Layers::default().resolve(&surroundings)
         };
-        if standing == Standing::Trusted {
+        if standing == Standing::Whole {
             // Those that were looked at, and none that came meanwhile.
             let known = project.as_ref().map_or(&[][..], Project::roots);
             for root in roots.iter_mut().filter(|root| known.iter().any(|known| known.path == root.path)) {
@@ -81,16 +81,16 @@ impl Places {
         // What servers offer stays as it is: whoever knows them asks them.
         let servers = known.roots().filter(|root| root.place == Place::Server).map(|root| Root::clone(root));
         let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
-        let catalog = known.refreshed(&all, &options);
+        // Entry by entry, as it was looked at: what came meanwhile is not among them.
+        let catalog = known.refreshed_trusting(&all, &options, standing.entries(project.as_ref()));
         tell_caps(&catalog)?;
         Ok(Skills { catalog, roots, create_in, project, standing })
     }
 
-    /// The project around, and whether what it brings may be used: it is trusted, or is for this command.
+    /// The project around, and what of it may be used: what is trusted, or all of it for this command.
     fn project(&self, surroundings: &Surroundings) -> Result<(Option<Project>, Standing)> {
         let project = Project::around(surroundings, &Layers::default());
-        let standing =
-            if self.trust_project { Standing::Trusted } else { trust::standing(project.as_ref())? };
+        let standing = if self.trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
         Ok((project, standing))
     }
 
@@ -107,7 +107,7 @@ impl Places {
 }
 
 impl Skills {
-    /// Says in one line that the project is not trusted, if that leaves skills out.
+    /// Says in one line what of the project is not trusted, if that leaves skills out.
     pub(crate) fn tell_standing(&self) -> Result<()> {
         if let Some(notice) = self.standing.notice_of_skills(self.catalog.untrusted().len()) {
             writeln!(anstream::stderr(), "{notice}")?;
@@ -115,9 +115,19 @@ impl Skills {
         Ok(())
     }
 
-    /// The project, if what it brings may be used.
-    pub(crate) fn trusted_project(&self) -> Option<&Project> {
-        self.project.as_ref().filter(|_| self.standing.is_trusted())
+    /// The project, if its configuration counts.
+    pub(crate) fn configured_project(&self) -> Option<&Project> {
+        self.project.as_ref().filter(|_| self.standing.trusts_configuration())
+    }
+
+    /// Whether what the project tells models counts.
+    pub(crate) fn trusts_memory(&self) -> bool {
+        self.project.as_ref().is_some_and(|project| self.standing.trusts_memory(project))
+    }
+
+    /// One line about what of the project is not trusted, and is not used for that.
+    pub(crate) fn notice(&self) -> Option<String> {
+        self.standing.notice(self.project.as_ref(), self.catalog.untrusted().len())
     }
 
     /// The skill called `name`, trusted or not; else an error that helps.
@@ -128,7 +138,7 @@ impl Skills {
             let place = shown(other.skill.location.as_str());
             writeln!(
                 anstream::stderr(),
-                "another `{}` is in this project, which is not trusted: {place}",
+                "another `{}` is in this project, and is not trusted: {place}",
                 shown(name)
             )?;
         }

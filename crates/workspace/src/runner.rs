@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::blocking::blocking;
 use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, Seen, collect};
 use crate::command::{Command, Input, Network};
 use crate::error::WorkspaceError;
+use crate::executor::local::{LocalExecutor, LocalOptions};
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
 use crate::host_rule::HostRuleError;
 use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
@@ -224,6 +226,16 @@ pub(crate) struct Prepared {
 }
 
 impl Runner {
+    /// A runner that uses the sandbox of this machine, has its workspaces below `directory`, and keeps no artifacts.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made or opened.
+    pub fn local(directory: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
+        let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(LocalOptions::default()));
+        Ok(Self { workspaces: Workspaces::open(directory)?, artifacts: None, executor: Some(executor) })
+    }
+
     /// Runs a command: stages its skill and its inputs, runs it to its end, collects what it made, and saves
     /// what is to be kept.
     ///

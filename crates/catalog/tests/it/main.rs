@@ -13,4 +13,5 @@ mod overview;
 mod published;
 mod refresh;
 mod tree;
+mod trusted;
 mod verdicts;

@@ -29,7 +29,7 @@ use crate::artifacts;
 use crate::commands::run::quoted;
 use crate::config::{Config, Flag, guards};
 use crate::options::Places;
-use crate::project::MEMORY;
+use crate::project::{MEMORY, Project};
 use crate::servers;
 use crate::state::Kept;
 use crate::terminal::{count, shown};
@@ -73,9 +73,12 @@ pub(super) struct Host {
     pub(super) places: Places,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
-    /// Whether what the project brings may be used, if there is one.
-    is_trusted: bool,
-    has_project: bool,
+    /// The project's configuration as it counts now, if it does.
+    configuration: Option<Vec<u8>>,
+    /// Whether what the project tells models counts.
+    trusts_memory: bool,
+    /// What was last said of what is not trusted.
+    notice: Option<String>,
     permissions: Permissions,
     /// What runs commands. Its artifacts are each thread's own.
     runner: Runner,
@@ -124,8 +127,9 @@ impl Host {
             directory,
             state,
             places,
-            is_trusted: skills.standing.is_trusted(),
-            has_project: skills.project.is_some(),
+            configuration: configuration(&skills)?,
+            trusts_memory: skills.trusts_memory(),
+            notice: skills.notice(),
             project: artifacts::project(&skills)?,
             catalog: Arc::new(Mutex::new(skills.catalog)),
             create_in: skills.create_in,
@@ -153,19 +157,23 @@ impl Host {
             // What cannot be used is told when it is looked at: `prowess servers`.
             skills.catalog = servers::offered(servers, &skills.catalog).await.0;
         }
-        let was_trusted = self.is_trusted;
-        if was_trusted != skills.standing.is_trusted() {
+        let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
+        let configuration = configuration(&skills)?;
+        if self.configuration != configuration {
             // What the project set, its rules and hooks too, counts only while it is trusted.
-            let mut config = Config::load(skills.trusted_project(), &self.flags)?;
+            let mut config = Config::load(skills.configured_project(), &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
             self.permissions = Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config));
-            (self.config, self.is_trusted) = (config, !was_trusted);
+            (self.config, self.configuration, is_same) = (config, configuration, false);
         }
-        let is_same = same(&known, &skills.catalog) && was_trusted == self.is_trusted;
-        let notice = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len());
+        self.trusts_memory = skills.trusts_memory();
+        let notice = skills.notice();
+        // What is known already is not said again.
+        let news = notice.clone().filter(|_| notice != self.notice);
+        self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
         let changed = || "the skills have changed; the model reads what there is now".to_owned();
-        Ok((!is_same).then(|| notice.filter(|_| was_trusted).unwrap_or_else(changed)))
+        Ok((!is_same).then(|| news.unwrap_or_else(changed)))
     }
 
     /// Which servers there are, in a line for a person.
@@ -210,7 +218,7 @@ impl Host {
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
         // Where there is no project, nobody has answered for what lies about.
-        if self.is_trusted && self.has_project && self.directory.join(MEMORY).is_file() {
+        if self.trusts_memory && self.directory.join(MEMORY).is_file() {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
         if let Some(most) = settings.limits.cost {
@@ -399,6 +407,12 @@ fn same(one: &Catalog, other: &Catalog) -> bool {
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
     };
     pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
+}
+
+/// The bytes of the project's configuration, if it counts.
+fn configuration(skills: &crate::skills::Skills) -> Result<Option<Vec<u8>>> {
+    let source = skills.configured_project().map(Project::configuration).transpose()?.flatten();
+    Ok(source.map(|source| source.bytes.clone()))
 }
 
 /// Makes a directory for this user alone.

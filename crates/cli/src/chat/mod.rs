@@ -254,7 +254,7 @@ fn parsed(talk: &Talk, text: &str) -> Line {
     let is_untrusted = |name: &str| catalog.untrusted().iter().any(|entry| entry.skill.name.as_str() == name);
     match (line, name) {
         (Line::Wrong(_), Some(name)) if is_untrusted(name) => Line::Wrong(format!(
-            "`{}` belongs to this project, which is not trusted: `prowess trust` shows what it brings",
+            "`{}` of this project is not trusted: `prowess trust` shows what it is",
             crate::terminal::shown(name)
         )),
         (line, _) => line,

@@ -17,7 +17,7 @@ use crate::isolation::{self, Isolation};
 use crate::options::Places;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
-use crate::trust::Standing;
+use crate::trust::{Scope, Survey, ask};
 
 /// The longest prompt that is read from a pipe, in bytes.
 const MAX_PROMPT: u64 = 4 << 20;
@@ -68,12 +68,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     if prompt.is_none() {
         skills = options.trusted(skills)?;
     }
-    let config = Config::load(skills.trusted_project(), &options.flags())?;
+    let config = Config::load(skills.configured_project(), &options.flags())?;
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let mut err = anstream::stderr();
     let mut notices: Vec<String> = config.warnings().map(|warning| format!("warning: {warning}")).collect();
-    notices.extend(skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()));
+    notices.extend(skills.notice());
     let state = state()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
@@ -157,18 +157,18 @@ impl Options {
         Ok(Some(prompt))
     }
 
-    /// Asks whether to trust the project, where that is not known, and looks again if it is.
+    /// Asks whether to trust what of the project is new or has changed, and looks again.
     fn trusted(&self, skills: crate::skills::Skills) -> Result<crate::skills::Skills> {
         // Who said no once is not asked about the same again.
-        if skills.standing.is_trusted() || skills.standing == Standing::Refused {
+        let Some(project) = skills.project.as_ref().filter(|_| skills.standing.has_questions()) else {
+            return Ok(skills);
+        };
+        let survey = Survey::of(project, Scope::Open)?;
+        if !survey.has_questions() {
             return Ok(skills);
         }
-        let Some(project) = &skills.project else { return Ok(skills) };
-        let survey = crate::trust::Survey::of(project)?;
         write!(anstream::stderr(), "{}", survey.summary())?;
-        if survey.obstacle().is_some() || !crate::trust::ask(&survey, &mut std::io::stdin().lock())? {
-            return Ok(skills);
-        }
+        ask(&survey, &mut std::io::stdin().lock())?;
         self.places.discover()
     }
 

@@ -71,6 +71,9 @@ struct ContainersReport {
     can_run: bool,
     /// What to mend before a container can run.
     problem: Option<String>,
+    /// How to start an engine that is installed and does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
     engine: Option<EngineReport>,
     image: String,
     /// What the engine cannot do.
@@ -185,15 +188,26 @@ async fn examine_containers(containers: &Containers) -> ContainersReport {
     let engine = match executor.engine().await {
         Ok(found) => EngineReport { name: found.name, version: found.version, socket: found.socket },
         Err(error) => {
-            let problem = Some(error.to_string());
-            return ContainersReport { can_run: false, problem, engine: None, image, missing: Vec::new() };
+            let (problem, advice) = (Some(error.to_string()), start_of_podman());
+            let missing = Vec::new();
+            return ContainersReport { can_run: false, problem, advice, engine: None, image, missing };
         }
     };
     let (problem, missing) = match executor.probe().await {
         Ok(sandbox) => (None, sandbox.missing),
         Err(error) => (Some(error.to_string()), Vec::new()),
     };
-    ContainersReport { can_run: problem.is_none(), problem, engine: Some(engine), image, missing }
+    let can_run = problem.is_none();
+    ContainersReport { can_run, problem, advice: None, engine: Some(engine), image, missing }
+}
+
+/// What to do where Podman is installed: unlike Docker, it listens only while somebody runs its service.
+fn start_of_podman() -> Option<String> {
+    let podman = program("podman", "podman").path?;
+    Some(format!(
+        "{} is installed, but its service does not run: start it with `podman system service --time=0 &`",
+        podman.display()
+    ))
 }
 
 fn limits(limits: &Limits) -> LimitsReport {
@@ -277,8 +291,8 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         Some(problem) => format!("cannot run (nothing else needs them): {problem}"),
     };
     line("containers", &verdict)?;
-    for missing in &containers.missing {
-        line("", missing)?;
+    for more in containers.advice.iter().chain(&containers.missing) {
+        line("", more)?;
     }
     for (label, directory) in [("workspaces", &report.workspaces), ("artifacts", &report.artifacts)] {
         let place = directory.path.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());

@@ -30,7 +30,7 @@ pub(crate) struct Options {
 struct Info<'a> {
     #[serde(flatten)]
     skill: &'a Skill,
-    source: &'a Root,
+    source: Root,
     digest: String,
     model_visible: bool,
     tokens: Tokens,
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let overview = alone.overview(&OverviewOptions::default());
     let info = Info {
         skill: &text.skill,
-        source: &entry.root,
+        source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         digest: text.digest.to_string(),
         model_visible: visible,
         tokens: Tokens {

@@ -37,7 +37,7 @@ struct Row<'a> {
     name: &'a str,
     description: &'a str,
     status: Status,
-    source: &'a Root,
+    source: Root,
     location: &'a str,
     model_visible: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,8 @@ fn rows<'a>(skills: &'a Skills, options: &Options) -> Vec<Row<'a>> {
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
         status,
-        source: &entry.root,
+        // For who reads it, the source is as trusted as the skill.
+        source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active && entry.skill.is_model_invocable(),
         resources: options.resources.then(|| entry.resources(1).counts()),

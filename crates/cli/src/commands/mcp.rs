@@ -90,11 +90,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
     }
     let skills = options.places.discover()?;
-    let config = Config::load(skills.trusted_project(), &[])?;
+    let config = Config::load(skills.configured_project(), &[])?;
     for warning in config.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
-    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), skills.catalog.untrusted().len()) {
+    if let Some(notice) = skills.notice() {
         writeln!(err, "{notice}")?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -82,7 +82,8 @@ pub(crate) struct Options {
     /// Save the results as artifacts of this project
     #[arg(long)]
     save: bool,
-    /// Copy the results to this directory, without following links in it
+    /// Copy the results to this directory, text or not, each up to 4 MiB, without following links in it. A larger one
+    /// stays in the workspace, and a warning says where
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Where in the skill to run, or below $OUTPUT_DIR or $WORK_DIR
@@ -121,11 +122,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
     let entry = skills.find(&options.skill)?;
-    if entry.root.trust == Trust::Untrusted {
+    if entry.trust == Trust::Untrusted {
+        let reason = skills.standing.reason(skills.project.as_ref(), &entry);
         bail!(
-            "`{}` belongs to this project, which {}: read {}, then `prowess trust`, or --trust-project for once",
+            "`{}` of this project is not trusted{}: read {}, then `prowess trust`, or --trust-project for once",
             shown(entry.skill.name.as_str()),
-            skills.standing.reason().unwrap_or_else(|| "is not trusted".to_owned()),
+            reason.map(|reason| format!(" ({reason})")).unwrap_or_default(),
             shown(entry.skill.location.directory())
         );
     }
@@ -359,7 +361,7 @@ pub(crate) fn level_name(level: Level) -> &'static str {
     }
 }
 
-/// Copies results that are text and whole; says of the others why not.
+/// Copies the results that were collected whole; says of the others why not.
 fn copy_out(
     report: &mut RunReport,
     files: &BTreeMap<String, Vec<u8>>,

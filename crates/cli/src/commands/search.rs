@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let skills = options.places.discover()?;
     let hits = skills.catalog.view_for_people().search(&options.words.join(" "));
     let best = &hits[..hits.len().min(usize::from(options.limit))];
-    let is_untrusted = |hit: &Hit| hit.entry.root.trust == Trust::Untrusted;
+    let is_untrusted = |hit: &Hit| hit.entry.trust == Trust::Untrusted;
     if options.json {
         let rows: Vec<_> = best
             .iter()

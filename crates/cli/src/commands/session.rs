@@ -127,7 +127,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
     let skills = options.places.discover()?;
-    let config = Config::load(skills.trusted_project(), &[])?;
+    let config = Config::load(skills.configured_project(), &[])?;
     let policy = policy(&options.files, &config)?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
@@ -139,8 +139,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         &artifacts::project(&skills)?,
     )?;
     let runs = options.running.runs(dialect, workspace, &config, scope)?;
-    let untrusted = skills.catalog.untrusted().len();
-    if let Some(notice) = skills.standing.notice(skills.project.as_ref(), untrusted) {
+    if let Some(notice) = skills.notice() {
         writeln!(anstream::stderr(), "{notice}")?;
     }
     // Commands go on while a person thinks.

@@ -10,13 +10,14 @@ use prowess_catalog::{Layers, Surroundings};
 use crate::commands::Outcome;
 use crate::project::Project;
 use crate::terminal::{Terminal, count, shown};
-use crate::trust::{Standing, Survey, TrustFile, ask};
+use crate::trust::{Scope, Survey, TrustFile, ask};
 
 const AFTER_HELP: &str = "\
-A project's skills are listed, and neither shown to models nor run, until it is trusted; its prowess.toml is not used. \
-What it brings is remembered by its contents: when any of it changes, it is asked again.
+Until you trust a project, its skills are listed but neither shown to models nor run, and its prowess.toml and AGENTS.md \
+are not used. Each skill and file is remembered by its contents: only what is new or changed is asked about, and the rest \
+stays trusted.
 
-Exit codes: 0 the project is trusted, 1 it is not, 2 misuse";
+Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 misuse";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -54,45 +55,50 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         );
     };
     let top = shown(&project.top().display().to_string());
-    let survey = Survey::of(&project)?;
-    match survey.standing() {
-        Standing::NothingToTrust => {
-            writeln!(terminal, "{top} brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
-            return Ok(Outcome::Done);
-        }
-        Standing::Trusted => {
-            writeln!(terminal, "{top} is trusted, and is as it was then.")?;
-            return Ok(Outcome::Done);
-        }
-        Standing::Untrusted | Standing::Refused | Standing::Changed(_) => {}
-    }
-    write!(terminal, "{}", survey.summary())?;
-    if let Some(obstacle) = survey.obstacle() {
-        terminal.flush()?;
-        bail!("{top} cannot be trusted: {obstacle}");
-    }
-    if options.yes {
-        survey.remember()?;
-        writeln!(terminal, "\n{top} is trusted.")?;
+    let survey = Survey::of(&project, Scope::Refused)?;
+    if survey.is_empty() {
+        writeln!(terminal, "{top} brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
         return Ok(Outcome::Done);
     }
-    if !std::io::stdin().is_terminal() {
-        terminal.flush()?;
-        bail!("nobody can be asked here whether to trust {top}: add --yes if it is to be trusted");
+    if survey.is_trusted() {
+        writeln!(terminal, "{top} is trusted, and is as it was then.")?;
+        return Ok(Outcome::Done);
     }
+    write!(terminal, "{}", survey.summary())?;
     terminal.flush()?;
-    Ok(if ask(&survey, &mut std::io::stdin().lock())? {
-        writeln!(terminal, "{top} is trusted.")?;
-        Outcome::Done
+    let mut is_trusted = true;
+    if options.yes || !survey.has_questions() {
+        survey.remember()?;
+        writeln!(terminal)?;
     } else {
-        writeln!(terminal, "{top} is not trusted.")?;
-        Outcome::Findings
+        if !std::io::stdin().is_terminal() {
+            bail!("nobody can be asked here whether to trust {top}: add --yes if it is to be trusted");
+        }
+        is_trusted = ask(&survey, &mut std::io::stdin().lock())?;
+    }
+    Ok(match (survey.unfit(), is_trusted, survey.trusted()) {
+        (Some(unfit), true, _) => {
+            writeln!(terminal, "{top} is trusted, except for what cannot be: {unfit}.")?;
+            Outcome::Findings
+        }
+        (None, true, _) => {
+            writeln!(terminal, "{top} is trusted.")?;
+            Outcome::Done
+        }
+        (_, false, 0) => {
+            writeln!(terminal, "{top} is not trusted.")?;
+            Outcome::Findings
+        }
+        (_, false, _) => {
+            writeln!(terminal, "{top} is trusted as before, without these.")?;
+            Outcome::Findings
+        }
     })
 }
 
 fn list(json: bool, terminal: &mut Terminal) -> Result<Outcome> {
     let mut projects = TrustFile::of_user().map(|file| file.read()).transpose()?.unwrap_or_default();
-    projects.retain(|project| !project.refused);
+    projects.retain(|project| !project.items.is_empty());
     if json {
         terminal.json(&projects)?;
         return Ok(Outcome::Done);

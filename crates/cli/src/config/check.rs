@@ -57,7 +57,9 @@ pub(crate) fn value(path: &[String], kind: &Kind, value: &Value) -> Result<(), S
         ["mcp", _, "command"] if texts(value).next().is_some_and(is_relative) => {
             Err(told(path, "write the program as a bare name, or with its whole path"))
         }
-        ["mcp", _, "directory"] if !text.starts_with('/') && !text.starts_with("~/") => {
+        ["mcp", _, "directory"] | ["sandbox", "engine_socket"]
+            if !text.starts_with('/') && !text.starts_with("~/") =>
+        {
             Err(told(path, &format!("write `{}` with its whole path, or with ~/", cut(text))))
         }
         ["mcp", _, "token_env"] if !is_variable(text) => Err(told(

@@ -92,9 +92,10 @@ impl Config {
         }
         if let Some(home) = home() {
             let directories = settings.mcp.values_mut().filter_map(|server| server.directory.as_mut());
-            for root in settings.skills.roots.iter_mut().chain(directories) {
-                if let Ok(below) = root.strip_prefix("~") {
-                    *root = home.join(below);
+            let socket = settings.sandbox.engine_socket.as_mut();
+            for path in settings.skills.roots.iter_mut().chain(directories).chain(socket) {
+                if let Ok(below) = path.strip_prefix("~") {
+                    *path = home.join(below);
                 }
             }
         }

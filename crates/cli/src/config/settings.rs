@@ -168,6 +168,9 @@ pub(crate) struct SandboxSettings {
     pub(crate) level: LevelWord,
     /// The image of containers, which the engine must have.
     pub(crate) image: String,
+    /// The Unix socket of the container engine, absolute or with a leading `~/`; otherwise `DOCKER_HOST` decides, and
+    /// then the places where Docker and Podman listen.
+    pub(crate) engine_socket: Option<PathBuf>,
     /// Hosts that a model's commands may ask to reach; each time it is asked about, unless a rule allows it. `prowess
     /// run` has `--allow-host`.
     #[serde(with = "hosts")]
@@ -181,6 +184,7 @@ impl Default for SandboxSettings {
             executor: ExecutorWord::Local,
             level: LevelWord::Bwrap,
             image: prowess_workspace::ContainerOptions::default().image,
+            engine_socket: None,
             hosts: Vec::new(),
         }
     }

@@ -153,6 +153,7 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[skills]\nmax_loaded = 0",
         "[sandbox]\nlevel = \"strong\"",
         "[sandbox]\nhosts = [\"*.com\"]",
+        "[sandbox]\nengine_socket = \"podman.sock\"",
         "[limits]\ncost = -1",
         "[limits]\ncost = inf",
         "[price.a]\ninput = 1",

@@ -1,4 +1,4 @@
-//! The file that remembers which projects are trusted.
+//! The file that remembers what of which projects is trusted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,28 +13,84 @@ use crate::state;
 
 /// The largest such file, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// How many entries of a project are remembered before those are forgotten that are gone.
+const MAX_REMEMBERED: usize = 10_000;
 
-/// A project that is trusted, or was refused.
+/// What somebody said of the entries of a project.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Trusted {
+pub(crate) struct Record {
     /// Its top.
     pub(crate) project: String,
-    /// When it was trusted.
+    /// When something was last said.
     pub(crate) at: String,
-    /// The digest of each thing that it had then.
+    /// The digest of each entry that is trusted, by its path below the top.
     pub(crate) items: BTreeMap<String, String>,
-    /// Whether somebody said that it is not to be trusted as it was then.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) refused: bool,
+    /// The digest of each entry that was refused. An earlier digest of it may be trusted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) refused: BTreeMap<String, String>,
+}
+
+impl Record {
+    fn new(project: &str) -> Self {
+        let at = String::new();
+        Self { project: project.to_owned(), at, items: BTreeMap::new(), refused: BTreeMap::new() }
+    }
+
+    /// The entries of which anything is remembered.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.items.keys().chain(self.refused.keys()).map(String::as_str)
+    }
+
+    /// Trusts an entry as it was when it had this digest, and not as it was before.
+    pub(crate) fn trust(&mut self, path: &str, digest: &str) {
+        self.refused.remove(path);
+        self.items.insert(path.to_owned(), digest.to_owned());
+    }
+
+    /// Does not trust an entry as it was when it had this digest.
+    pub(crate) fn refuse(&mut self, path: &str, digest: &str) {
+        self.items.retain(|known, trusted| known != path || trusted != digest);
+        self.refused.insert(path.to_owned(), digest.to_owned());
+    }
+
+    /// What is gone may come back, with another branch. It is forgotten where there is too much.
+    fn forget_gone(&mut self) {
+        let top = Path::new(&self.project);
+        let is_there = |path: &String, _: &mut String| top.join(path).symlink_metadata().is_ok();
+        if self.items.len() + self.refused.len() > MAX_REMEMBERED {
+            self.items.retain(is_there);
+            self.refused.retain(is_there);
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with a version and projects")]
-struct Stored {
+struct Stored<T> {
     version: u64,
-    projects: Vec<Trusted>,
+    projects: Vec<T>,
+}
+
+/// A project in a file of version 1, in which it was trusted or refused as a whole.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Whole {
+    project: String,
+    at: String,
+    items: BTreeMap<String, String>,
+    #[serde(default)]
+    refused: bool,
+}
+
+impl From<Whole> for Record {
+    fn from(whole: Whole) -> Self {
+        let Whole { project, at, items, refused } = whole;
+        let none = BTreeMap::new();
+        let (items, refused) = if refused { (none, items) } else { (items, none) };
+        Self { project, at, items, refused }
+    }
 }
 
 #[derive(Deserialize)]
@@ -43,7 +99,7 @@ struct Versioned {
     version: u64,
 }
 
-/// Trusted projects in one JSON file, which several processes may use at the same time.
+/// What is trusted, in one JSON file, which several processes may use at the same time.
 ///
 /// A change is written to a new file that then takes the old one's place. Writers take turns by locking a file beside it.
 #[derive(Clone, Debug)]
@@ -61,8 +117,8 @@ impl TrustFile {
         Self { path: path.into() }
     }
 
-    /// The projects that are trusted.
-    pub(crate) fn read(&self) -> Result<Vec<Trusted>> {
+    /// All projects of which something is remembered.
+    pub(crate) fn read(&self) -> Result<Vec<Record>> {
         let name = self.path.display();
         let unread = || format!("{name} cannot be read");
         // Looked at before it is opened, because opening a FIFO waits for somebody to write to it.
@@ -88,24 +144,34 @@ impl TrustFile {
             anyhow!("{name} is damaged: {error}; mend or remove it, and trust your projects again")
         };
         let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
-        if version != VERSION {
-            bail!("{name} has version {version}, and this program knows {VERSION}: use a newer one");
+        match version {
+            1 => {
+                let stored: Stored<Whole> = serde_json::from_slice(&bytes).map_err(damaged)?;
+                Ok(stored.projects.into_iter().map(Record::from).collect())
+            }
+            VERSION => {
+                let stored: Stored<Record> = serde_json::from_slice(&bytes).map_err(damaged)?;
+                Ok(stored.projects)
+            }
+            _ => bail!("{name} has version {version}, and this program knows {VERSION}: use a newer one"),
         }
-        let stored: Stored = serde_json::from_slice(&bytes).map_err(damaged)?;
-        Ok(stored.projects)
     }
 
     /// What is remembered of the project at `top`.
-    pub(crate) fn get(&self, top: &Path) -> Result<Option<Trusted>> {
+    pub(crate) fn get(&self, top: &Path) -> Result<Option<Record>> {
         let Some(top) = top.to_str() else { return Ok(None) };
-        Ok(self.read()?.into_iter().find(|trusted| trusted.project == top))
+        Ok(self.read()?.into_iter().find(|record| record.project == top))
     }
 
-    /// Remembers a project, in place of what was remembered of it.
-    pub(crate) fn put(&self, trusted: Trusted) -> Result<()> {
+    /// Changes what is remembered of the project at `top`. What others said meanwhile stays.
+    pub(crate) fn change(&self, top: &str, change: impl FnOnce(&mut Record)) -> Result<()> {
         self.update(|projects| {
-            projects.retain(|other| other.project != trusted.project);
-            projects.push(trusted);
+            let known = projects.iter().position(|record| record.project == top);
+            let mut record = known.map_or_else(|| Record::new(top), |at| projects.swap_remove(at));
+            change(&mut record);
+            record.at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            record.forget_gone();
+            projects.push(record);
             projects.sort_by(|a, b| a.project.cmp(&b.project));
         })
     }
@@ -123,7 +189,7 @@ impl TrustFile {
         Ok(was_there)
     }
 
-    fn update(&self, change: impl FnOnce(&mut Vec<Trusted>)) -> Result<()> {
+    fn update(&self, change: impl FnOnce(&mut Vec<Record>)) -> Result<()> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         state::make_directory(directory)
             .with_context(|| format!("{} cannot be made", directory.display()))?;
@@ -136,7 +202,7 @@ impl TrustFile {
             .with_context(|| format!("{} cannot be written", self.path.display()))
     }
 
-    fn replace(&self, stored: &Stored) -> Result<()> {
+    fn replace(&self, stored: &Stored<Record>) -> Result<()> {
         let mut bytes = serde_json::to_vec_pretty(stored)?;
         bytes.push(b'\n');
         if bytes.len() as u64 > MAX_BYTES {

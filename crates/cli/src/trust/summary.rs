@@ -1,106 +1,115 @@
 //! What a project brings, for a person who is to trust it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use prowess_catalog::{Catalog, ScanOptions, SkillEntry, Value};
+use prowess_catalog::{Location, MissingName, Skill, Value};
 
-use rustix::fs::OFlags;
-
-use super::{Item, ItemKind, Standing, Survey};
+use super::standing::{Verdict, stay};
+use super::survey::Survey;
+use super::{FileKind, Item, ItemKind};
 use crate::config;
 use crate::terminal::{Style, count, shown, shown_lines, size, start_of, styled};
 
-/// How many files of a skill are named, beside its programs, which are all named.
+/// How many files of a skill are named, beside its programs and links, which are all named.
 const MAX_NAMED: usize = 20;
 /// How many lines of a configuration or of a memory are shown.
 const MAX_LINES: usize = 400;
-/// How much of a memory is read for it, in bytes.
-const MAX_SHOWN: u64 = 64 * 1024;
 /// How much of a description is shown.
 const MAX_DESCRIPTION: usize = 200;
 
-/// What is asked.
-pub(crate) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
-                                   and AGENTS.md count. It is asked again when any of it changes. [y/N]";
+/// What is asked where nothing of a project is trusted.
+pub(super) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
+                                   and AGENTS.md count. You are asked again about what is new or changes. [y/N]";
+/// What is asked where something was said of it before.
+pub(super) const QUESTION_OF_PART: &str = "Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md \
+                                           among them counts. The rest stays as it is. [y/N]";
 
 impl Survey<'_> {
-    /// Everything that the project brings: its skills with their files, its configuration and its memory.
+    /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.
     pub(crate) fn summary(&self) -> String {
-        let catalog = Catalog::discover(self.project.roots(), &ScanOptions::default());
         let mut text = String::new();
         // Writing to a text cannot fail.
-        let _ = writeln!(text, "{} brings:", shown(&self.project.top().display().to_string()));
+        let top = shown(&self.project.top().display().to_string());
+        let trusted = self.trusted();
+        let of_part = match (trusted, self.is_first()) {
+            (_, true) => "",
+            (0, false) => ", besides what you refused",
+            (_, false) => ", besides what you trust",
+        };
+        let _ = writeln!(text, "{top} brings{of_part}:");
         for (path, item) in &self.items {
-            let mark = match self.before.as_ref().map(|before| (before.items.get(path), &item.digest)) {
-                Some((None, _)) => " (new)",
-                Some((Some(before), Ok(now))) if before != now => " (changed)",
+            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.verdict))
+            else {
+                continue;
+            };
+            let mark = match judged.verdict {
+                Verdict::New if !self.is_first() => " (new)",
+                Verdict::Changed => " (changed)",
+                Verdict::Refused => " (refused)",
                 _ => "",
             };
             let name = styled(shown(path), Style::Name);
             let _ = writeln!(text, "\n  {name}{mark}: {}", of(item));
-            if let Err(problem) = &item.digest {
-                let _ =
-                    writeln!(text, "    {}", styled(format!("cannot be trusted: it {problem}"), Style::Bad));
+            match &judged.verdict {
+                Verdict::Unfit(problem) => {
+                    let problem = format!("cannot be trusted: it {problem}");
+                    let _ = writeln!(text, "    {}", styled(problem, Style::Bad));
+                }
+                Verdict::LeadsTo(_) => {
+                    let _ = writeln!(text, "    is as it was, and {}", judged.verdict);
+                    continue;
+                }
+                _ => {}
             }
             match item.kind {
-                ItemKind::Skill => self.skills(path, item, &catalog, &mut text),
+                ItemKind::Skill => self.skills(path, item, &mut text),
+                ItemKind::Directory => {}
                 ItemKind::Configuration => self.configuration(&mut text),
-                ItemKind::Memory if item.digest.is_ok() => self.memory(path, &mut text),
-                ItemKind::Memory => {}
+                ItemKind::Memory => self.memory(path, item, &mut text),
             }
         }
-        if let Standing::Changed(changes) = self.standing() {
-            let _ = writeln!(text, "\nSince it was trusted: {}.", super::listed(&changes));
+        if trusted > 0 {
+            let _ = writeln!(text, "\nThe {}.", stay(trusted));
         }
         text
     }
 
-    fn skills(&self, path: &str, item: &Item, catalog: &Catalog, text: &mut String) {
+    fn skills(&self, path: &str, item: &Item, text: &mut String) {
         let directory = self.project.top().join(path);
-        let all = catalog.entries().iter().chain(catalog.untrusted());
-        let is_here =
-            |entry: &SkillEntry| Path::new(entry.skill.location.directory()).starts_with(&directory);
-        for entry in all.filter(|entry| is_here(entry)) {
-            skill(entry, text);
+        for (below, manifest) in &item.texts {
+            let location = Location::new(directory.join(below).to_string_lossy());
+            // What is no skill has only files.
+            if let Some(found) = Skill::parse_with(manifest, &location, MissingName::UseDirectory).skill {
+                skill(&found, text);
+            }
         }
         if item.files.is_empty() || item.files.keys().all(String::is_empty) {
             return;
         }
-        let programs = item.files.iter().filter(|(_, is_program)| **is_program);
-        let programs: Vec<String> = programs.map(|(path, _)| shown(path)).collect();
-        if !programs.is_empty() {
-            let _ = writeln!(text, "    programs: {}", programs.join(", "));
-        }
-        let others = item.files.iter().filter(|(_, is_program)| !**is_program);
-        let mut files: Vec<String> = others.clone().take(MAX_NAMED).map(|(path, _)| shown(path)).collect();
-        let more = others.count().saturating_sub(MAX_NAMED);
+        let of_kind = |wanted: FileKind| {
+            item.files.iter().filter(move |(_, kind)| **kind == wanted).map(|(path, _)| shown(path))
+        };
+        let mut files: Vec<String> = of_kind(FileKind::Plain).take(MAX_NAMED).collect();
+        let more = of_kind(FileKind::Plain).count().saturating_sub(MAX_NAMED);
         if more > 0 {
             files.push(format!("{more} more"));
         }
-        if !files.is_empty() {
-            let _ = writeln!(text, "    files: {}", files.join(", "));
+        let links = links(&item.files);
+        for (what, names) in
+            [("programs", of_kind(FileKind::Program).collect()), ("links", links), ("files", files)]
+        {
+            if !names.is_empty() {
+                let _ = writeln!(text, "    {what}: {}", names.join(", "));
+            }
         }
     }
 
     /// What the model would be told.
-    fn memory(&self, path: &str, text: &mut String) {
-        let file = self.project.top().join(path);
-        // What is asked about is what was hashed; this is for a person's eyes.
-        let mut options = std::fs::File::options();
-        let opened = options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&file);
-        let read = opened.and_then(|file| {
-            let mut contents = Vec::new();
-            file.take(MAX_SHOWN).read_to_end(&mut contents)?;
-            Ok(contents)
-        });
-        match read {
-            Ok(contents) => lines(&String::from_utf8_lossy(&contents), &file, text),
-            Err(_) => {
-                let _ = writeln!(text, "    read it before you answer");
-            }
+    fn memory(&self, path: &str, item: &Item, text: &mut String) {
+        for contents in item.texts.values() {
+            lines(&String::from_utf8_lossy(contents), &self.project.top().join(path), text);
         }
     }
 
@@ -127,15 +136,27 @@ fn lines(contents: &str, file: &Path, text: &mut String) {
 }
 
 fn of(item: &Item) -> String {
+    if let Some(FileKind::Link(target)) = item.files.get("") {
+        return format!("a link to {}", shown(target));
+    }
     match item.kind {
+        ItemKind::Directory => "a directory of skills".to_owned(),
         ItemKind::Skill => format!("{}, {}", count(item.files.len(), "file"), size(item.bytes)),
         ItemKind::Configuration => format!("settings, {}", size(item.bytes)),
         ItemKind::Memory => format!("told to the model, {}", size(item.bytes)),
     }
 }
 
-fn skill(entry: &SkillEntry, text: &mut String) {
-    let skill = &entry.skill;
+/// Links with where they lead.
+fn links(files: &BTreeMap<String, FileKind>) -> Vec<String> {
+    let link = |(path, kind): (&String, &FileKind)| match kind {
+        FileKind::Link(target) => Some(format!("{} -> {}", shown(path), shown(target))),
+        _ => None,
+    };
+    files.iter().filter_map(link).collect()
+}
+
+fn skill(skill: &Skill, text: &mut String) {
     let _ = writeln!(
         text,
         "    {}: {}",

@@ -130,11 +130,13 @@ fn check(block: &Block) -> Result<(), String> {
     }
 }
 
-/// Whether a block is a prowess.toml: the others are a part of a Cargo.toml, or prices by the names of models.
+/// Whether a block is a prowess.toml, as every block of TOML is that is no part of a Cargo.toml.
 fn is_configuration(block: &Block) -> bool {
-    let Ok(table) = toml::de::DeTable::parse(&block.text) else { return false };
-    let keys: Vec<&str> = table.get_ref().keys().map(|key| key.get_ref().as_ref()).collect();
-    block.language == "toml" && !keys.contains(&"dependencies") && !keys.iter().all(|key| key.contains(':'))
+    let is_manifest = |text: &str| {
+        let table = toml::de::DeTable::parse(text);
+        table.is_ok_and(|table| table.get_ref().keys().any(|key| key.get_ref() == "dependencies"))
+    };
+    block.language == "toml" && !is_manifest(&block.text)
 }
 
 /// Whether bash understands a script.

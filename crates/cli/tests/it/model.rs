@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ enum Saying {
 
 enum Part {
     Text(String),
+    /// Nothing, until the test says so.
+    Wait(Receiver<()>),
     Call(&'static str, Value),
 }
 
@@ -50,6 +53,15 @@ impl Answer {
     pub(crate) fn slow(text: &str, pause: Duration) -> Self {
         let words = text.split_inclusive(' ').map(|word| Part::Text(word.to_owned())).collect();
         Self::new(Saying::Parts(words, pause))
+    }
+
+    /// Says the first word of this, and the others once the test sends something.
+    pub(crate) fn held(text: &str) -> (Self, Sender<()>) {
+        let (go_on, held) = channel();
+        let mut words: Vec<Part> =
+            text.split_inclusive(' ').map(|word| Part::Text(word.to_owned())).collect();
+        words.insert(1, Part::Wait(held));
+        (Self::new(Saying::Parts(words, Duration::ZERO)), go_on)
     }
 
     /// Calls a tool.
@@ -117,6 +129,8 @@ impl Answer {
         for part in parts {
             match part {
                 Part::Text(text) => event(json!({"content": text}), None)?,
+                // A test that failed sends nothing, and nobody reads on.
+                Part::Wait(held) => drop(held.recv_timeout(PATIENCE)),
                 Part::Call(name, arguments) => {
                     static CALLS: AtomicUsize = AtomicUsize::new(1);
                     let id = format!("call_{}", CALLS.fetch_add(1, Ordering::Relaxed));

@@ -21,6 +21,8 @@ pub(crate) struct Pty {
 
 struct Seen {
     parser: vt100::Parser,
+    /// All bytes that were written to the terminal, by the program and by the terminal itself, which echoes.
+    written: Vec<u8>,
     /// Whether nobody writes to the terminal any more.
     is_closed: bool,
 }
@@ -50,14 +52,18 @@ impl Pty {
         let child = Command::from(command).spawn(other).unwrap();
         let terminal = Arc::new(terminal);
         let parser = vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 10_000);
-        let seen = Arc::new((Mutex::new(Seen { parser, is_closed: false }), Condvar::new()));
+        let seen =
+            Arc::new((Mutex::new(Seen { parser, written: Vec::new(), is_closed: false }), Condvar::new()));
         let (from, to) = (Arc::clone(&terminal), Arc::clone(&seen));
         std::thread::spawn(move || {
             let (seen, changed) = &*to;
             let mut bytes = [0; 4096];
             // Once nobody has the other end, reading is an error.
             while let Ok(read @ 1..) = (&*from).read(&mut bytes) {
-                seen.lock().unwrap().parser.process(&bytes[..read]);
+                let mut seen = seen.lock().unwrap();
+                seen.parser.process(&bytes[..read]);
+                seen.written.extend_from_slice(&bytes[..read]);
+                drop(seen);
                 changed.notify_all();
             }
             seen.lock().unwrap().is_closed = true;
@@ -74,6 +80,18 @@ impl Pty {
     /// Presses keys: `\x03` is Ctrl-C, `\x04` Ctrl-D, `\t` completion.
     pub(crate) fn press(&self, keys: impl AsRef<[u8]>) {
         (&*self.terminal).write_all(keys.as_ref()).unwrap();
+    }
+
+    /// Types a line where the program reads none yet, and waits until the terminal has taken it in.
+    pub(crate) fn type_ahead(&self, text: &str) {
+        let before = self.seen.0.lock().unwrap().written.len();
+        self.type_line(text);
+        let is_echoed = |seen: &Seen| {
+            let new = &seen.written[before..];
+            new.windows(text.len()).any(|window| window == text.as_bytes())
+        };
+        let seen = self.wait_seen(is_echoed);
+        assert!(is_echoed(&seen), "waited for the echo of {text:?} on\n{}", framed(&seen.screen()));
     }
 
     /// Waits until a text is on the screen, and gives the screen. A line that the screen wrapped counts as one.
@@ -183,10 +201,16 @@ fn a_session_is_typed_in_and_left() {
     let world = World::new();
     world.skill("home/.prowess/skills", "tides", "Notes when the tide is high.");
     let mut pty = Pty::start(&world, &["session"], 80, 100);
+    let at_prompt = |pty: &Pty| {
+        pty.wait_until("the prompt", |screen| screen.lines().last().is_some_and(|row| row.trim_end() == ">"))
+    };
+    at_prompt(&pty);
     pty.type_line("load tides");
     pty.wait_for("Do it.");
+    at_prompt(&pty);
     pty.type_line("unload tides");
     pty.wait_for("'tides' has been unloaded");
+    at_prompt(&pty);
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0), "{}", pty.everything());
 }

@@ -297,7 +297,8 @@ fn a_signal_ends_the_command_with_all_it_started() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let mark = format!("mark-{signal}-{}", std::process::id());
         let line = format!(
-            "setsid bash -c 'trap \"\" INT TERM HUP; exec -a {mark} sleep 600' & sleep 0.2; echo up; sleep 600"
+            "setsid bash -c 'trap \"\" INT TERM HUP; exec -a {mark} sleep 600' & \
+             until grep -qz '^{mark}$' /proc/$!/cmdline; do sleep 0.05; done; echo up; sleep 600"
         );
         let given = args(&examples, &["--session", "one"], &[&line]);
         let output = interrupted(world.command(&given), &mark, signal);

@@ -120,54 +120,65 @@ fn whatever_changes_is_named_and_asked_again() {
     let world = furnished();
     trust(&world);
     let mut told = String::new();
-    let mut changed = |what: &str, change: &dyn Fn()| {
+    // What is hidden for it; the others stay as they are.
+    let mut changed = |what: &str, hidden: &[&str], change: &dyn Fn()| {
         change();
-        let line = standing(&world);
-        assert!(line.contains("changed since it was trusted") && line.lines().count() == 1, "{what}: {line}");
-        assert!(!world.stdout(&["prompt", "--form", "compact"]).contains("tides"), "{what}");
+        let session = world.run(&["session", "-c", "skills"]);
+        let line = session.split("--- err\n").nth(1).unwrap().to_owned();
+        assert!(
+            line.contains("part of this project is not trusted") && line.lines().count() == 1,
+            "{what}: {line}"
+        );
+        let prompt = world.stdout(&["prompt", "--form", "compact"]);
+        for skill in ["tides", "kites", "boats"] {
+            let is_there =
+                world.path(&format!("project/.prowess/skills/{skill}")).exists() || skill == "kites";
+            assert_eq!(prompt.contains(skill), is_there && !hidden.contains(&skill), "{what}: {prompt}");
+        }
         let run = world.output(&["run", "tides", "--", "true"]);
-        assert_eq!(run.status.code(), Some(125), "{what}");
+        let code = if hidden.contains(&"tides") { 125 } else { 0 };
+        assert_eq!(run.status.code(), Some(code), "{what}: {}", world.told(&run));
         told.push_str(&format!("{what}\n    {line}"));
         trust(&world);
     };
-    changed("a script", &|| {
+    changed("a script", &["tides"], &|| {
         world.file(SCRIPT, "#!/bin/sh\necho low\n");
     });
-    changed("chmod -x", &|| chmod(&world, SCRIPT, 0o644));
-    changed("chmod +x", &|| chmod(&world, SCRIPT, 0o755));
-    changed("another file", &|| {
+    changed("chmod -x", &["tides"], &|| chmod(&world, SCRIPT, 0o644));
+    changed("chmod +x", &["tides"], &|| chmod(&world, SCRIPT, 0o755));
+    changed("another file", &["tides"], &|| {
         world.file("project/.prowess/skills/tides/scripts/more.sh", "");
     });
-    changed("an empty directory", &|| {
+    changed("an empty directory", &["tides"], &|| {
         std::fs::create_dir(world.path("project/.prowess/skills/tides/empty")).unwrap();
     });
-    changed("a file that became a link", &|| {
+    changed("a file that became a link", &["tides"], &|| {
         let more = world.path("project/.prowess/skills/tides/scripts/more.sh");
         std::fs::remove_file(&more).unwrap();
         symlink("tides.sh", more).unwrap();
     });
-    changed("a link that leads elsewhere inside", &|| {
+    changed("a link that leads elsewhere inside", &["tides"], &|| {
         let more = world.path("project/.prowess/skills/tides/scripts/more.sh");
         std::fs::remove_file(&more).unwrap();
         symlink("../SKILL.md", more).unwrap();
     });
-    changed("the same bytes in other files", &|| {
+    changed("the same bytes in other files", &["tides"], &|| {
         let at = |name: &str| world.path("project/.prowess/skills/tides").join(name);
         std::fs::rename(at("scripts/tides.sh"), at("scripts/tide.sh")).unwrap();
     });
-    changed("a new skill", &|| {
+    changed("a new skill", &["boats"], &|| {
         world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
     });
-    changed("a new client's directory", &|| {
+    changed("a new client's directory", &[], &|| {
         world.skill("project/.agents/skills", "nets", "Knots. Use at sea.");
     });
-    changed("the configuration", &|| {
-        world.file("project/prowess.toml", "[limits]\nsteps = 21\n");
+    changed("the configuration", &[], &|| {
+        world.file("project/prowess.toml", "[skills]\nmax_loaded = 19\n");
     });
-    changed("the memory", &|| {
+    changed("the memory", &[], &|| {
         world.file("project/AGENTS.md", "Speak of evil.\n");
     });
-    changed("many", &|| {
+    changed("many", &[], &|| {
         for number in 0..9 {
             world.skill("project/.prowess/skills", &format!("more-{number}"), "Is one of many. Use never.");
         }
@@ -186,7 +197,7 @@ fn a_change_while_the_question_waits_is_not_trusted() {
         world.file(SCRIPT, "#!/bin/sh\necho low\n");
     });
     assert_eq!(code, Some(0), "{said}");
-    assert!(standing(&world).contains("changed since it was trusted (tides changed)"));
+    assert!(standing(&world).contains("part of this project is not trusted (tides changed)"));
     world.file(SCRIPT, "#!/bin/sh\necho high\n");
     assert_eq!(standing(&world), "", "what was shown is what was trusted");
     world.file("project/prowess.toml", "[skills]\nmax_loded = 20\n");
@@ -213,11 +224,22 @@ fn what_leads_out_or_is_no_file_cannot_be_trusted() {
             make(&world);
             let output = world.output(&["trust", "--yes"]);
             let said = world.told(&output);
-            assert_eq!(output.status.code(), Some(2), "{what}: {said}");
-            let line = said.split("--- err\n").nth(1).unwrap();
-            assert!(!standing(&world).is_empty(), "{what}");
+            assert_eq!(output.status.code(), Some(1), "{what}: {said}");
+            let line = said.split("--- err\n").next().unwrap().lines().last().unwrap();
+            let session = world.run(&["session", "-c", "skills"]);
+            let notice = session.split("--- err\n").nth(1).unwrap();
+            // What is no skill is missed by nobody.
+            assert!(
+                notice.is_empty() || notice.contains("part of this project is not trusted"),
+                "{what}: {notice}"
+            );
+            assert!(
+                world.stdout(&["prompt", "--form", "compact"]).contains("kites"),
+                "{what}: the others are trusted"
+            );
             if before {
-                told.push_str(&format!("{what}\n    {line}    {}", standing(&world)));
+                let notice = if notice.is_empty() { String::new() } else { format!("    {notice}") };
+                told.push_str(&format!("{what}\n    {line}\n{notice}"));
             }
         }
     };
@@ -263,7 +285,7 @@ fn a_damaged_file_is_named_and_left_alone() {
     let mut told = String::new();
     for (what, text, mode) in [
         ("cut", &good[..good.len() / 2], 0o600),
-        ("newer", "{\"version\": 2, \"projects\": 1}", 0o600),
+        ("newer", "{\"version\": 3, \"projects\": 1}", 0o600),
         ("empty", "", 0o600),
         ("everybody's", &good, 0o666),
     ] {
@@ -352,7 +374,7 @@ fn what_a_directory_below_brings_is_asked_about_there() {
         world.told(&output)
     };
     assert_eq!(standing(&world), "", "from the top it is not seen");
-    assert!(below(&["list"]).contains("changed since it was trusted (boats is new)"));
+    assert!(below(&["list"]).contains("part of this project is not trusted (boats is new)"));
     assert!(below(&["trust", "--yes"]).contains("sub/.prowess/skills/boats (new)"));
     assert!(below(&["list"]).ends_with("--- err\n"));
     assert_eq!(standing(&world), "");

@@ -63,6 +63,10 @@ fn names_and_descriptions_of_skills_are_made_harmless() {
     pty.wait_for("Tab completes");
     at_prompt(&pty);
     pty.press("/wo\t");
+    // The last prompt is on the screen before the keys are: it is waited for what they do.
+    pty.wait_until("the completion", |screen| {
+        screen.lines().last().is_some_and(|line| line.starts_with("> /wo"))
+    });
     pty.press("\x15");
     let screen = at_prompt(&pty);
     assert!(is_harmless(&screen), "{screen}");

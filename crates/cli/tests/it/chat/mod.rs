@@ -31,7 +31,7 @@ use crate::world::World;
 const CONFIG: &str = "home/.config/prowess/prowess.toml";
 
 /// A home in which this model answers, with a skill that has a script.
-fn world(model: &FakeModel) -> World {
+pub(crate) fn world(model: &FakeModel) -> World {
     let world = World::new();
     configure(&world, &model.url(), "");
     world
@@ -52,7 +52,7 @@ fn configure(world: &World, url: &str, more: &str) {
 }
 
 /// A conversation that has begun: the prompt is there.
-fn begun(world: &World, args: &[&str], columns: u16, rows: u16) -> Pty {
+pub(crate) fn begun(world: &World, args: &[&str], columns: u16, rows: u16) -> Pty {
     let args = [&["chat"], args].concat();
     let pty = Pty::start(world, &args, columns, rows);
     at_prompt(&pty);
@@ -60,7 +60,7 @@ fn begun(world: &World, args: &[&str], columns: u16, rows: u16) -> Pty {
 }
 
 /// Waits until the person is asked for a line.
-fn at_prompt(pty: &Pty) -> String {
+pub(crate) fn at_prompt(pty: &Pty) -> String {
     pty.wait_until("the prompt", |screen| screen.lines().last() == Some(">"))
 }
 

@@ -51,17 +51,18 @@ fn a_file_of_the_machine_comes_after_a_yes() {
 /// What is typed while the model works is no answer to what it asks then, whatever it begins with.
 #[test]
 fn what_was_typed_before_the_question_is_no_answer() {
+    let (moment, go_on) = Answer::held("One moment, please.");
     let model = FakeModel::start(vec![
-        Answer::slow("One moment, please.", Duration::from_millis(150))
-            .and_call("skill_run", json!({"skill": "tides", "command": "echo ran"})),
+        moment.and_call("skill_run", json!({"skill": "tides", "command": "echo ran"})),
         Answer::text("Very well."),
     ]);
     let world = world(&model);
     let pty = begun(&world, &[], 80, 30);
     pty.type_line("do it");
     pty.wait_for("One");
-    pty.type_line("a better way may be to ask me");
-    pty.type_line("y");
+    pty.type_ahead("a better way may be to ask me");
+    pty.type_ahead("y");
+    go_on.send(()).unwrap();
     pty.wait_for("allow it?");
     // More words than a yes are none.
     pty.type_line("a better way would be to wait");

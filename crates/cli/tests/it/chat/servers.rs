@@ -160,6 +160,7 @@ fn a_change_at_the_server_is_asked_about_again() {
     pty.wait_for("allow it?");
     pty.type_line("a");
     pty.wait_for("Loaded.");
+    at_prompt(&pty);
     pty.type_line("/quit");
     assert_eq!(pty.wait(), Some(0));
     let again = told(&world, &["chat", "--resume", "last", "load it again"]);

@@ -68,10 +68,10 @@ pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, Facts), 
     }
     Err(ExecuteError::NoSandbox {
         what: format!("no container engine answers at {}", tried.join(", ")),
-        remedy:
-            "Install and start one: the package `podman` with `systemctl start podman.socket`, or Docker; or \
-                 name the socket of one that runs, in the configuration or as DOCKER_HOST=unix://PATH."
-                .to_owned(),
+        remedy: "Start one: Docker, or Podman with `podman system service --time=0 &` or `systemctl start \
+                 podman.socket`. If it listens elsewhere, name its socket as `sandbox.engine_socket` in \
+                 prowess.toml, or as DOCKER_HOST=unix://PATH."
+            .to_owned(),
     })
 }
 

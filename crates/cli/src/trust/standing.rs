@@ -1,0 +1,278 @@
+//! How a project stands with the user, item by item.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use anyhow::Result;
+use prowess_catalog::{SkillEntry, TrustedEntries};
+
+use super::store::{Record, TrustFile};
+use super::walk::{self, Purpose};
+use super::{Item, ItemKind};
+use crate::config::FILE_NAME;
+use crate::project::{MEMORY, Project};
+use crate::terminal::{count, shown};
+
+/// How many items are named that are not trusted.
+const MAX_NAMED: usize = 5;
+
+/// What of a project may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It brings nothing.
+    NothingToTrust,
+    /// All of it, because the user said so for this command.
+    Whole,
+    /// Nothing, because nobody was asked. It was not even looked at.
+    Unasked,
+    /// Something was said of it before: this is how each item stands, by its path below the project's top.
+    Known(BTreeMap<String, Judged>),
+}
+
+/// An item, and how it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    pub(super) kind: ItemKind,
+    pub(super) verdict: Verdict,
+}
+
+/// How an item stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is as it was when it was trusted.
+    Trusted,
+    /// Nobody said anything of it.
+    New,
+    /// It is not as it was when something was said of it.
+    Changed,
+    /// Somebody said no, and it is as it was then.
+    Refused,
+    /// It cannot be trusted as it is now.
+    Unfit(String),
+    /// It is as it was, and has a link to this item, which is not trusted.
+    LeadsTo(String),
+}
+
+/// Looks at how a project stands. What it brings is read only if something was said of it before.
+pub(crate) fn standing(project: Option<&Project>) -> Result<Standing> {
+    let Some(project) = project.filter(|project| project.brings_something()) else {
+        return Ok(Standing::NothingToTrust);
+    };
+    let Some(file) = TrustFile::of_user() else { return Ok(Standing::Unasked) };
+    let Some(record) = file.get(project.top())? else { return Ok(Standing::Unasked) };
+    let items = walk::items(project, Purpose::Compare, &record.paths().collect());
+    Ok(Standing::Known(judged(&items, Some(&record))))
+}
+
+/// How each item stands by what is remembered. What is gone does no harm.
+pub(super) fn judged(items: &BTreeMap<String, Item>, record: Option<&Record>) -> BTreeMap<String, Judged> {
+    let remembered = |path: &str| {
+        let of = |digests: &BTreeMap<String, String>| digests.get(path).cloned();
+        record.map_or((None, None), |record| (of(&record.items), of(&record.refused)))
+    };
+    let judge = |(path, item): (&String, &Item)| {
+        let verdict = match (&item.digest, remembered(path)) {
+            (Err(problem), _) => Verdict::Unfit(problem.clone()),
+            (Ok(now), (Some(trusted), _)) if *now == trusted => Verdict::Trusted,
+            (Ok(now), (_, Some(refused))) if *now == refused => Verdict::Refused,
+            (Ok(_), (None, None)) => Verdict::New,
+            (Ok(_), _) => Verdict::Changed,
+        };
+        (path.clone(), Judged { kind: item.kind, verdict })
+    };
+    let mut judged: BTreeMap<String, Judged> = items.iter().map(judge).collect();
+    // What leads to something that is not trusted is not trusted either, and so on until nothing changes.
+    loop {
+        let trusted: BTreeSet<&String> = judged
+            .iter()
+            .filter(|(_, item)| item.verdict == Verdict::Trusted)
+            .map(|(path, _)| path)
+            .collect();
+        let reach = |path: &&String| {
+            let to = items.get(*path)?.leads_to.iter().find(|to| !is_trusted(to, &judged))?;
+            Some(((*path).clone(), to.clone()))
+        };
+        let fallen: Vec<(String, String)> = trusted.iter().filter_map(reach).collect();
+        if fallen.is_empty() {
+            return judged;
+        }
+        for (path, to) in fallen {
+            if let Some(item) = judged.get_mut(&path) {
+                item.verdict = Verdict::LeadsTo(to);
+            }
+        }
+    }
+}
+
+/// Whether a place is trusted that a link leads to: an item, or all items of a directory of skills.
+fn is_trusted(place: &str, judged: &BTreeMap<String, Judged>) -> bool {
+    if let Some(item) = judged.get(place) {
+        return item.verdict == Verdict::Trusted;
+    }
+    let below = format!("{place}/");
+    let mut entries = judged.iter().filter(|(path, _)| path.starts_with(&below)).peekable();
+    entries.peek().is_some() && entries.all(|(_, item)| item.verdict == Verdict::Trusted)
+}
+
+impl Standing {
+    /// Whether there is something about which nobody was asked as it is now.
+    pub(crate) fn has_questions(&self) -> bool {
+        match self {
+            Self::NothingToTrust | Self::Whole => false,
+            Self::Unasked => true,
+            Self::Known(items) => items.values().any(|item| item.verdict.is_open()),
+        }
+    }
+
+    /// Whether the project's configuration counts.
+    pub(crate) fn trusts_configuration(&self) -> bool {
+        self.trusts(FILE_NAME)
+    }
+
+    /// Whether what the project tells models counts.
+    pub(crate) fn trusts_memory(&self, project: &Project) -> bool {
+        self.trusts(&project.memory().to_string_lossy())
+    }
+
+    fn trusts(&self, path: &str) -> bool {
+        match self {
+            Self::NothingToTrust | Self::Unasked => false,
+            Self::Whole => true,
+            Self::Known(items) => items.get(path).is_some_and(|item| item.verdict == Verdict::Trusted),
+        }
+    }
+
+    /// The entries of the project's directories of skills that are trusted one by one.
+    pub(crate) fn entries(&self, project: Option<&Project>) -> TrustedEntries {
+        let mut entries = TrustedEntries::default();
+        let (Self::Known(items), Some(project)) = (self, project) else { return entries };
+        for (path, item) in items {
+            if item.kind == ItemKind::Skill
+                && item.verdict == Verdict::Trusted
+                && let Some((root, name)) = path.rsplit_once('/')
+            {
+                entries.insert(project.top().join(root), name);
+            }
+        }
+        entries
+    }
+
+    /// Why a skill of the project is not trusted, as a sentence about it.
+    pub(crate) fn reason(&self, project: Option<&Project>, entry: &SkillEntry) -> Option<String> {
+        let (Self::Known(items), Some(project)) = (self, project) else { return None };
+        let root = entry.root.path.strip_prefix(project.top()).ok()?;
+        let below =
+            std::path::Path::new(entry.skill.location.directory()).strip_prefix(&entry.root.path).ok()?;
+        let path = root.join(below.components().next()?);
+        Some(format!("it {}", items.get(path.to_str()?)?.verdict))
+    }
+
+    /// One line about what is not trusted: what of it a conversation is without, and what to do.
+    pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
+        let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
+        let memory = memory.map(|_| format!("its {MEMORY} not read"));
+        self.told([hidden(skills), self.unused(project), memory], |_| true)
+    }
+
+    /// The same for what only looks at skills.
+    pub(crate) fn notice_of_skills(&self, skills: usize) -> Option<String> {
+        self.told([hidden(skills)], |kind| matches!(kind, ItemKind::Skill | ItemKind::Directory))
+    }
+
+    /// The same for what only reads the configuration.
+    pub(crate) fn notice_of_configuration(&self, project: Option<&Project>) -> Option<String> {
+        self.told([self.unused(project)], |kind| kind == ItemKind::Configuration)
+    }
+
+    fn unused(&self, project: Option<&Project>) -> Option<String> {
+        let project = project.filter(|project| project.has_configuration() && !self.trusts_configuration());
+        project.map(|_| format!("its {FILE_NAME} not used"))
+    }
+
+    fn told(
+        &self,
+        left_out: impl IntoIterator<Item = Option<String>>,
+        counts: impl Fn(ItemKind) -> bool,
+    ) -> Option<String> {
+        if matches!(self, Self::NothingToTrust | Self::Whole) {
+            return None;
+        }
+        let left_out: Vec<String> = left_out.into_iter().flatten().collect();
+        if left_out.is_empty() {
+            return None;
+        }
+        let left_out = left_out.join(", ");
+        let none = BTreeMap::new();
+        let items = if let Self::Known(items) = self { items } else { &none };
+        let trusted = items.values().filter(|item| item.verdict == Verdict::Trusted).count();
+        let named = listed(items.iter().filter(|(_, item)| counts(item.kind)));
+        let is_new = |item: &Judged| matches!(item.verdict, Verdict::New | Verdict::Refused);
+        Some(if trusted > 0 {
+            let trusted = stay(trusted);
+            format!(
+                "part of this project is not trusted ({named}): {left_out}; {trusted}; `prowess trust` shows the rest"
+            )
+        } else if items.values().all(is_new) {
+            format!("this project is not trusted: {left_out}; `prowess trust` shows what it brings")
+        } else {
+            format!("this project is not trusted ({named}): {left_out}; `prowess trust` shows what it brings")
+        })
+    }
+}
+
+/// How many items stay trusted, for a person.
+pub(super) fn stay(trusted: usize) -> String {
+    format!("{} {} trusted", count(trusted, "other item"), if trusted == 1 { "stays" } else { "stay" })
+}
+
+fn hidden(skills: usize) -> Option<String> {
+    (skills > 0).then(|| format!("{} hidden from models", count(skills, "project skill")))
+}
+
+/// The first items that are not trusted, and how many more there are.
+pub(super) fn listed<'a>(items: impl IntoIterator<Item = (&'a String, &'a Judged)>) -> String {
+    let is_out = |(_, item): &(&String, &Judged)| item.verdict != Verdict::Trusted;
+    let all: Vec<_> = items.into_iter().filter(is_out).collect();
+    let mut named: Vec<String> = all
+        .iter()
+        .take(MAX_NAMED)
+        .map(|(path, item)| format!("{} {}", item.name(path), item.verdict))
+        .collect();
+    if all.len() > MAX_NAMED {
+        named.push(format!("{} more", all.len() - MAX_NAMED));
+    }
+    named.join(", ")
+}
+
+impl Judged {
+    /// What it is called, by its path: directories of skills have the same names.
+    fn name(&self, path: &str) -> String {
+        if self.kind == ItemKind::Directory { shown(path) } else { name(path) }
+    }
+}
+
+/// The last part of an item's path.
+fn name(path: &str) -> String {
+    shown(path.rsplit('/').next().unwrap_or(path))
+}
+
+impl Verdict {
+    /// Whether nobody was asked about the item as it is.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::New | Self::Changed)
+    }
+}
+
+impl fmt::Display for Verdict {
+    /// The rest of a sentence about the item.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trusted => f.write_str("is trusted"),
+            Self::New => f.write_str("is new"),
+            Self::Changed => f.write_str("changed"),
+            Self::Refused => f.write_str("was refused"),
+            Self::Unfit(problem) => f.write_str(problem),
+            Self::LeadsTo(path) => write!(f, "has a link to {}, which is not trusted", name(path)),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Asking about what of a project is not trusted yet.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _, Write as _};
+
+use anyhow::{Context as _, Result};
+
+use super::standing::{Judged, Verdict, judged, listed};
+use super::store::{Record, TrustFile};
+use super::walk::{self, Purpose};
+use super::{Item, summary};
+use crate::project::Project;
+
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: u64 = 1024;
+
+/// What is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// What is new or has changed.
+    Open,
+    /// Also what was refused: the user wants to decide again.
+    Refused,
+}
+
+/// What a project brings, looked at once: what is shown is what is remembered.
+pub(crate) struct Survey<'a> {
+    pub(super) project: &'a Project,
+    pub(super) items: BTreeMap<String, Item>,
+    pub(super) judged: BTreeMap<String, Judged>,
+    scope: Scope,
+}
+
+impl<'a> Survey<'a> {
+    /// Looks at all that a project brings.
+    pub(crate) fn of(project: &'a Project, scope: Scope) -> Result<Self> {
+        let record = TrustFile::of_user().map(|file| file.get(project.top())).transpose()?.flatten();
+        let remembered = record.iter().flat_map(Record::paths).collect();
+        let items = walk::items(project, Purpose::Show, &remembered);
+        let judged = judged(&items, record.as_ref());
+        Ok(Self { project, items, judged, scope })
+    }
+
+    /// Whether there is nothing that would have to be trusted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether all of it is trusted.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.judged.values().all(|item| item.verdict == Verdict::Trusted)
+    }
+
+    /// Whether there is something to ask about.
+    pub(crate) fn has_questions(&self) -> bool {
+        self.asked().next().is_some()
+    }
+
+    /// How many items are trusted already.
+    pub(crate) fn trusted(&self) -> usize {
+        self.judged.values().filter(|item| item.verdict == Verdict::Trusted).count()
+    }
+
+    /// Whether nothing was said of any of it before that stays as it is.
+    pub(super) fn is_first(&self) -> bool {
+        let is_settled = |item: &Judged| self.is_settled(&item.verdict);
+        !self.judged.values().any(is_settled)
+    }
+
+    /// Whether an item is left as it is: it is trusted, or was refused and is not asked about.
+    pub(super) fn is_settled(&self, verdict: &Verdict) -> bool {
+        match verdict {
+            Verdict::Trusted => true,
+            Verdict::Refused => self.scope == Scope::Open,
+            _ => false,
+        }
+    }
+
+    /// What cannot be trusted, whatever anybody says, and why.
+    pub(crate) fn unfit(&self) -> Option<String> {
+        // What leads to something that is asked about is trusted with it.
+        let is_unfit = |verdict: &Verdict| match verdict {
+            Verdict::Unfit(_) => true,
+            Verdict::LeadsTo(to) => !self.is_asked(to),
+            _ => false,
+        };
+        let unfit = listed(self.judged.iter().filter(|(_, item)| is_unfit(&item.verdict)));
+        (!unfit.is_empty()).then_some(unfit)
+    }
+
+    /// Whether the item at this path is asked about, or one of the items below it.
+    fn is_asked(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        self.asked().any(|(asked, _)| asked == path || asked.starts_with(&below))
+    }
+
+    /// What is asked about: the paths and the digests.
+    fn asked(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.judged.iter().filter_map(|(path, item)| {
+            let is_asked =
+                item.verdict.is_open() || (self.scope == Scope::Refused && item.verdict == Verdict::Refused);
+            let digest = self.items.get(path)?.digest.as_ref().ok()?;
+            is_asked.then_some((path.as_str(), digest.as_str()))
+        })
+    }
+
+    /// Remembers that what was asked about is trusted as it was when this looked at it.
+    pub(crate) fn remember(&self) -> Result<()> {
+        self.change(|record, path, digest| record.trust(path, digest))
+    }
+
+    /// Remembers that it is not to be trusted as it was when this looked at it, so that nobody is asked again.
+    fn refuse(&self) -> Result<()> {
+        self.change(|record, path, digest| record.refuse(path, digest))
+    }
+
+    fn change(&self, change: impl Fn(&mut Record, &str, &str)) -> Result<()> {
+        if !self.has_questions() {
+            return Ok(());
+        }
+        let file = TrustFile::of_user().context("there is no home to remember it in: set HOME")?;
+        let top = self.project.top().to_str();
+        let top =
+            top.with_context(|| format!("{} has a name that is no text", self.project.top().display()))?;
+        file.change(top, |record| self.asked().for_each(|(path, digest)| change(record, path, digest)))
+    }
+}
+
+/// Asks on the error stream whether to trust what the summary showed, and remembers the answer.
+pub(crate) fn ask(survey: &Survey<'_>, answers: &mut impl BufRead) -> Result<bool> {
+    let mut err = anstream::stderr();
+    crate::terminal::forget_typed();
+    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    let question = if survey.is_first() { summary::QUESTION } else { summary::QUESTION_OF_PART };
+    // In one piece: whoever sees the question and types at once has the answer behind it, and not in the middle.
+    let question = format!("\n{} ", crate::rows::folded(question, width).join("\n"));
+    err.write_all(question.as_bytes())?;
+    err.flush()?;
+    let mut line = String::new();
+    answers.take(MAX_ANSWER).read_line(&mut line)?;
+    let is_yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    if is_yes {
+        survey.remember()?;
+    } else if line.ends_with('\n') {
+        // Who types nothing at all has not answered.
+        survey.refuse()?;
+    }
+    Ok(is_yes)
+}
