@@ -91,7 +91,7 @@ pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
 pub use invoke::Command;
 pub use known::Owner;
-pub use load::{Over, PreparedLoad};
+pub use load::{Over, PreparedLoad, loaded_tokens};
 pub use options::{
     Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,
     TokenCounter, UnloadedText,

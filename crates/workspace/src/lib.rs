@@ -75,6 +75,7 @@ pub use collect::{
     MAX_VISITED, normalize_glob,
 };
 pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GROUP, Network, Sandbox, Stop};
+pub use dir::remove_tree;
 pub use error::WorkspaceError;
 #[cfg(feature = "container")]
 pub use executor::container::{ContainerExecutor, ContainerOptions, Engine};
@@ -92,7 +93,7 @@ pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing, StageSource, StagedSkill,
 };
-pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
+pub use workspace::{Cleaned, NOBODY, Removed, Workspace, Workspaces};
 
 /// What tests of this crate's users need: suites for their own implementations, and a fake executor.
 #[cfg(feature = "testing")]

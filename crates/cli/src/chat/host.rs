@@ -66,6 +66,11 @@ const SECRETS: [&str; 9] = [
     "*/id_ed25519*",
 ];
 
+/// How skills are told to models and loaded, before the configuration has its say.
+pub(crate) fn session_options() -> SessionOptions {
+    SessionOptions::new(Dialect::Trpc)
+}
+
 /// What agents of this program are made of.
 pub(super) struct Host {
     pub(super) config: Config,
@@ -249,7 +254,7 @@ impl Host {
         // A key may be the work of a program.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
-            let mut options = SessionOptions::new(Dialect::Trpc);
+            let mut options = session_options();
             options.lifetime = Lifetime::Session;
             options.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
             options.allowed_tools = settings.allowed_tools.into();

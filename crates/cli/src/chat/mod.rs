@@ -24,6 +24,7 @@ use prowess_workspace::Runner;
 use self::act::{Next, act, begun, opened};
 use self::command::{Command, Line};
 use self::happening::Happening;
+pub(crate) use self::host::session_options;
 use self::host::{Found, Host};
 use self::input::{Input, Typed};
 pub(crate) use self::talk::Answers;

@@ -13,6 +13,7 @@ mod mcp;
 mod mcp_http;
 mod mistakes;
 mod model;
+mod names;
 mod pty;
 mod readme;
 mod run;

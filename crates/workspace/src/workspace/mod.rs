@@ -17,7 +17,7 @@ use crate::dir::{Dir, Owner};
 use crate::error::WorkspaceError;
 use metadata::Metadata;
 
-pub use cleanup::Cleaned;
+pub use cleanup::{Cleaned, Removed};
 
 /// The user and the group that a superuser's commands run as: `nobody`.
 pub const NOBODY: u32 = 65534;
