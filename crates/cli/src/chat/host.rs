@@ -110,8 +110,9 @@ impl Host {
         let Found { config, flags, places, mut skills, runner, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
-        check_own(&state.join("threads.db"))?;
-        let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
+        check_own(&state.join(crate::threads::FILE))?;
+        let store =
+            SqliteStore::open(state.join(crate::threads::FILE)).await.map_err(|error| anyhow!("{error}"))?;
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
         let permissions = Permissions::new(broker, NAME, policy(&config));
@@ -326,7 +327,7 @@ impl Host {
 
     /// Where files beside a thread are kept.
     pub(super) fn kept(&self, thread: &ThreadId) -> PathBuf {
-        self.state.join("threads").join(thread.as_str())
+        crate::threads::files(&self.state, thread)
     }
 }
 

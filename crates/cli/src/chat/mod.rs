@@ -27,6 +27,7 @@ use self::happening::Happening;
 pub(crate) use self::host::session_options;
 use self::host::{Found, Host};
 use self::input::{Input, Typed};
+pub(crate) use self::place::Place;
 pub(crate) use self::talk::Answers;
 use self::talk::{Rest, Talk};
 pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
@@ -78,7 +79,7 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
     };
     let (host, notices) = Host::new(Found { config, flags, places, skills, runner, state }).await?;
     let id = match &resume {
-        Some(wanted) => threads::find(&host, wanted).await?,
+        Some(wanted) => crate::threads::find(&host.store, &host.directory, wanted).await?,
         None => threads::name(&host).await?,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;

@@ -22,7 +22,7 @@ const FIX_ROUNDS: usize = 8;
 pub(crate) struct Options {
     /// Names of skills, their directories or SKILL.md files, or directories with skills somewhere below them. A path that
     /// exists wins over a name [default: the directories that --root names, or the working directory]
-    #[arg(value_name = "SKILL")]
+    #[arg(value_name = "SKILL", add = crate::complete::skills_and_paths())]
     skills: Vec<PathBuf>,
     /// How to print what is found
     #[arg(long, value_enum, default_value_t = Format::Human)]

@@ -19,6 +19,7 @@ use crate::terminal::{Style, Terminal, count, shown, size, styled, wrapped};
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The skill's name
+    #[arg(add = crate::complete::skills())]
     name: String,
     /// Print JSON
     #[arg(long)]

@@ -61,6 +61,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// The skill's name
+    #[arg(add = crate::complete::skills())]
     skill: String,
     /// What to run: a line for the shell, or a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]

@@ -5,6 +5,7 @@
 mod authoring;
 mod chat;
 mod checking;
+mod completing;
 mod config;
 mod demo;
 mod document;
@@ -20,5 +21,7 @@ mod run;
 mod session;
 mod shipping;
 mod showing;
+mod threads;
 mod trust;
+mod uninstalling;
 mod world;

@@ -82,7 +82,7 @@ fn many_skills_end_with_a_summary_by_code() {
     assert_eq!(
         summary,
         [
-            "4 skills checked: 0 valid, 4 not; --fix would mend 1 finding",
+            "4 skills checked: 0 valid, 4 not",
             "name-dir-mismatch\t1\t1",
             "unknown-field\t6\t3",
             "CODE\tFINDINGS\tSKILLS",
