@@ -92,13 +92,16 @@ impl EnvCompleter for Bash {
     ) -> std::io::Result<()> {
         // The script hands over what is before the cursor, so the last word is the one to complete.
         let last = words.len().saturating_sub(1);
-        for candidate in complete(command, words, last, directory)? {
-            let word = candidate.get_value().to_string_lossy();
-            // A name with a line's end in it would be two.
-            if !word.chars().any(is_unprintable) {
-                writeln!(out, "{word}")?;
-            }
+        let wants_option = words.last().is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
+        let all = complete(command, words, last, directory)?;
+        let mut offered: Vec<_> = all.iter().map(|one| one.get_value().to_string_lossy()).collect();
+        // A name with a line's end in it would be two.
+        offered.retain(|word| !word.chars().any(is_unprintable));
+        let is_option = |word: &str| word.starts_with('-');
+        if !wants_option && offered.iter().any(|word| !is_option(word)) {
+            // Bash shows all in one heap, in which options would bury the rest.
+            offered.retain(|word| !is_option(word));
         }
-        Ok(())
+        offered.iter().try_for_each(|word| writeln!(out, "{word}"))
     }
 }

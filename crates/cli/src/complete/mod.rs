@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clap::CommandFactory as _;
+use clap::builder::Resettable;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use prowess_catalog::is_unprintable;
@@ -79,6 +80,10 @@ pub(crate) fn answer() -> Option<ExitCode> {
         }
         let _ = TYPED.set(words.clone());
         let mut command = Cli::command();
+        if words.len() <= 2 {
+            // Of a command and its other name one is offered, and that is not the one that people look for.
+            command = command.mut_subcommands(|one| one.visible_alias(Resettable::Reset));
+        }
         let (directory, mut offered) = (std::env::current_dir().ok(), Vec::new());
         shell.completer().write_complete(&mut command, words, directory.as_deref(), &mut offered).ok()?;
         std::io::stdout().write_all(&offered).ok()

@@ -191,8 +191,15 @@ fn a_hostile_name_runs_nothing() {
         let pty = Pty::run(interactive(&world, program), 100, 40);
         pty.type_line(script);
         pty.wait_for("ready");
-        pty.press("prowess info evil\t\t\t\r");
-        pty.type_line("\x15echo en''ded");
+        pty.press("prowess info evil\t\t");
+        pty.wait_for("touch");
+        // One takes what is chosen, and one runs it, if that was not the same.
+        pty.press("\r\r");
+        pty.wait_until("an answer", |screen| {
+            ["digest", "no skill", "unexpected"].iter().any(|word| screen.contains(word))
+        });
+        pty.press("\x15");
+        pty.type_line("echo en''ded");
         pty.wait_for("ended");
         assert!(!world.path("project/pwned").exists(), "{program}: {}", pty.everything());
     }
@@ -287,7 +294,9 @@ fn a_completion_writes_and_starts_nothing_and_is_silent() {
     world.file("home/.local/state/prowess/threads.db", "no database");
     for words in [&["info", ""][..], &["chat", "--resume", ""], &["chat", "--model", ""]] {
         let output = ask(words);
-        assert_eq!((output.stdout.len(), output.stderr.len()), (0, 0), "{words:?}");
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.lines().all(|line| line.starts_with("--")), "{words:?}: {told}");
+        assert_eq!(output.stderr.len(), 0, "{words:?}");
     }
     let unknown = world.command(&["--", "prowess", ""]).env("_PROWESS_COMPLETE", "tcsh").output().unwrap();
     assert_eq!((unknown.stdout.len(), unknown.stderr.len()), (0, 0));

@@ -157,7 +157,10 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
     let all = ids(&world);
     let (kept, gone) = (&all[0], &all[1]);
     let files = world.path(&format!("home/.local/state/prowess/threads/{gone}"));
-    assert!(files.is_dir());
+    for id in &all {
+        let kept = format!("home/.local/state/prowess/threads/{id}/conversation_history/1.md");
+        world.file(&kept, "What was said before.\n");
+    }
     assert_eq!(workspaces(&world, gone).len(), 1, "the command had a workspace");
     assert_eq!(workspaces(&world, "task-").len(), 0);
 

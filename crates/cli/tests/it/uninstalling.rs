@@ -146,7 +146,7 @@ fn cargo_removes_what_cargo_installed() {
 #[test]
 fn nothing_goes_while_a_conversation_is_open() {
     let world = installed();
-    let pty = Pty::start(&world, &["chat"], 80, 20);
+    let pty = Pty::start(&world, &["chat", "--trust-project"], 80, 20);
     pty.wait_until("the prompt", |screen| screen.lines().last() == Some(">"));
     let before = files(&world);
     let output = own(&world, &["uninstall", "--yes"]).output().unwrap();
