@@ -14,7 +14,7 @@ const WORKSPACES: &str = "workspaces";
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where workspaces and artifacts are kept.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Where files are kept")]
 pub(crate) struct Kept {
     /// Keep workspaces and artifacts below this directory, not in ~/.local/state/prowess

@@ -59,7 +59,8 @@ _BIN_complete() {
         compopt -o nospace
     fi
 }
-complete -o bashdefault -o nosort -F _BIN_complete BIN
+# Old ones cannot keep an order.
+complete -o bashdefault -o nosort -F _BIN_complete BIN 2>/dev/null || complete -o bashdefault -F _BIN_complete BIN
 "#;
 
 impl EnvCompleter for Bash {

@@ -14,7 +14,7 @@ pub(crate) use self::binary::Binary;
 pub(crate) use self::size::Size;
 use crate::complete::MARK;
 use crate::config::user_path;
-use crate::state::{self, check_ours};
+use crate::state::{self, Kept, check_ours};
 use crate::terminal::shown;
 
 /// How much of a file is read to see that it is ours.
@@ -113,8 +113,15 @@ fn beginning(path: &Path) -> Option<String> {
     Some(format!("\n{}", String::from_utf8_lossy(&bytes)))
 }
 
-/// An error while another process of this program has the threads open: it would go on writing.
+/// An error while another process of this program is at work: it has the threads open, or runs a command. It would go on
+/// writing.
 pub(crate) fn refuse_in_use() -> Result<()> {
+    const IN_USE: &str = "prowess is in use: end conversations, servers and runs first; nothing was removed";
+    for workspaces in Kept::default().existing_workspaces()? {
+        if workspaces.in_use()? > 0 {
+            bail!(IN_USE);
+        }
+    }
     let Some(lock) = state::directory().map(|state| state.join(format!("{}.lock", crate::threads::FILE)))
     else {
         return Ok(());
@@ -122,9 +129,7 @@ pub(crate) fn refuse_in_use() -> Result<()> {
     match File::open(&lock) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => {
-                bail!("prowess is in use: end conversations and servers first; nothing was removed")
-            }
+            Err(TryLockError::WouldBlock) => bail!(IN_USE),
             Err(TryLockError::Error(error)) => {
                 Err(error).context("it cannot be seen whether prowess is in use")
             }

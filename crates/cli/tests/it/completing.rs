@@ -182,7 +182,10 @@ fn a_hostile_name_runs_nothing() {
     pty.wait_for("ended");
     assert!(!world.path("project/pwned").exists(), "{}", pty.everything());
     for (program, script) in [
-        ("zsh", "autoload -U compinit; compinit -D; source <(prowess completions zsh); echo re''ady"),
+        (
+            "zsh",
+            "setopt menu_complete; autoload -U compinit; compinit -D; source <(prowess completions zsh); echo re''ady",
+        ),
         ("fish", "prowess completions fish | source; echo re''ady"),
     ] {
         if !is_there(program) {
@@ -191,7 +194,7 @@ fn a_hostile_name_runs_nothing() {
         let pty = Pty::run(interactive(&world, program), 100, 40);
         pty.type_line(script);
         pty.wait_for("ready");
-        pty.press("prowess info evil\t\t");
+        pty.press("prowess info evil\t");
         pty.wait_for("touch");
         // One takes what is chosen, and one runs it, if that was not the same.
         pty.press("\r\r");

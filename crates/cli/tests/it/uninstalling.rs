@@ -1,7 +1,7 @@
 //! `prowess uninstall`: all of it goes, and nothing else.
 
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::pty::Pty;
@@ -31,10 +31,17 @@ fn installed() -> World {
     world
 }
 
-/// The copy of the program in the home, ready to be run.
+/// The copy of the program in the home, ready to be run. It sees nothing of the place where a superuser's workspaces are,
+/// which other tests use.
 fn own(world: &World, args: &[&str]) -> Command {
-    let mut command = Command::new(world.path("home/bin/prowess"));
+    apart(world, &world.path("home/bin/prowess"), args)
+}
+
+fn apart(world: &World, program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("bwrap");
     command
+        .args(["--dev-bind", "/", "/", "--tmpfs", "/var/tmp", "--"])
+        .arg(program)
         .args(args)
         .current_dir(world.path("project"))
         .env_clear()
@@ -138,7 +145,9 @@ fn cargo_removes_what_cargo_installed() {
     assert!(output.status.success() && told.contains("`cargo uninstall prowess --root "), "{told}");
     assert!(world.path("home/bin/prowess").is_file());
     // A build of a checkout stays, too: this very program is one.
-    let told = world.stdout(&["uninstall", "--yes"]);
+    let output =
+        apart(&world, Path::new(env!("CARGO_BIN_EXE_prowess")), &["uninstall", "--yes"]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
     assert!(told.contains("is a build of a checkout"), "{told}");
     assert!(PathBuf::from(env!("CARGO_BIN_EXE_prowess")).is_file());
 }

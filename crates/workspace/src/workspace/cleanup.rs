@@ -107,6 +107,32 @@ impl Workspaces {
         }
     }
 
+    /// How many workspaces somebody uses now, in this process or another.
+    ///
+    /// ```
+    /// # let place = tempfile::tempdir()?;
+    /// let workspaces = prowess_workspace::Workspaces::open(place.path())?;
+    /// let workspace = workspaces.for_session("session-1")?;
+    /// assert_eq!(workspaces.in_use()?, 1);
+    /// drop(workspace);
+    /// assert_eq!(workspaces.in_use()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The workspaces cannot be listed.
+    pub fn in_use(&self) -> Result<usize, WorkspaceError> {
+        let failed = |error| WorkspaceError::io("listing the workspaces at", &self.path, error);
+        let (entries, _) = self.root.entries(usize::MAX).map_err(failed)?;
+        let is_used = |name: &OsStr| {
+            let lock = self.root.dir(name).ok().and_then(|home| lock_file(&home, IN_USE).ok());
+            lock.is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+        };
+        let workspaces = entries.iter().filter(|(name, _)| is_workspace(&name.to_string_lossy()));
+        Ok(workspaces.filter(|(name, _)| is_used(name)).count())
+    }
+
     /// Removes a workspace that was not used since `limit`, if there is one.
     fn remove_one(&self, name: &OsStr, limit: Option<u64>) -> io::Result<Outcome> {
         let home = match self.root.dir(name) {
