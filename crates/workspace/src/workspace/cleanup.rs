@@ -103,7 +103,7 @@ impl Workspaces {
             Ok(Outcome::Removed) => Ok(Removed::Gone),
             Ok(Outcome::InUse) => Ok(Removed::InUse),
             Ok(Outcome::Young) => Ok(Removed::NoneThere),
-            Err(error) => Err(WorkspaceError::io("removing the workspace", &self.path.join(name), error)),
+            Err(error) => Err(WorkspaceError::io("removing the workspace", self.path.join(name), error)),
         }
     }
 
