@@ -151,6 +151,9 @@ impl fmt::Debug for Root {
     }
 }
 
+/// Where programs keep their configuration in a home directory, unless the user says otherwise.
+const CONFIG: &str = ".config";
+
 /// A client's directory that may hold skills.
 ///
 /// ```
@@ -162,7 +165,8 @@ impl fmt::Debug for Root {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// The directory, relative to the project or the home directory.
+    /// The directory, relative to the project or the home directory. One of the user's below `.config` is looked for in
+    /// [`Surroundings::config_home`], if there is one.
     pub directory: PathBuf,
     /// Its name for people and models.
     pub label: String,
@@ -249,18 +253,22 @@ pub struct Surroundings {
     pub working_directory: PathBuf,
     /// The user's home directory, if there is one.
     pub home: Option<PathBuf>,
+    /// Where the user's programs keep their configuration, if that is not `.config` in the home directory.
+    pub config_home: Option<PathBuf>,
     /// Roots from flags and `SKILLS_ROOT`, least precedence first.
     pub explicit: Vec<PathBuf>,
 }
 
 impl Surroundings {
-    /// This process's: its working directory, `HOME`, and the directories in `SKILLS_ROOT`.
+    /// This process's: its working directory, `HOME`, `XDG_CONFIG_HOME`, and the directories in `SKILLS_ROOT`.
     pub fn of_process() -> std::io::Result<Self> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        // A relative path would make a project's directories the user's.
+        let absolute = |name| set(name).map(PathBuf::from).filter(|path| path.is_absolute());
         Ok(Self {
             working_directory: std::env::current_dir()?,
-            // A relative home would make a project's directories the user's.
-            home: set("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+            home: absolute("HOME"),
+            config_home: absolute("XDG_CONFIG_HOME"),
             explicit: set("SKILLS_ROOT")
                 .map(|roots| std::env::split_paths(&roots).collect())
                 .unwrap_or_default(),
@@ -269,6 +277,14 @@ impl Surroundings {
 }
 
 impl Surroundings {
+    /// Where the user's directory `relative` is: below the home directory, or where configuration is kept.
+    fn of_user(&self, relative: &Path) -> Option<PathBuf> {
+        match (&self.config_home, relative.strip_prefix(CONFIG)) {
+            (Some(config), Ok(rest)) => Some(config.join(rest)),
+            _ => Some(self.home.as_ref()?.join(relative)),
+        }
+    }
+
     /// The explicit roots alone; relative paths are taken from the working directory.
     ///
     /// An empty path is none: a stray `:` in `SKILLS_ROOT` does not name the working directory.
@@ -287,9 +303,11 @@ impl Layers {
     pub fn resolve(&self, surroundings: &Surroundings) -> Vec<Root> {
         let mut roots: Vec<Root> =
             self.built_in.iter().map(|path| Root::new(path, RootKind::BuiltIn, "Built-in")).collect();
-        if let Some(home) = &surroundings.home {
-            self.collect(home, None, &self.user_compatibility, RootKind::UserCompatibility, &mut roots);
-            self.collect(home, None, &self.user, RootKind::User, &mut roots);
+        let of_user = |layer: &Layer| surroundings.of_user(&layer.directory);
+        for (layers, kind) in
+            [(&self.user_compatibility, RootKind::UserCompatibility), (&self.user, RootKind::User)]
+        {
+            self.collect(of_user, None, layers, kind, &mut roots);
         }
         let ancestors = self.project_directories(surroundings);
         let mut of_project = Vec::new();
@@ -298,7 +316,8 @@ impl Layers {
             (&self.project, RootKind::Project),
         ] {
             for directory in ancestors.iter().rev() {
-                self.collect(directory, ancestors.last().copied(), layers, kind, &mut of_project);
+                let in_project = |layer: &Layer| Some(directory.join(&layer.directory));
+                self.collect(in_project, ancestors.last().copied(), layers, kind, &mut of_project);
             }
         }
         roots.extend(once(of_project));
@@ -344,15 +363,15 @@ impl Layers {
 
     fn collect(
         &self,
-        base: &Path,
+        place: impl Fn(&Layer) -> Option<PathBuf>,
         within: Option<&Path>,
         layers: &[Layer],
         kind: RootKind,
         roots: &mut Vec<Root>,
     ) {
-        for layer in layers {
+        for (layer, directory) in layers.iter().filter_map(|layer| Some((layer, place(layer)?))) {
             for folder in &self.folders {
-                let path = base.join(&layer.directory).join(folder);
+                let path = directory.join(folder);
                 if path.is_dir() {
                     let trust = if kind.belongs_to_project() { self.project_trust } else { Trust::Trusted };
                     roots.push(Root {
@@ -405,6 +424,7 @@ mod tests {
         let surroundings = Surroundings {
             working_directory: inner.clone(),
             home: Some(home.path().into()),
+            config_home: None,
             explicit: vec!["/given".into()],
         };
         let roots = Layers::default().resolve(&surroundings);
@@ -423,6 +443,27 @@ mod tests {
         assert!(found.is_sorted_by_key(|(_, kind)| *kind));
         assert_eq!(roots[2].trust, Trust::Untrusted);
         assert_eq!(roots[0].trust, Trust::Trusted);
+    }
+
+    #[test]
+    fn configuration_may_be_kept_elsewhere() {
+        let place = tempfile::tempdir().unwrap();
+        let (home, config) = (place.path().join("home"), place.path().join("config"));
+        for path in ["home/.config/opencode/skill", "home/.claude/skills", "config/opencode/skills"] {
+            std::fs::create_dir_all(place.path().join(path)).unwrap();
+        }
+        let found = |home: Option<&Path>, config: Option<&Path>| -> Vec<PathBuf> {
+            let surroundings = Surroundings {
+                home: home.map(Path::to_owned),
+                config_home: config.map(Path::to_owned),
+                ..Surroundings::default()
+            };
+            Layers::default().resolve(&surroundings).into_iter().map(|root| root.path).collect()
+        };
+        let claude = home.join(".claude/skills");
+        assert_eq!(found(Some(&home), None), [home.join(".config/opencode/skill"), claude.clone()]);
+        assert_eq!(found(Some(&home), Some(&config)), [config.join("opencode/skills"), claude]);
+        assert_eq!(found(None, Some(&config)), [config.join("opencode/skills")]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const NAME_WEIGHT: f64 = 3.0;
 /// The usual constants of BM25: how soon repetition stops counting, and how much length counts.
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
+/// How far a skill that is called as the query stands above the best of the others.
+const NAMED: f64 = 1.0;
 /// English words that stand in every description.
 const STOP_WORDS: [&str; 16] =
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "it", "of", "on", "or", "the", "to"];
@@ -28,7 +30,7 @@ const STOP_WORDS: [&str; 16] =
 const PREFIX_WEIGHT: f64 = 0.5;
 
 impl CatalogView {
-    /// The skills that have at least one word of `query`, best first.
+    /// The skills that have at least one word of `query`, best first. A skill that is called as the query is the best.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -65,6 +67,13 @@ impl CatalogView {
             for ((score, document), weight) in scores.iter_mut().zip(&documents).zip(weights) {
                 let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * document.length / average.max(1.0);
                 *score += rarity * weight * (SATURATION + 1.0) / (weight + SATURATION * length);
+            }
+        }
+        let best = scores.iter().copied().fold(0.0, f64::max);
+        let name = query.split_whitespace().collect::<Vec<_>>().join("-").to_lowercase();
+        for (score, entry) in scores.iter_mut().zip(self.entries()) {
+            if entry.skill.name.as_str().to_lowercase() == name {
+                *score += best + NAMED;
             }
         }
         let mut hits: Vec<Hit> = self

@@ -6,7 +6,9 @@ mod artifacts;
 mod chat;
 mod check;
 mod commands;
+mod complete;
 mod config;
+mod confirm;
 mod demo;
 mod executor;
 mod hosts;
@@ -28,7 +30,9 @@ mod signals;
 mod skills;
 mod state;
 mod terminal;
+mod threads;
 mod trust;
+mod uninstall;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -51,6 +55,9 @@ const MISUSE: u8 = 2;
 const NOTHING_RAN: u8 = 125;
 
 fn main() -> ExitCode {
+    if let Some(ended) = complete::answer() {
+        return ended;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

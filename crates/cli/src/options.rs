@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     artifacts, chat, check, completions, config, demo, doctor, info, list, man, mcp, new, package, prompt,
-    run, search, servers, session, trust,
+    run, search, servers, session, threads, trust, uninstall,
 };
 
 /// The version, with its commit where that is known.
@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Run(Box<run::Options>),
     /// Show what runs have saved, or get it out
     Artifacts(artifacts::Options),
+    /// List, show, export or remove conversations
+    Threads(threads::Options),
     /// Say whether and how well isolated skills can run here
     Doctor(doctor::Options),
     /// Trust a project: let models see its skills, and use its prowess.toml
@@ -80,6 +82,8 @@ pub(crate) enum Command {
     Completions(completions::Options),
     /// Print the manual page, or write those of all commands
     Man(man::Options),
+    /// Remove all that this program keeps, after asking; your skills stay
+    Uninstall(uninstall::Options),
 }
 
 /// Where to look for skills.

@@ -123,7 +123,5 @@ fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
 
 /// `$XDG_CACHE_HOME/prowess/servers`, or `~/.cache/prowess/servers`.
 fn directory() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(base.join("prowess/servers"))
+    Some(crate::state::cache()?.join("servers"))
 }

@@ -1,6 +1,7 @@
 //! The catalog that a command works on.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -16,6 +17,9 @@ use crate::progress::Progress;
 use crate::project::Project;
 use crate::terminal::shown;
 use crate::trust::{self, Standing};
+
+/// The option that has links followed wherever they lead.
+const FOLLOW: &str = "--follow-links";
 
 /// The skills of the places that were asked for.
 pub(crate) struct Skills {
@@ -51,6 +55,14 @@ impl Places {
 
     /// Finds the skills where some are known: those that did not change are the very same.
     pub(crate) fn discover_again(&self, known: &Catalog) -> Result<Skills> {
+        let _progress = Progress::start("looking for skills");
+        let skills = self.discover_silently(known, &self.scan_options())?;
+        tell_caps(&skills.catalog)?;
+        Ok(skills)
+    }
+
+    /// The same, scanned in another way, with nothing said.
+    pub(crate) fn discover_silently(&self, known: &Catalog, options: &ScanOptions) -> Result<Skills> {
         let surroundings = self.surroundings()?;
         let (project, standing) = self.project(&surroundings)?;
         let create_in;
@@ -76,14 +88,11 @@ impl Places {
                 bail!("{}: there is no such directory to look in; check --root", path.display());
             }
         }
-        let options = self.scan_options();
-        let _progress = Progress::start("looking for skills");
         // What servers offer stays as it is: whoever knows them asks them.
         let servers = known.roots().filter(|root| root.place == Place::Server).map(|root| Root::clone(root));
         let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
         // Entry by entry, as it was looked at: what came meanwhile is not among them.
-        let catalog = known.refreshed_trusting(&all, &options, standing.entries(project.as_ref()));
-        tell_caps(&catalog)?;
+        let catalog = known.refreshed_trusting(&all, options, standing.entries(project.as_ref()));
         Ok(Skills { catalog, roots, create_in, project, standing })
     }
 
@@ -130,6 +139,31 @@ impl Skills {
         self.standing.notice(self.project.as_ref(), self.catalog.untrusted().len())
     }
 
+    /// Links below roots that lead out of them, and so were not followed.
+    fn skipped_links(&self) -> impl Iterator<Item = &str> {
+        // A root that is such a link is not followed by any flag.
+        let is_root = |file: &str| self.roots.iter().any(|root| root.path.to_str() == Some(file));
+        let outside = self.catalog.diagnostics().filter(|found| found.code == Code::LinkOutsideRoot);
+        outside.map(|found| &*found.file).filter(move |file| !is_root(file))
+    }
+
+    /// Says in one line which links were not followed, and how to have them followed.
+    pub(crate) fn tell_links(&self) -> Result<()> {
+        let mut links = self.skipped_links();
+        let Some(first) = links.next().map(shown) else { return Ok(()) };
+        let more = links.count();
+        let (what, they) = match more {
+            0 => ("1 link was".to_owned(), "it leads out of its root"),
+            more => (format!("{} links were", more + 1), "they lead out of their roots"),
+        };
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        writeln!(
+            anstream::stderr(),
+            "{what} not followed, because {they}: {first}{others}; {FOLLOW} follows links"
+        )?;
+        Ok(())
+    }
+
     /// The skill called `name`, trusted or not; else an error that helps.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<SkillEntry>> {
         let untrusted = self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);
@@ -148,6 +182,20 @@ impl Skills {
         }
     }
 
+    /// The directory of the skill called `name`, also if it cannot be loaded as it is.
+    pub(crate) fn directory_of(&self, name: &str) -> Result<PathBuf> {
+        match self.find(name) {
+            Ok(entry) => Ok(entry.skill.location.directory().into()),
+            Err(error) => {
+                let refused = self.catalog.diagnostics().filter(|found| found.severity == Severity::Error);
+                let mut directories = refused.filter_map(|found| Path::new(&*found.file).parent());
+                let found =
+                    directories.find(|directory| directory.file_name().is_some_and(|last| last == name));
+                found.map(Path::to_owned).ok_or(error)
+            }
+        }
+    }
+
     fn not_found(&self, name: &str) -> anyhow::Error {
         let shown_name = shown(name);
         let of_name = |found: &&Diagnostic| {
@@ -156,6 +204,12 @@ impl Skills {
         };
         if let Some(found) = self.catalog.diagnostics().find(of_name) {
             return anyhow!("`{shown_name}` cannot be loaded: {}", shown(&found.to_string()));
+        }
+        if let Some(link) = self.skipped_links().find(|link| link.rsplit('/').next() == Some(name)) {
+            let link = shown(link);
+            return anyhow!(
+                "`{shown_name}` is a link that leads out of its root: {link}; {FOLLOW} follows it"
+            );
         }
         let all = || self.catalog.entries().iter().chain(self.catalog.untrusted());
         if all().next().is_none() {

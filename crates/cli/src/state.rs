@@ -8,11 +8,13 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_workspace::{Artifacts, Workspaces};
 
+/// The directory of workspaces, below the one that everything is kept in.
+const WORKSPACES: &str = "workspaces";
 /// How often it is looked for bytes of artifacts that nobody names.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where workspaces and artifacts are kept.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Where files are kept")]
 pub(crate) struct Kept {
     /// Keep workspaces and artifacts below this directory, not in ~/.local/state/prowess
@@ -33,7 +35,7 @@ impl Kept {
     pub(crate) fn workspaces(&self) -> Result<Place> {
         let base = self.base()?;
         make(&base)?;
-        let path = base.join("workspaces");
+        let path = base.join(WORKSPACES);
         let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
         let Some(closed) = workspaces.closed_to_commands() else {
             return Ok(Place { workspaces, path, moved: None });
@@ -44,11 +46,11 @@ impl Kept {
                 "commands of root run as nobody, who may not pass {closed}: `chmod o+x {closed}`, or give another --workspace DIR"
             );
         }
-        let shared = PathBuf::from(format!("/var/tmp/prowess-{}", rustix::process::geteuid().as_raw()));
+        let shared = shared();
         let moved = format!("commands of root run as nobody, who may not pass {closed}");
         make(&shared)?;
         check_ours(&shared)?;
-        let path = shared.join("workspaces");
+        let path = shared.join(WORKSPACES);
         let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
         if let Some(closed) = workspaces.closed_to_commands() {
             bail!("{moved}, nor {}; give a --workspace DIR that everybody may pass", closed.display());
@@ -59,6 +61,16 @@ impl Kept {
     /// The directory that was given.
     pub(crate) fn given(&self) -> Option<&Path> {
         self.workspace.as_deref()
+    }
+
+    /// The workspaces that are there already, wherever those of this user may be. Nothing is made.
+    pub(crate) fn existing_workspaces(&self) -> Result<Vec<Workspaces>> {
+        let mut places = vec![self.base()?];
+        if self.workspace.is_none() {
+            places.extend(Some(shared()).filter(|shared| check_ours(shared).is_ok()));
+        }
+        let places = places.into_iter().map(|place| place.join(WORKSPACES)).filter(|place| place.is_dir());
+        places.map(|place| Workspaces::open(&place).map_err(|error| anyhow!("{error}"))).collect()
     }
 
     /// The artifacts, beside the workspaces. Whoever uses them says whose with [`Artifacts::in_scope`].
@@ -88,9 +100,28 @@ impl Kept {
 
 /// Where the user's things are kept between commands, if the user has a home.
 pub(crate) fn directory() -> Option<PathBuf> {
+    Some(of_user("XDG_STATE_HOME", ".local/state")?.join("prowess"))
+}
+
+/// Where things are kept that can be had again: `$XDG_CACHE_HOME/prowess`, or `~/.cache/prowess`.
+pub(crate) fn cache() -> Option<PathBuf> {
+    Some(of_user("XDG_CACHE_HOME", ".cache")?.join("prowess"))
+}
+
+/// Where programs of this user have data: `$XDG_DATA_HOME`, or `~/.local/share`.
+pub(crate) fn data() -> Option<PathBuf> {
+    of_user("XDG_DATA_HOME", ".local/share")
+}
+
+/// The directory that a variable names, if it is absolute, or one in the home directory.
+pub(crate) fn of_user(variable: &str, relative: &str) -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("prowess"))
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(relative)))
+}
+
+/// Where workspaces are if commands cannot reach the state directory.
+pub(crate) fn shared() -> PathBuf {
+    PathBuf::from(format!("/var/tmp/prowess-{}", rustix::process::geteuid().as_raw()))
 }
 
 /// Makes a directory that others may pass when commands run as another user.
@@ -105,7 +136,7 @@ fn make(path: &Path) -> Result<()> {
 }
 
 /// In a directory where everybody may write, somebody else may have been first.
-fn check_ours(path: &Path) -> Result<()> {
+pub(crate) fn check_ours(path: &Path) -> Result<()> {
     let found =
         std::fs::symlink_metadata(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, Published, Root, SkillContext, SkillEntry, SkillText};
+use prowess_catalog::{ManualSkills, Published, Resources, Root, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
 use crate::commit::Rejected;
@@ -10,9 +10,10 @@ use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillD
 use crate::dialect::{Dialect, Forked};
 use crate::documents::{Choice, Chosen};
 use crate::error::{SkillError, safe};
-use crate::options::{Placement, UnloadedText};
+use crate::options::{Placement, SessionOptions, UnloadedText};
 use crate::refresh::told;
 use crate::render::{self, FramedText};
+use crate::secret::Secret;
 use crate::session::{Answer, LoadedText, SkillSession};
 use crate::state::{Conflict, SkillState};
 
@@ -301,13 +302,11 @@ impl SkillSession {
         heading: &str,
         resources: &[ResourceMetadata],
     ) -> LoadedSkill {
-        let count = |text: &str| self.options().tokens.count(text);
-        let summary = render::resource_summary(resources);
         LoadedSkill {
             name: text.skill.name.to_string(),
             location: text.skill.location.clone(),
             digest: text.digest,
-            tokens: count(heading) + count(&framed.text) + count(&summary),
+            tokens: tokens(self.options(), heading, framed, resources),
             nonce: framed.nonce.clone(),
             lifetime: self.options().lifetime,
             allowed_tools: text.skill.allowed_tools.clone(),
@@ -320,6 +319,56 @@ impl SkillSession {
     pub(crate) fn placement_of(&self, is_servers: bool) -> Placement {
         if is_servers { Placement::ToolAnswer } else { self.options().placement }
     }
+}
+
+/// How many tokens a skill takes once it is loaded, as a session with these options counts them: its text in its frame,
+/// and what the session says around it. Nothing is loaded, and nobody is asked.
+///
+/// ```
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+/// use prowess_skills::{SessionOptions, SkillSession, loaded_tokens};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let entry = catalog.get("greet").unwrap();
+/// let (text, options) = (entry.read_text()?, SessionOptions::default());
+/// let tokens = loaded_tokens(entry, &text, &entry.resources(options.resource_depth), &options)?;
+///
+/// let session = SkillSession::builder(catalog.clone()).options(options).start().await;
+/// session.load("greet", None).await?;
+/// assert_eq!(session.state().loaded()[0].tokens, tokens);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The text grows too long when it is put in its frame.
+pub fn loaded_tokens(
+    entry: &SkillEntry,
+    text: &SkillText,
+    resources: &Resources,
+    options: &SessionOptions,
+) -> Result<usize, SkillError> {
+    // All secrets make frames of one length.
+    let framed = render::instructions(entry, text, None, options.dialect, &Secret::random())?;
+    let heading = render::heading(entry, options.dialect);
+    Ok(tokens(options, &heading, &framed, &told(entry, resources)))
+}
+
+fn tokens(
+    options: &SessionOptions,
+    heading: &str,
+    framed: &FramedText,
+    resources: &[ResourceMetadata],
+) -> usize {
+    let count = |text: &str| options.tokens.count(text);
+    count(heading) + count(&framed.text) + count(&render::resource_summary(resources))
 }
 
 /// The name of a server's skill, when it is called by its address there: `docs:skill://pdf/SKILL.md` is `docs:pdf`.

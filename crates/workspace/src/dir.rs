@@ -79,6 +79,34 @@ impl AsFd for Dir {
     }
 }
 
+/// Removes a directory with all that it holds, or a file. Links are removed, not followed; directories that their mode
+/// closes, as those of staged skills are, are opened first; and a tree may be of any depth. What is not there is no error.
+///
+/// ```
+/// # let place = tempfile::tempdir()?;
+/// let tree = place.path().join("tree");
+/// std::fs::create_dir_all(tree.join("deep/er"))?;
+/// std::os::unix::fs::symlink("/", tree.join("root"))?;
+/// prowess_workspace::remove_tree(&tree)?;
+/// assert!(!tree.exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The system refused. A part of it may be gone.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this cannot be removed"));
+    };
+    let parent = if parent == Path::new("") { Path::new(".") } else { parent };
+    match Dir::open(parent) {
+        Ok(parent) => parent.remove_tree(name),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }

@@ -76,6 +76,7 @@ pub use collect::{
     MAX_VISITED, normalize_glob,
 };
 pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GROUP, Network, Sandbox, Stop};
+pub use dir::remove_tree;
 pub use error::WorkspaceError;
 #[cfg(feature = "container")]
 pub use executor::container::{ContainerExecutor, ContainerOptions, Engine};
@@ -95,7 +96,7 @@ pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, SkillFile, SkillFiles,
     SkillListing, StageSource, StagedSkill,
 };
-pub use workspace::{Cleaned, NOBODY, Workspace, Workspaces};
+pub use workspace::{Cleaned, NOBODY, Removed, Workspace, Workspaces};
 
 /// What tests of this crate's users need: suites for their own implementations, and a fake executor.
 #[cfg(feature = "testing")]

@@ -275,15 +275,9 @@ impl Agent {
 
     /// Removes the threads of a thread's sub-agents, and theirs.
     async fn delete_tasks(&self, id: &ThreadId) -> Result<(), AgentError> {
-        let mut threads = vec![id.clone()];
-        let mut known = 0;
-        while let Some(id) = threads.get(known) {
-            let children = parts::children(&*self.0.store, id).await?;
-            threads.extend(children);
-            known += 1;
-        }
+        let threads = parts::sub_agent_threads(&*self.0.store, id).await?;
         // The deepest first: what is left when this fails is still named by its parent.
-        for id in threads[1..].iter().rev() {
+        for id in threads.iter().rev() {
             self.0.store.delete(id).await?;
         }
         Ok(())

@@ -289,6 +289,7 @@ fn layers_resolve_from_built_in_to_explicit() {
     let surroundings = Surroundings {
         working_directory: tree.join("home/work/part/deep"),
         home: Some(tree.join("home")),
+        config_home: None,
         explicit: vec!["given".into()],
     };
     let resolved: Vec<(PathBuf, RootKind, String)> =

@@ -1,7 +1,5 @@
 //! What the commands of a conversation do.
 
-use std::time::SystemTime;
-
 use anyhow::{Context as _, Result, bail};
 use prowess_agent::parts::SkillsState;
 use prowess_agent::{Content, Thread};
@@ -12,9 +10,12 @@ use super::place::Place;
 use super::talk::Talk;
 use super::{model, threads, words};
 use crate::terminal::{Style, count, shown, start_of, styled};
+use crate::threads::{self as kept, ago};
 
 /// How much of a description is shown.
 const MAX_DESCRIPTION: usize = 80;
+/// How many threads are listed.
+const MAX_LISTED: usize = 20;
 
 /// What comes after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             talk.lines(&[advice.to_owned()])?;
         }
         Command::Resume { thread: Some(thread) } => {
-            let id = threads::find(&talk.host, &thread).await?;
+            let id = kept::find(&talk.host.store, &talk.host.directory, &thread).await?;
             if id == *talk.thread.id() {
                 return Ok(Next::Again);
             }
@@ -76,7 +77,7 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             note(talk, format!("this is {} now, a copy of {from}", talk.thread.id()))?;
         }
         Command::Export { file } => {
-            let path = threads::export(&talk.thread, file.as_deref())?;
+            let path = kept::export(talk.thread.id(), talk.thread.run(), file.map(Into::into))?;
             note(talk, format!("the conversation is in {}", path.display()))?;
         }
         Command::New => {
@@ -235,33 +236,22 @@ fn other_model(talk: &mut Talk, name: &str) -> Result<()> {
 }
 
 async fn listed(talk: &Talk) -> Result<Vec<String>> {
-    let threads = threads::list(&talk.host).await?;
     let mut lines = Vec::new();
-    for thread in threads {
-        let is_here = thread.directory.as_ref() == Some(&talk.host.directory);
-        let place = match &thread.directory {
+    for info in kept::all(&talk.host.store).await?.into_iter().take(MAX_LISTED) {
+        let begun = kept::beginning(&talk.host.store, &info.id).await;
+        let is_here = begun.directory.as_ref() == Some(&talk.host.directory);
+        let place = match &begun.directory {
             Some(directory) if !is_here => format!(" in {}", shown(&directory.display().to_string())),
             _ => String::new(),
         };
-        let mark = if thread.id == *talk.thread.id() { styled("+", Style::Good) } else { " ".to_owned() };
+        let mark = if info.id == *talk.thread.id() { styled("+", Style::Good) } else { " ".to_owned() };
         lines.push(format!(
             "{mark} {}  {:<8}  {}{}",
-            styled(&thread.id, Style::Name),
-            ago(thread.changed),
-            thread.title,
+            styled(&info.id, Style::Name),
+            ago(info.changed),
+            begun.title,
             styled(place, Style::Faint)
         ));
     }
     Ok(lines)
-}
-
-/// How long ago something was, about.
-fn ago(at: SystemTime) -> String {
-    let seconds = at.elapsed().unwrap_or_default().as_secs();
-    match seconds {
-        0..60 => "now".to_owned(),
-        60..3_600 => format!("{} min", seconds / 60),
-        3_600..86_400 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
 }

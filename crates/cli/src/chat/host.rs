@@ -59,6 +59,11 @@ const RULES: [(&str, &str, Decision); 4] = [
     ("run", "*", Decision::Ask),
 ];
 
+/// How skills are told to models and loaded, before the configuration has its say.
+pub(crate) fn session_options() -> SessionOptions {
+    SessionOptions::new(Dialect::Trpc)
+}
+
 /// What agents of this program are made of.
 pub(super) struct Host {
     pub(super) config: Config,
@@ -108,8 +113,9 @@ impl Host {
         let Found { config, flags, places, mut skills, runner, artifacts, kept, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
-        check_own(&state.join("threads.db"))?;
-        let store = SqliteStore::open(state.join("threads.db")).await.map_err(|error| anyhow!("{error}"))?;
+        check_own(&state.join(crate::threads::FILE))?;
+        let store =
+            SqliteStore::open(state.join(crate::threads::FILE)).await.map_err(|error| anyhow!("{error}"))?;
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
         let mut notices = approvals::renew(&broker, &directory).await;
@@ -288,7 +294,7 @@ impl Host {
         // A key may be the work of a program.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
-            let mut options = SessionOptions::new(Dialect::Trpc);
+            let mut options = session_options();
             options.lifetime = Lifetime::Session;
             options.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
             options.allowed_tools = settings.allowed_tools.into();
@@ -371,7 +377,7 @@ impl Host {
 
     /// Where files beside a thread are kept.
     pub(super) fn kept(&self, thread: &ThreadId) -> PathBuf {
-        self.state.join("threads").join(thread.as_str())
+        crate::threads::files(&self.state, thread)
     }
 }
 

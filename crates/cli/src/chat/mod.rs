@@ -26,8 +26,10 @@ use prowess_workspace::{Artifacts, Runner};
 use self::act::{Next, act, begun, opened};
 use self::command::{Command, Line};
 use self::happening::Happening;
+pub(crate) use self::host::session_options;
 use self::host::{Found, Host};
 use self::input::{Input, Typed};
+pub(crate) use self::place::Place;
 pub(crate) use self::talk::Answers;
 use self::talk::{Rest, Talk};
 pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
@@ -98,7 +100,7 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
     let found = Found { config, flags, places, skills, runner, artifacts, kept, state };
     let (host, notices) = Host::new(found).await?;
     let id = match &resume {
-        Some(wanted) => threads::find(&host, wanted).await?,
+        Some(wanted) => crate::threads::find(&host.store, &host.directory, wanted).await?,
         None => threads::name(&host).await?,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;

@@ -9,11 +9,11 @@ const NAME: &str = "place";
 
 /// Notes in a thread the directory that it works in.
 #[derive(Clone, Debug)]
-pub(super) struct Place(pub(super) PathBuf);
+pub(crate) struct Place(pub(super) PathBuf);
 
 /// The directory that a thread worked in last.
 #[derive(Debug, Default)]
-pub(super) struct WorksIn(Option<PathBuf>);
+pub(crate) struct WorksIn(Option<PathBuf>);
 
 impl State for WorksIn {
     type Delta = PathBuf;
@@ -25,12 +25,12 @@ impl State for WorksIn {
 
 impl Place {
     /// The directory that a thread worked in last.
-    pub(super) fn of(states: &States) -> Option<&PathBuf> {
+    pub(crate) fn of(states: &States) -> Option<&PathBuf> {
         states.get::<WorksIn>(NAME)?.0.as_ref()
     }
 
     /// The directory that an event notes.
-    pub(super) fn noted(event: &Event) -> Option<PathBuf> {
+    pub(crate) fn noted(event: &Event) -> Option<PathBuf> {
         let Event::StateChanged { changes } = event else { return None };
         let noted = changes.iter().find(|change| change.owner == NAME)?;
         serde_json::from_value(noted.delta.clone()).ok()

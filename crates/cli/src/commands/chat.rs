@@ -34,10 +34,10 @@ pub(crate) struct Options {
     /// What to say; then the program ends with the answer
     prompt: Option<String>,
     /// Which model answers: PROVIDER:NAME, or offline, which needs neither key nor network
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", add = crate::complete::models())]
     model: Option<String>,
     /// Go on with this thread: its name, the beginning or the end of it, or `last`, the last of this directory
-    #[arg(long, value_name = "THREAD")]
+    #[arg(long, value_name = "THREAD", add = crate::complete::threads())]
     resume: Option<String>,
     /// Say yes, once, to everything that is asked; what rules deny stays denied
     #[arg(long)]

@@ -1,15 +1,18 @@
-//! `prowess check [PATH…]`
+//! `prowess check [SKILL…]`
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use prowess_catalog::{CheckReport, Code, Diagnostic, Profile, ScanOptions, check_directory};
+use prowess_catalog::{CheckReport, Code, Diagnostic, Profile, check_directory};
 
 use crate::check::{github, human, machine, sarif};
 use crate::commands::Outcome;
+use crate::options::Places;
 use crate::progress::Progress;
+use crate::skills::Skills;
 use crate::terminal::{Terminal, count, shown};
 
 /// A fix may uncover another one; nothing needs more rounds than this.
@@ -17,9 +20,10 @@ const FIX_ROUNDS: usize = 8;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Skills' directories, SKILL.md files, or directories with skills somewhere below them
-    #[arg(default_value = ".")]
-    paths: Vec<PathBuf>,
+    /// Names of skills, their directories or SKILL.md files, or directories with skills somewhere below them. A path that
+    /// exists wins over a name [default: the directories that --root names, or the working directory]
+    #[arg(value_name = "SKILL", add = crate::complete::skills_and_paths())]
+    skills: Vec<PathBuf>,
     /// How to print what is found
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
@@ -32,9 +36,8 @@ pub(crate) struct Options {
     /// Mend what can be mended safely
     #[arg(long)]
     fix: bool,
-    /// How deep below a directory to look for skills
-    #[arg(long, value_name = "N")]
-    max_depth: Option<usize>,
+    #[command(flatten)]
+    places: Places,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,6 +82,8 @@ struct Tally {
     valid: usize,
     fixed: usize,
     fixable: usize,
+    /// How many findings of a code there are, and in how many skills.
+    codes: BTreeMap<Code, (usize, usize)>,
     /// Whether something was not looked at.
     incomplete: bool,
     /// What could not be done, apart from what is wrong with the skills.
@@ -89,15 +94,22 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
-    let mut scan = ScanOptions::default();
+    let mut scan = options.places.scan_options();
     scan.hidden = true;
-    scan.max_depth = options.max_depth.unwrap_or(scan.max_depth);
+    let paths = options.paths();
     // What is printed as it comes is a sign of life of its own.
     let silent = !terminal.is_screen() || matches!(format, Format::Json | Format::Sarif);
     let progress = silent.then(|| Progress::start("checking skills"));
-    for path in &options.paths {
+    for path in paths {
+        let path = match path {
+            Ok(path) => path,
+            Err(error) => {
+                tally.failures.push(error);
+                continue;
+            }
+        };
         let mut broken = None;
-        let checked = prowess_catalog::check(path, options.profile.into(), &scan, &mut |report| {
+        let checked = prowess_catalog::check(&path, options.profile.into(), &scan, &mut |report| {
             if broken.is_none() {
                 broken = take(report, options, format, &mut tally, &mut kept, terminal).err();
             }
@@ -115,13 +127,45 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     drop(progress);
     match format {
-        Format::Human if tally.skills > 0 => summarise(&tally, terminal)?,
+        Format::Human if tally.skills > 0 => {
+            by_code(&tally, terminal)?;
+            summarise(&tally, terminal)?;
+        }
         Format::Json => terminal.json(&kept.iter().map(machine::object).collect::<Vec<_>>())?,
         Format::Sarif => terminal.json(&sarif::log(&kept))?,
         Format::Human | Format::Jsonl | Format::Github => {}
     }
     terminal.flush()?;
     outcome(tally)
+}
+
+impl Options {
+    /// What to check, one after the other. Skills are looked for once, and only if something is no path.
+    fn paths(&self) -> Vec<Result<PathBuf>> {
+        let unnamed = match (self.skills.is_empty(), self.places.root.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, true) => vec![PathBuf::from(".")],
+            (true, false) => self.places.root.clone(),
+        };
+        let mut found: Option<Skills> = None;
+        let named = self.skills.iter().map(move |given| {
+            let Some(name) = name(given) else { return Ok(given.clone()) };
+            if found.is_none() {
+                found = Some(self.places.discover()?);
+            }
+            let Some(skills) = &found else { return Ok(given.clone()) };
+            skills.directory_of(name).map_err(|error| {
+                anyhow!("{} cannot be checked: no such file or directory, and {error}", shown(name))
+            })
+        });
+        unnamed.into_iter().map(Ok).chain(named).collect()
+    }
+}
+
+/// The name of a skill that somebody gave; none if it is a path, because it exists or is written as one.
+fn name(given: &Path) -> Option<&str> {
+    let name = given.to_str().filter(|name| !name.contains('/') && !matches!(*name, "" | "." | ".."))?;
+    given.symlink_metadata().is_err().then_some(name)
 }
 
 /// Says what was met on the way. Of what was not looked at for one reason the first is named, and how many more there are.
@@ -165,6 +209,12 @@ fn take(
     let mut report = if options.fix { fix(report, tally) } else { report };
     tally.skills += 1;
     tally.valid += usize::from(report.is_valid());
+    let codes: BTreeSet<Code> = report.diagnostics.iter().map(|found| found.code).collect();
+    for code in codes {
+        let (findings, skills) = tally.codes.entry(code).or_default();
+        *findings += report.diagnostics.iter().filter(|found| found.code == code).count();
+        *skills += 1;
+    }
     tally.fixable += report.diagnostics.iter().filter(|found| found.fix.is_some()).count();
     match format {
         Format::Human => human::report(&report, terminal)?,
@@ -208,6 +258,26 @@ fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
     file.write_all(text).with_context(context)?;
     file.as_file().set_permissions(std::fs::metadata(path)?.permissions()).with_context(context)?;
     file.persist(path).with_context(context)?;
+    Ok(())
+}
+
+/// Of many skills: which codes there are, the most frequent first. There are only so many codes.
+fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
+    const HEADING: [&str; 3] = ["CODE", "FINDINGS", "SKILLS"];
+    if tally.skills < 2 || tally.codes.is_empty() {
+        return Ok(());
+    }
+    let mut codes: Vec<_> = tally.codes.iter().collect();
+    codes.sort_by_key(|(_, counts)| std::cmp::Reverse(**counts));
+    let mut rows: Vec<Vec<String>> = codes
+        .into_iter()
+        .map(|(code, (findings, skills))| vec![code.to_string(), findings.to_string(), skills.to_string()])
+        .collect();
+    if !terminal.is_screen() {
+        // This form is for people in a pipe, too, who have to know what the numbers are.
+        rows.insert(0, HEADING.map(str::to_owned).into());
+    }
+    terminal.table(&HEADING, &rows)?;
     Ok(())
 }
 

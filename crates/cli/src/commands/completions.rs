@@ -1,24 +1,31 @@
 //! `prowess completions SHELL`
 
+use std::io::Write as _;
+
 use anyhow::Result;
-use clap::{Args, CommandFactory as _};
-use clap_complete::Shell;
+use clap::Args;
 
 use crate::commands::Outcome;
-use crate::options::Cli;
+use crate::complete::Shell;
 use crate::terminal::Terminal;
 
+const AFTER_HELP: &str = "\
+The script asks `prowess` whenever you press Tab, so names of skills, threads and models are those of the moment. It writes \
+nothing, starts nothing and reaches no network.
+
+  bash  prowess completions bash > ~/.local/share/bash-completion/completions/prowess
+  zsh   prowess completions zsh > ~/.zfunc/_prowess, with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  fish  prowess completions fish > ~/.config/fish/completions/prowess.fish";
+
 #[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The shell; for bash, `prowess completions bash > ~/.local/share/bash-completion/completions/prowess`
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    // The generator panics when it cannot write, so it writes to memory.
-    let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Cli::command(), "prowess", &mut script);
-    std::io::Write::write_all(terminal, &script)?;
+    terminal.write_all(&options.shell.script()?)?;
     Ok(Outcome::Done)
 }

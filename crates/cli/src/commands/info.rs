@@ -6,10 +6,11 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use prowess_catalog::{
     Diagnostic, OverviewOptions, Resource, ResourceKind, Resources, Root, Skill, SkillEntry, Value,
-    estimate_tokens,
 };
+use prowess_skills::loaded_tokens;
 use serde::Serialize;
 
+use crate::chat::session_options;
 use crate::commands::Outcome;
 use crate::options::Places;
 use crate::skills::Skills;
@@ -18,6 +19,7 @@ use crate::terminal::{Style, Terminal, count, shown, size, styled, wrapped};
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The skill's name
+    #[arg(add = crate::complete::skills())]
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -62,7 +64,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         model_visible: visible,
         tokens: Tokens {
             overview: if visible { overview.tokens } else { 0 },
-            instructions: estimate_tokens(text.body()),
+            instructions: loaded_tokens(&entry, &text, &resources, &session_options())?,
         },
         lines: text.document().lines().count(),
         resources: &resources.files,
@@ -74,6 +76,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         terminal.json(&info)?;
     } else {
         print(&info, &resources, terminal)?;
+        terminal.flush()?;
+        skills.tell_links()?;
     }
     Ok(Outcome::Done)
 }

@@ -82,6 +82,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     } else {
         terminal.flush()?;
         summarise(&skills)?;
+        skills.tell_links()?;
     }
     Ok(Outcome::Done)
 }

@@ -18,7 +18,9 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod servers;
 pub(crate) mod session;
+pub(crate) mod threads;
 pub(crate) mod trust;
+pub(crate) mod uninstall;
 
 use anyhow::Result;
 
@@ -51,6 +53,8 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Servers(options) => servers::run(&options, terminal),
         Command::Run(options) => run::run(&options, terminal),
         Command::Artifacts(options) => artifacts::run(&options, terminal),
+        Command::Threads(options) => threads::run(&options, terminal),
+        Command::Uninstall(options) => uninstall::run(&options, terminal),
         Command::Doctor(options) => doctor::run(&options, terminal),
         Command::Config(options) => config::run(&options, terminal),
         Command::Trust(options) => trust::run(&options, terminal),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Code, Location, Skill, SkillName};
+use prowess_catalog::{Code, Layers, Location, Skill, SkillName, Surroundings};
 use serde_json::json;
 
 use crate::commands::Outcome;
@@ -66,14 +66,30 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     // It is not where it was made any more: there is nothing to clean up.
     let _ = draft.keep();
 
+    let needs_trust = belongs_to_project(&options.parent);
     if options.json {
-        terminal.json(&json!({ "name": options.name, "directory": directory.to_string_lossy() }))?;
+        terminal.json(&json!({
+            "name": options.name, "directory": directory.to_string_lossy(), "needs_trust": needs_trust,
+        }))?;
         return Ok(Outcome::Done);
     }
     let directory = shown(&directory.to_string_lossy());
     writeln!(terminal, "{} {directory}", styled("made", Style::Good))?;
     writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then `prowess check {directory}`")?;
+    if needs_trust {
+        writeln!(terminal, "It belongs to this project: read it, then `prowess trust` lets models see it")?;
+    }
     Ok(Outcome::Done)
+}
+
+/// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
+fn belongs_to_project(parent: &Path) -> bool {
+    let (Ok(surroundings), Ok(parent)) = (Surroundings::of_process(), parent.canonicalize()) else {
+        return false;
+    };
+    let roots = Layers::default().resolve(&surroundings);
+    let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
+    of_project.any(|root| root.path.canonicalize().is_ok_and(|path| parent.starts_with(path)))
 }
 
 /// A scaffold that would not pass `check` is not made.

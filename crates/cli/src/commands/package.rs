@@ -18,6 +18,7 @@ use crate::terminal::{Terminal, count, shown, size};
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The skill's name, or its directory
+    #[arg(add = crate::complete::skills_and_paths())]
     skill: String,
     /// Where to write the archive; NAME.skill in the working directory otherwise
     #[arg(short, long, value_name = "FILE")]

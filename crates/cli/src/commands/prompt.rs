@@ -17,7 +17,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Form::Section)]
     form: Form,
     /// Show this skill as loaded
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::complete::skills())]
     loaded: Vec<String>,
     /// Tell the model to read files itself, where it has no tool to load a skill
     #[arg(long)]

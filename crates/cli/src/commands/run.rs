@@ -63,6 +63,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// The skill's name
+    #[arg(add = crate::complete::skills())]
     skill: String,
     /// What to run: a line for the shell, or a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -142,7 +143,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let _ = place.workspaces.cleanup(KEPT_FOR);
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
-    let config = Config::load(skills.trusted_project(), &[])?;
+    let config = Config::load(skills.configured_project(), &[])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the run cannot be started")?;
     let mut artifacts = None;

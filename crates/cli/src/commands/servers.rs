@@ -27,6 +27,7 @@ Exit codes: 0 all of them answered, 1 some did not, 2 misuse";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// The server to look at, by its label; all of them otherwise
+    #[arg(add = crate::complete::servers())]
     label: Option<String>,
     /// A skill of it to look at before anybody loads it, as `label:path`, as its path or by its address
     skill: Option<String>,

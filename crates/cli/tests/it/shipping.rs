@@ -240,12 +240,23 @@ fn every_shell_gets_completions_of_every_command() {
     let names = subcommands(&world, &[]);
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = world.stdout(&["completions", shell]);
-        for name in &names {
-            assert!(script.contains(name.as_str()), "{shell}: {name}");
-        }
-        assert!(script.contains("trust-project"), "{shell}");
+        assert!(script.contains("_PROWESS_COMPLETE"), "{shell}: {script}");
         if shell == "bash" {
             bash(&script).unwrap();
         }
+        // What the script asks for, and which word is to be completed.
+        let ask = |words: &[&str]| {
+            let mut command = world.command(&[&["--", "prowess"], words].concat());
+            command.env("_PROWESS_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        let commands = ask(&[""]);
+        for name in &names {
+            assert!(
+                commands.split(['\n', '\t', ':', '\u{b}']).any(|word| word == name),
+                "{shell}: {name}: {commands}"
+            );
+        }
+        assert!(ask(&["list", "--trust"]).contains("--trust-project"), "{shell}");
     }
 }

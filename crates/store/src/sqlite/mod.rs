@@ -7,6 +7,7 @@ mod artifacts;
 mod check;
 mod connection;
 mod file;
+mod glance;
 mod log;
 mod readers;
 mod threads;

@@ -7,6 +7,7 @@ mod artifacts;
 mod damage;
 mod disk_full;
 mod files;
+mod glance;
 mod kill;
 mod processes;
 mod retention;

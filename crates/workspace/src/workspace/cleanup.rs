@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 
 use super::metadata::{Metadata, seconds};
 use super::{IN_USE, Workspaces, is_same, lock_file};
+use crate::digest::short;
 use crate::dir::OWN_PREFIX;
 use crate::error::WorkspaceError;
 
@@ -22,6 +23,17 @@ pub struct Cleaned {
     pub in_use: usize,
     /// What could not be removed, and why.
     pub warnings: Vec<String>,
+}
+
+/// What became of a workspace that was to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone.
+    Gone,
+    /// There was none.
+    NoneThere,
+    /// Somebody uses it: it stays.
+    InUse,
 }
 
 enum Outcome {
@@ -51,7 +63,7 @@ impl Workspaces {
                 // Renamed by a cleanup that did not end. Whoever renamed it has nothing of it open.
                 self.root.remove_tree(&name).map(|()| Outcome::Young)
             } else if kind == FileType::Directory && is_workspace(&text) {
-                self.remove_old(&name, limit)
+                self.remove_one(&name, Some(limit))
             } else {
                 Ok(Outcome::Young)
             };
@@ -67,13 +79,70 @@ impl Workspaces {
         Ok(cleaned)
     }
 
-    fn remove_old(&self, name: &OsStr, limit: u64) -> io::Result<Outcome> {
+    /// Removes the workspace of a session, unless somebody uses it. Links are removed and never followed.
+    ///
+    /// ```
+    /// use prowess_workspace::{Removed, Workspaces};
+    ///
+    /// # let place = tempfile::tempdir()?;
+    /// let workspaces = Workspaces::open(place.path())?;
+    /// let workspace = workspaces.for_session("session-1")?;
+    /// assert_eq!(workspaces.remove("session-1")?, Removed::InUse);
+    /// drop(workspace);
+    /// assert_eq!(workspaces.remove("session-1")?, Removed::Gone);
+    /// assert_eq!(workspaces.remove("session-1")?, Removed::NoneThere);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The disk does not do its part.
+    pub fn remove(&self, session: &str) -> Result<Removed, WorkspaceError> {
+        let name = short(session);
+        match self.remove_one(OsStr::new(&name), None) {
+            Ok(Outcome::Removed) => Ok(Removed::Gone),
+            Ok(Outcome::InUse) => Ok(Removed::InUse),
+            Ok(Outcome::Young) => Ok(Removed::NoneThere),
+            Err(error) => Err(WorkspaceError::io("removing the workspace", self.path.join(name), error)),
+        }
+    }
+
+    /// How many workspaces somebody uses now, in this process or another.
+    ///
+    /// ```
+    /// # let place = tempfile::tempdir()?;
+    /// let workspaces = prowess_workspace::Workspaces::open(place.path())?;
+    /// let workspace = workspaces.for_session("session-1")?;
+    /// assert_eq!(workspaces.in_use()?, 1);
+    /// drop(workspace);
+    /// assert_eq!(workspaces.in_use()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The workspaces cannot be listed.
+    pub fn in_use(&self) -> Result<usize, WorkspaceError> {
+        let failed = |error| WorkspaceError::io("listing the workspaces at", &self.path, error);
+        let (entries, _) = self.root.entries(usize::MAX).map_err(failed)?;
+        let is_used = |name: &OsStr| {
+            let lock = self.root.dir(name).ok().and_then(|home| lock_file(&home, IN_USE).ok());
+            lock.is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+        };
+        let workspaces = entries.iter().filter(|(name, _)| is_workspace(&name.to_string_lossy()));
+        Ok(workspaces.filter(|(name, _)| is_used(name)).count())
+    }
+
+    /// Removes a workspace that was not used since `limit`, if there is one.
+    fn remove_one(&self, name: &OsStr, limit: Option<u64>) -> io::Result<Outcome> {
         let home = match self.root.dir(name) {
             Ok(home) => home,
             Err(rustix::io::Errno::NOENT) => return Ok(Outcome::Young),
             Err(error) => return Err(error.into()),
         };
-        if !self.is_older(name, &home, limit)? {
+        let is_young =
+            || limit.map_or(Ok(false), |limit| self.is_older(name, &home, limit).map(|is_older| !is_older));
+        if is_young()? {
             return Ok(Outcome::Young);
         }
         let in_use = lock_file(&home, IN_USE)?;
@@ -85,7 +154,7 @@ impl Workspaces {
         // Somebody may have used it between the look and the lock, or another cleanup taken it away.
         let found = self.root.entry(name)?;
         let is_there = found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found)));
-        if !is_there || !self.is_older(name, &home, limit)? {
+        if !is_there || is_young()? {
             return Ok(Outcome::Young);
         }
         // First out of the way, so that the session can have a new one at once.

@@ -20,7 +20,7 @@ use crate::path::{InnerPath, shown};
 use marks::Mark;
 use metadata::Metadata;
 
-pub use cleanup::Cleaned;
+pub use cleanup::{Cleaned, Removed};
 use cleanup::is_workspace;
 
 /// The user and the group that a superuser's commands run as: `nobody`.

@@ -170,11 +170,27 @@ fn child(parent: &ThreadId, message: &MessageId) -> ThreadId {
     name.parse().unwrap_or_else(|_| ThreadId::new())
 }
 
-/// The threads of a thread's tasks.
-pub(crate) async fn children(
+/// The threads of a thread's sub-agents, and of theirs: each after the one that it works for.
+///
+/// # Errors
+///
+/// The store failed, or one of the threads cannot be read.
+pub async fn sub_agent_threads(
     store: &dyn ThreadStore,
-    parent: &ThreadId,
+    thread: &ThreadId,
 ) -> Result<Vec<ThreadId>, ThreadError> {
+    let mut threads = children(store, thread).await?;
+    let mut known = 0;
+    while let Some(id) = threads.get(known) {
+        let children = children(store, id).await?;
+        threads.extend(children);
+        known += 1;
+    }
+    Ok(threads)
+}
+
+/// The threads of a thread's tasks.
+async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
     let mut children = Vec::new();
     let mut after = 0;
     loop {

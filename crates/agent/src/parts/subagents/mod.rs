@@ -12,7 +12,7 @@ use prowess_skills::Forked;
 use serde::{Deserialize, Serialize};
 
 use self::child::Work;
-pub(crate) use self::child::children;
+pub use self::child::sub_agent_threads;
 use self::task::Task;
 use super::cost_limit;
 use super::skills::SkillsState;

@@ -1,0 +1,84 @@
+//! `prowess uninstall`
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::commands::Outcome;
+use crate::confirm::confirm;
+use crate::terminal::{Style, Terminal, shown, styled};
+use crate::uninstall::{Binary, Item, items, refuse_in_use, remove_empty_parents, skills};
+
+const AFTER_HELP: &str = "\
+Skills stay, wherever they are, and so does what a project has: .prowess, prowess.toml, AGENTS.md. Links are removed, and \
+what they lead to stays. Without a terminal nothing is removed unless --yes is given.
+
+Exit codes: 0 all of it is gone, 1 nothing was removed or not all, 2 misuse";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Keep your prowess.toml
+    #[arg(long)]
+    keep_config: bool,
+    /// Only list what would be removed
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+    let mut items = items(options.keep_config);
+    let binary = Binary::running();
+    if let Binary::Own(path) = &binary {
+        items.extend(Item::of_program(path.clone()));
+    }
+    if items.is_empty() {
+        writeln!(terminal, "There is nothing to remove.")?;
+        told_of_rest(&binary, terminal)?;
+        return Ok(Outcome::Done);
+    }
+    writeln!(terminal, "{}", styled("This will be removed:", Style::Heading))?;
+    for item in &items {
+        let path = shown(&item.path.to_string_lossy());
+        writeln!(terminal, "  {path}  {}", styled(format!("({}, {})", item.what, item.size), Style::Faint))?;
+    }
+    writeln!(terminal)?;
+    told_of_rest(&binary, terminal)?;
+    terminal.flush()?;
+    if options.dry_run {
+        return Ok(Outcome::Done);
+    }
+    refuse_in_use()?;
+    if !options.yes && !confirm("Remove all of it? It cannot be brought back.")? {
+        writeln!(terminal, "Nothing was removed.")?;
+        return Ok(Outcome::Findings);
+    }
+    let mut failed = false;
+    for item in &items {
+        if let Err(error) = item.remove() {
+            failed = true;
+            writeln!(anstream::stderr(), "not removed: {}", shown(&format!("{error:#}")))?;
+        }
+    }
+    remove_empty_parents(options.keep_config);
+    if failed {
+        return Ok(Outcome::Findings);
+    }
+    writeln!(terminal, "All of it is gone.")?;
+    Ok(Outcome::Done)
+}
+
+/// What stays, and what somebody else has to remove.
+fn told_of_rest(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
+    if let Some(skills) = skills() {
+        writeln!(terminal, "Your skills stay: {}", shown(&skills.to_string_lossy()))?;
+    }
+    if let Binary::Others(what) = binary {
+        writeln!(terminal, "{what}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Names of models and of servers, as the configuration has them. Nobody is asked, least of all a provider.
+
+use super::Offer;
+use crate::config::{Config, Settings};
+
+/// Models of the providers that are built in, for those who have not written any down.
+const WELL_KNOWN: [&str; 6] = [
+    "openai:gpt-5.1",
+    "openai:gpt-5.1-mini",
+    "openai:gpt-5.1-codex",
+    "anthropic:claude-sonnet-4-5",
+    "anthropic:claude-opus-4-5",
+    "anthropic:claude-haiku-4-5",
+];
+
+/// The model that is set, those that have a price, those that are well known, and the beginnings of all providers' names.
+pub(super) fn names() -> Option<Vec<Offer>> {
+    let settings = settings()?;
+    let mut names = vec!["offline".to_owned(), settings.model.name.to_string()];
+    // A price may be for all models that begin alike, and without a provider nobody can be asked.
+    names.extend(settings.price.keys().filter(|name| !name.ends_with('*') && name.contains(':')).cloned());
+    let is_known = |name: &&str| {
+        name.split_once(':').is_some_and(|(provider, _)| settings.provider.contains_key(provider))
+    };
+    names.extend(WELL_KNOWN.iter().filter(|name| is_known(name)).map(|name| (*name).to_owned()));
+    let is_covered = |provider: &str| names.iter().any(|name| name.starts_with(&format!("{provider}:")));
+    let bare = settings.provider.keys().filter(|provider| !is_covered(provider));
+    let bare: Vec<String> = bare.map(|provider| format!("{provider}:")).collect();
+    names.extend(bare);
+    names.sort();
+    names.dedup();
+    Some(names.into_iter().map(|name| (name, None)).collect())
+}
+
+/// The labels of MCP servers.
+pub(super) fn servers() -> Option<Vec<Offer>> {
+    let offer = |(label, server): (&String, &crate::config::McpSettings)| {
+        let by = server.url.as_deref().map(crate::config::without_secrets);
+        (label.clone(), by)
+    };
+    Some(settings()?.mcp.iter().map(offer).collect())
+}
+
+/// The user's own configuration: what a project sets is no reason to offer anything.
+fn settings() -> Option<Settings> {
+    Some(Config::load(None, &[]).ok()?.settings)
+}

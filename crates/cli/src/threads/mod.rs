@@ -1,0 +1,153 @@
+//! The threads that are kept: finding one, and what is known of each.
+
+mod export;
+mod remove;
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Result, anyhow, bail};
+use prowess_agent::{Event, Message, Run, ThreadId, ThreadInfo, ThreadStore};
+use prowess_store::SqliteStore;
+
+pub(crate) use self::export::{export, markdown};
+pub(crate) use self::remove::{Belongings, files};
+use crate::chat::Place;
+use crate::terminal::start_of;
+
+/// The database of threads, below the state directory.
+pub(crate) const FILE: &str = "threads.db";
+/// Where files of threads are, below the state directory: a directory for each.
+pub(crate) const FILES: &str = "threads";
+/// What the names of sub-agents' threads begin with.
+const SUB_AGENT: &str = "task-";
+
+/// How many threads are looked through.
+const MAX_SEARCHED: usize = 10_000;
+/// How many are opened to find the last one of a directory.
+const MAX_LOOKED_AT: usize = 500;
+/// Where in a thread its first words are.
+const FIRST_EVENTS: usize = 8;
+/// How much of its first words is shown.
+const MAX_TITLE: usize = 60;
+/// How many events are read at once.
+const PAGE: usize = 1000;
+
+/// How a thread begins.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beginning {
+    /// Its first words.
+    pub(crate) title: String,
+    /// The directory that it was begun in.
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// A thread, read whole.
+pub(crate) struct Read {
+    pub(crate) beginning: Beginning,
+    pub(crate) run: Run,
+    /// The model that was asked last.
+    pub(crate) model: Option<String>,
+    /// What is asked of a person, in a line each.
+    pub(crate) questions: Vec<String>,
+}
+
+/// The threads of people, the one that changed last first: those of sub-agents, and those without a word, are none.
+pub(crate) async fn all(store: &SqliteStore) -> Result<Vec<ThreadInfo>> {
+    let mut threads = store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
+    threads.retain(is_of_people);
+    Ok(threads)
+}
+
+/// Whether a thread is a person's, and not a sub-agent's.
+pub(crate) fn is_of_people(info: &ThreadInfo) -> bool {
+    info.events > 0 && !info.id.as_str().starts_with(SUB_AGENT)
+}
+
+/// How a thread begins; nothing is known of one that cannot be read.
+pub(crate) async fn beginning(store: &SqliteStore, id: &ThreadId) -> Beginning {
+    let events = store.events(id, 0, FIRST_EVENTS).await.unwrap_or_default();
+    let events: Vec<&Event> = events.iter().map(|stored| &stored.event).collect();
+    begun(&events)
+}
+
+fn begun(events: &[&Event]) -> Beginning {
+    let said = events.iter().find_map(|event| match event {
+        Event::TurnStarted { messages } => Some(messages.iter().map(Message::text).collect::<String>()),
+        _ => None,
+    });
+    let directory = events.iter().find_map(|event| Place::noted(event));
+    Beginning { title: start_of(&said.unwrap_or_default(), MAX_TITLE), directory }
+}
+
+/// The thread that somebody means: by its name, its beginning or its end, or the last one of a directory.
+pub(crate) async fn find(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<ThreadId> {
+    let threads = all(store).await?;
+    if wanted == "last" {
+        for info in threads.iter().take(MAX_LOOKED_AT) {
+            if beginning(store, &info.id).await.directory.as_deref() == Some(directory) {
+                return Ok(info.id.clone());
+            }
+        }
+        bail!("there is no thread of this directory; `prowess threads list` shows those of others");
+    }
+    let fits = |id: &str| id.starts_with(wanted) || id.ends_with(wanted);
+    let exact = threads.iter().find(|info| info.id.as_str() == wanted);
+    let mut fitting = threads.iter().filter(|info| !wanted.is_empty() && fits(info.id.as_str()));
+    match (exact, fitting.next(), fitting.next()) {
+        (Some(found), ..) | (None, Some(found), None) => Ok(found.id.clone()),
+        (None, Some(one), Some(other)) => {
+            bail!("`{}` can be {} or {}: write more of it", start_of(wanted, 64), one.id, other.id)
+        }
+        (None, None, _) => bail!(
+            "there is no thread `{}`; `prowess threads list` shows all, and `last` is the last one of this directory",
+            start_of(wanted, 64)
+        ),
+    }
+}
+
+/// Reads a thread whole.
+pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
+    let (mut run, mut model, mut after) = (Run::default(), None, 0);
+    let (mut first, mut asked): (Vec<Event>, Vec<(String, String)>) = (Vec::new(), Vec::new());
+    loop {
+        let page = store.events(id, after, PAGE).await.map_err(|error| anyhow!("{error}"))?;
+        let is_last = page.len() < PAGE;
+        after += page.len() as u64;
+        for stored in page {
+            run.apply(&stored.event).map_err(|error| anyhow!("thread {id}: {error}"))?;
+            match &stored.event {
+                Event::ModelAsked { model: name } | Event::ModelAnswered { model: name, .. } => {
+                    model = Some(name.clone());
+                }
+                Event::Asked { call, question, .. } => {
+                    let title = question["title"].as_str().unwrap_or("a call waits").to_owned();
+                    asked.push((call.to_string(), title));
+                }
+                _ => {}
+            }
+            if first.len() < FIRST_EVENTS {
+                first.push(stored.event);
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    let title =
+        |call: String| asked.iter().rev().find(|(asked, _)| *asked == call).map(|(_, title)| title.clone());
+    let waiting = run.waiting();
+    let questions = waiting.into_iter().filter_map(|call| title(call.id.to_string())).collect();
+    Ok(Read { beginning: begun(&first.iter().collect::<Vec<_>>()), run, model, questions })
+}
+
+/// How long ago something was, about.
+pub(crate) fn ago(at: SystemTime) -> String {
+    let seconds = at.elapsed().unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => "now".to_owned(),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

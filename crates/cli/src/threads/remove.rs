@@ -1,0 +1,136 @@
+//! All that belongs to a thread, and its removal.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use prowess_agent::parts::sub_agent_threads;
+use prowess_agent::{ThreadError, ThreadId, ThreadStore};
+use prowess_store::SqliteStore;
+use prowess_workspace::{Removed, Workspaces, remove_tree};
+
+use super::{FILES, MAX_SEARCHED};
+use crate::terminal::shown;
+
+/// How long a thread is held while its files are removed: nobody begins to work on it meanwhile.
+const HELD: Duration = Duration::from_secs(60);
+
+/// How old files without a thread have to be: a thread that is being made has its files first.
+const SETTLED: Duration = Duration::from_secs(60 * 60);
+
+/// Where threads and what belongs to them are kept.
+pub(crate) struct Belongings {
+    pub(crate) store: SqliteStore,
+    /// The state directory.
+    pub(crate) state: PathBuf,
+    /// Where workspaces may be.
+    pub(crate) workspaces: Vec<Workspaces>,
+}
+
+/// What went with a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) workspaces: usize,
+    pub(crate) sub_agents: usize,
+    /// What stayed, and why.
+    pub(crate) left: Vec<String>,
+}
+
+impl Belongings {
+    /// Removes a thread: the threads of its sub-agents, their workspaces, the files beside it, and then itself. What is
+    /// left when this fails can be removed again by the thread's name.
+    pub(crate) async fn remove(&self, id: &ThreadId) -> Result<Gone> {
+        let owner = format!("process {} (removing it)", std::process::id());
+        let lease = self.store.lease(id, &owner, HELD).await.map_err(|error| in_use(id, error))?;
+        let removed = self.remove_what_belongs(id).await;
+        self.store.release(&lease).await.map_err(|error| anyhow!("{error}"))?;
+        let gone = removed?;
+        self.store.delete(id).await.map_err(|error| in_use(id, error))?;
+        Ok(gone)
+    }
+
+    async fn remove_what_belongs(&self, id: &ThreadId) -> Result<Gone> {
+        let mut gone = Gone::default();
+        let tasks = match sub_agent_threads(&self.store, id).await {
+            Ok(tasks) => tasks,
+            // A thread that cannot be read can still be removed.
+            Err(error @ ThreadError::Damaged { .. }) => {
+                gone.left.push(format!("threads of its sub-agents, which are not known: {error}"));
+                Vec::new()
+            }
+            Err(error) => return Err(anyhow!("{error}")),
+        };
+        // The deepest first: those that are left are still named by the others.
+        for task in tasks.iter().rev() {
+            self.remove_workspaces(task, &mut gone)?;
+            self.store.delete(task).await.map_err(|error| in_use(id, error))?;
+            gone.sub_agents += 1;
+        }
+        self.remove_workspaces(id, &mut gone)?;
+        let files = self.files(id);
+        remove_tree(&files)
+            .with_context(|| format!("{} cannot be removed", shown(&files.to_string_lossy())))?;
+        Ok(gone)
+    }
+
+    fn remove_workspaces(&self, id: &ThreadId, gone: &mut Gone) -> Result<()> {
+        for workspaces in &self.workspaces {
+            match workspaces.remove(id.as_str()).map_err(|error| anyhow!("{error}"))? {
+                Removed::Gone => gone.workspaces += 1,
+                Removed::NoneThere => {}
+                Removed::InUse => {
+                    bail!("a command runs in the workspace of {id}: wait until it is done, or end it")
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what nobody would miss: threads in which nothing was said, and files whose thread is gone, which a
+    /// removal left that was cut off.
+    pub(crate) async fn tidy(&self, older_than: Duration) -> Result<()> {
+        let threads = self.store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
+        for info in threads.iter().filter(|info| info.events == 0) {
+            if info.changed.elapsed().is_ok_and(|age| age > older_than) {
+                // One that is open is in use.
+                let _ = self.remove(&info.id).await;
+            }
+        }
+        let Ok(entries) = std::fs::read_dir(self.state.join(FILES)) else { return Ok(()) };
+        for entry in entries.flatten() {
+            let changed = entry.metadata().and_then(|found| found.modified());
+            let is_settled = changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SETTLED));
+            let id = entry.file_name().to_str().and_then(|name| name.parse::<ThreadId>().ok());
+            if let Some(id) = id.filter(|_| is_settled)
+                && matches!(self.store.events(&id, 0, 1).await, Err(ThreadError::NotFound(_)))
+            {
+                // What cannot be removed now can be another time.
+                let _ = remove_tree(&entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    fn files(&self, id: &ThreadId) -> PathBuf {
+        files(&self.state, id)
+    }
+}
+
+/// Where files beside a thread are kept.
+pub(crate) fn files(state: &Path, id: &ThreadId) -> PathBuf {
+    state.join(FILES).join(id.as_str())
+}
+
+/// A thread that another process has is in use, or was until that process was killed.
+fn in_use(id: &ThreadId, error: ThreadError) -> anyhow::Error {
+    match error {
+        ThreadError::Leased { owner, .. } => {
+            let owner = owner.split(" (").next().unwrap_or_default();
+            anyhow!(
+                "{id} is in use by {}: end that first; one that was killed lets go of it in seconds",
+                shown(owner)
+            )
+        }
+        error => anyhow!("{error}"),
+    }
+}

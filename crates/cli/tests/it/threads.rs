@@ -1,0 +1,232 @@
+//! `prowess threads`: conversations as a person keeps them, and gets rid of them.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::model::{Answer, FakeModel};
+use crate::pty::Pty;
+use crate::world::World;
+
+/// A home in which this model answers, with a skill that has a script.
+fn world(model: &FakeModel) -> World {
+    let world = World::new();
+    let config = format!(
+        "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
+        model.url()
+    );
+    world
+        .file("home/.config/prowess/prowess.toml", &config)
+        .skill("home/.prowess/skills", "tides", "Looks up tides. Use before boat trips.")
+        .file("home/.prowess/skills/tides/scripts/tides.sh", "echo high\n");
+    world
+}
+
+fn runs() -> Answer {
+    Answer::call("skill_run", json!({"skill": "tides", "command": "sh scripts/tides.sh"}))
+}
+
+fn listed(world: &World) -> Vec<Value> {
+    world.json(&["threads", "list", "--json"]).as_array().unwrap().clone()
+}
+
+fn ids(world: &World) -> Vec<String> {
+    listed(world).iter().map(|thread| thread["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn stderr(output: &std::process::Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The workspaces there are, wherever they are kept on this machine.
+fn workspaces(world: &World, session: &str) -> Vec<PathBuf> {
+    let places = [world.path("home/.local/state/prowess/workspaces"), shared().join("workspaces")];
+    let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let notes = std::fs::read_to_string(path.join("workspace.json")).unwrap_or_default();
+            notes.contains(&format!("\"{session}\""))
+        })
+        .collect()
+}
+
+/// Where a superuser's workspaces are, whose commands run as somebody else.
+fn shared() -> PathBuf {
+    let output = std::process::Command::new("id").arg("-u").output().unwrap();
+    PathBuf::from(format!("/var/tmp/prowess-{}", String::from_utf8(output.stdout).unwrap().trim()))
+}
+
+#[test]
+fn a_list_says_what_each_is_about_and_whether_it_waits() {
+    let model = FakeModel::start(vec![Answer::text("It is high."), runs()]);
+    let world = world(&model);
+    assert_eq!(world.json(&["threads", "list", "--json"]), json!([]));
+    assert!(!world.path("home/.local/state").exists(), "looking makes nothing");
+    world.stdout(&["chat", "is it high water?"]);
+    assert_eq!(world.output(&["chat", "run the script"]).status.code(), Some(1));
+    let all = listed(&world);
+    assert_eq!(all.len(), 2);
+    let (waits, said) = (&all[0], &all[1]);
+    assert_eq!((&said["title"], &said["model"]), (&json!("is it high water?"), &json!("fake:m")));
+    assert_eq!((&said["messages"], &said["questions"]), (&json!(2), &json!([])));
+    assert_eq!(waits["questions"].as_array().unwrap().len(), 1, "{waits}");
+    assert_eq!(said["directory"], json!(world.path("project").to_str().unwrap()));
+    let told = world.stdout(&["threads", "list"]);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].contains("(a question waits) run the script"), "{told}");
+    assert!(lines[1].ends_with("\tnow\t2\tfake:m\tis it high water?"), "{told}");
+    let one = world.stdout(&["threads", "list", "--limit", "1"]);
+    assert_eq!(one.lines().count(), 1);
+}
+
+#[test]
+fn a_conversation_is_shown_and_written_down() {
+    let model = FakeModel::start(vec![Answer::text("It is **high** \u{1b}[2J water."), runs()]);
+    let world = world(&model);
+    world.output(&["chat", "is it high water?"]);
+    world.output(&["chat", "--resume", "last", "run the script"]);
+    let id = ids(&world).remove(0);
+    for name in ["last", &id, &id[..10], &id[id.len() - 6..]] {
+        let told = world.stdout(&["threads", "show", name]);
+        assert!(told.contains("## You\n\nis it high water?"), "{told}");
+        assert!(told.contains("It is **high**") && !told.contains('\u{1b}'), "{told}");
+        assert!(told.contains("## A question waits"), "{told}");
+    }
+    let messages = world.json(&["threads", "show", "last", "--json"]);
+    assert_eq!(messages.as_array().unwrap().len(), 4, "{messages}");
+    let mut pty = Pty::start(&world, &["threads", "show", "last"], 60, 40);
+    assert_eq!(pty.wait(), Some(0));
+    assert!(pty.screen().contains("is it high water?"), "{}", pty.screen());
+
+    let told = world.stdout(&["threads", "export", "last", "talk.md"]);
+    assert_eq!(told, "the conversation is in talk.md\n");
+    let text = std::fs::read_to_string(world.path("project/talk.md")).unwrap();
+    assert!(text.starts_with(&format!("# Thread {id}\n")), "{text}");
+    world.stdout(&["threads", "export", &id, "talk.json"]);
+    let text = std::fs::read_to_string(world.path("project/talk.json")).unwrap();
+    assert!(serde_json::from_str::<Value>(&text).is_ok());
+    assert_eq!(
+        world.output(&["threads", "export", &id, "talk.md"]).status.code(),
+        Some(2),
+        "it is there already"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_told_in_one_line() {
+    let model = FakeModel::start(vec![Answer::text("Hello."), Answer::text("Hello.")]);
+    let world = world(&model);
+    let told = stderr(&world.output(&["threads", "show", "last"]));
+    assert_eq!(told, "prowess: there are no threads yet; `prowess chat` begins one\n");
+    world.stdout(&["chat", "hello"]);
+    world.stdout(&["chat", "hello"]);
+    for args in [
+        &["threads", "show", "zeppelin"][..],
+        &["threads", "show", ""],
+        &["threads", "show", "2"],
+        &["threads", "rm", "--yes", "last", "../../etc"],
+        &["threads", "rm"],
+        &["threads", "prune"],
+        &["threads", "prune", "--older-than", "3 moons"],
+        &["threads", "rm", "last"],
+    ] {
+        let output = world.output(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(ids(&world).len(), 2, "nothing was removed");
+}
+
+#[test]
+fn a_thread_goes_with_all_that_belongs_to_it() {
+    let model = FakeModel::start(vec![
+        runs(),
+        Answer::call("task", json!({"description": "Look it up.", "subagent_type": "general-purpose"})),
+        runs().when(|body| {
+            body["messages"].to_string().contains("Look it up.")
+                && body["messages"].as_array().unwrap().len() < 4
+        }),
+        Answer::text("The sub-agent is done."),
+        Answer::text("Done."),
+        Answer::text("Another."),
+    ]);
+    let world = world(&model);
+    world.output(&["chat", "--yes", "is it high water?"]);
+    world.stdout(&["chat", "something else"]);
+    let all = ids(&world);
+    let (kept, gone) = (&all[0], &all[1]);
+    let files = world.path(&format!("home/.local/state/prowess/threads/{gone}"));
+    for id in &all {
+        let kept = format!("home/.local/state/prowess/threads/{id}/conversation_history/1.md");
+        world.file(&kept, "What was said before.\n");
+    }
+    assert_eq!(workspaces(&world, gone).len(), 1, "the command had a workspace");
+    assert_eq!(workspaces(&world, "task-").len(), 0);
+
+    // A person is asked, and may say no.
+    let mut pty = Pty::start(&world, &["threads", "rm", gone], 100, 20);
+    pty.wait_for("[y/N]");
+    pty.type_line("n");
+    assert_eq!(pty.wait(), Some(1));
+    assert!(pty.screen().contains("Nothing was removed."), "{}", pty.screen());
+    assert_eq!(ids(&world).len(), 2);
+
+    let mut pty = Pty::start(&world, &["threads", "rm", gone], 100, 20);
+    pty.wait_for("[y/N]");
+    pty.type_line("y");
+    assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
+    assert_eq!(ids(&world), [kept.clone()]);
+    assert!(!files.exists() && workspaces(&world, gone).is_empty());
+    let output = world.output(&["chat", "--resume", gone, "again"]);
+    assert!(stderr(&output).contains("there is no thread"), "{}", stderr(&output));
+    // Neither the other one nor what is not a thread's is touched.
+    assert!(world.path(&format!("home/.local/state/prowess/threads/{kept}")).is_dir());
+    assert!(world.path("home/.prowess/skills/tides/SKILL.md").is_file());
+    assert_eq!(threads_in_database(&world), 1, "the sub-agent's thread went as well");
+}
+
+/// How many threads of all kinds there are.
+fn threads_in_database(world: &World) -> usize {
+    let path = world.path("home/.local/state/prowess/threads.db");
+    prowess_store::SqliteStore::glance(&path, 1000).unwrap().len()
+}
+
+#[test]
+fn a_thread_in_use_stays() {
+    let model = FakeModel::start(vec![Answer::text("Hello."), Answer::text("Hello again.")]);
+    let world = world(&model);
+    world.stdout(&["chat", "first"]);
+    let pty = Pty::start(&world, &["chat"], 80, 20);
+    pty.type_line("hello");
+    pty.wait_for("Hello again.");
+    let all = ids(&world);
+    let output = world.output(&["threads", "rm", "--yes", &all[0], &all[1]]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains(&format!("not removed: {} is in use by process ", all[0])), "{told}");
+    assert_eq!(ids(&world), [all[0].clone()], "the other one went");
+    pty.type_line("/quit");
+}
+
+#[test]
+fn old_threads_are_listed_and_then_removed() {
+    let model = FakeModel::start(vec![Answer::text("One."), Answer::text("Two.")]);
+    let world = world(&model);
+    let nothing = world.stdout(&["threads", "prune", "--older-than", "30d"]);
+    assert_eq!(nothing, "There is nothing to remove.\n");
+    world.stdout(&["chat", "first"]);
+    world.stdout(&["chat", "second"]);
+    assert_eq!(world.stdout(&["threads", "prune", "--older-than", "1m"]), "There is nothing to remove.\n");
+    // Where nobody can be asked, they are listed, and stay.
+    let output = world.output(&["threads", "prune", "--older-than", "0m"]);
+    assert_eq!(output.status.code(), Some(2));
+    let out = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(out.contains("first") && out.contains("second"), "{out}");
+    assert!(stderr(&output).contains("add --yes"), "{}", stderr(&output));
+    assert_eq!(ids(&world).len(), 2);
+    let told = world.stdout(&["threads", "prune", "--older-than", "0m", "--yes"]);
+    assert!(told.contains("2 of 2 threads removed"), "{told}");
+    assert_eq!(listed(&world), Vec::<Value>::new());
+    assert_eq!(std::fs::read_dir(world.path("home/.local/state/prowess/threads")).unwrap().count(), 0);
+}
