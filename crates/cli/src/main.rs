@@ -20,6 +20,7 @@ mod rows;
 mod screen;
 mod servers;
 mod session;
+mod sight;
 mod signals;
 mod skills;
 mod state;

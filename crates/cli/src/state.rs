@@ -12,7 +12,7 @@ use prowess_workspace::{Artifacts, Workspaces};
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where workspaces and artifacts are kept.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Where files are kept")]
 pub(crate) struct Kept {
     /// Keep workspaces and artifacts below this directory, not in ~/.local/state/prowess
@@ -54,6 +54,11 @@ impl Kept {
             bail!("{moved}, nor {}; give a --workspace DIR that everybody may pass", closed.display());
         }
         Ok(Place { workspaces, path, moved: Some(moved) })
+    }
+
+    /// The directory that was given for them, if one was.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.workspace.as_deref()
     }
 
     /// The artifacts, beside the workspaces.

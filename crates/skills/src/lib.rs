@@ -90,7 +90,7 @@ pub use exec::{ExecRequest, PollRequest, WriteRequest};
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
 pub use invoke::Command;
-pub use known::Owner;
+pub use known::{Owner, denial, known_view};
 pub use load::{Over, PreparedLoad};
 pub use options::{
     Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,

@@ -13,7 +13,7 @@ use prowess_agent::{
 };
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
-use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
+use prowess_mcp::host::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::{Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule};
 use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
@@ -21,15 +21,18 @@ use prowess_workspace::{Network, Runner};
 
 use super::model::{self, Manner};
 use super::place::Place;
+use super::whereabouts::Whereabouts;
 use crate::commands::run::quoted;
 use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::project::MEMORY;
 use crate::servers;
+use crate::sight::Sight;
+use crate::state::Kept;
 use crate::terminal::{count, shown};
 
-/// What the agent is called in rules, [agent.chat.permission], and in telemetry.
-const NAME: &str = "chat";
+/// What the agent is called in rules and in telemetry.
+const NAME: &str = crate::sight::AGENT;
 /// How long a thread stays with a process that died: what somebody waits for who resumes it.
 const LEASE: Duration = Duration::from_secs(6);
 /// How long a thread that another has is waited for.
@@ -85,6 +88,8 @@ pub(super) struct Host {
     has_project: bool,
     permissions: Permissions,
     runner: Runner,
+    /// Where the files of runs were to be kept.
+    kept: Kept,
     /// Other MCP servers, if there are any.
     servers: Option<Arc<Servers>>,
 }
@@ -96,13 +101,14 @@ pub(super) struct Found {
     pub(super) places: Places,
     pub(super) skills: crate::skills::Skills,
     pub(super) runner: Runner,
+    pub(super) kept: Kept,
     pub(super) state: PathBuf,
 }
 
 impl Host {
     /// The host, and what a person should know of servers that cannot be used.
     pub(super) async fn new(found: Found) -> Result<(Self, Vec<String>)> {
-        let Found { config, flags, places, mut skills, runner, state } = found;
+        let Found { config, flags, places, mut skills, runner, kept, state } = found;
         let model = model::chosen(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         check_own(&state.join("threads.db"))?;
@@ -112,7 +118,7 @@ impl Host {
         let permissions = Permissions::new(broker, NAME, policy(&config));
         let (mut servers, mut notices) = (None, Vec::new());
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
-            let (catalog, more) = servers::offered(&connected.servers, &skills.catalog).await;
+            let (catalog, more) = servers::offered_first(&connected.servers, &skills.catalog).await;
             skills.catalog = catalog;
             notices = connected.notices.into_iter().chain(more).collect();
             servers = Some(connected.servers);
@@ -129,6 +135,7 @@ impl Host {
             create_in: skills.create_in,
             permissions,
             runner,
+            kept,
             servers,
             flags,
             config,
@@ -141,13 +148,23 @@ impl Host {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the model sees of them.
+    pub(super) fn sight(&self) -> Sight {
+        Sight::new(&self.catalog(), &self.config)
+    }
+
+    /// Where the runs of a thread leave their files.
+    pub(super) fn whereabouts(&self, thread: &ThreadId) -> Whereabouts {
+        Whereabouts::new(self.runner.workspaces.path_of(thread.as_str()), self.kept.clone())
+    }
+
     /// Looks for skills again, and says what a person should know if they are others.
     pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
         let mut skills = self.places.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
             // What cannot be used is told when it is looked at: `prowess servers`.
-            skills.catalog = servers::offered(servers, &skills.catalog).await.0;
+            skills.catalog = servers::offered(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let was_trusted = self.is_trusted;
         if was_trusted != skills.standing.is_trusted() {
@@ -166,9 +183,9 @@ impl Host {
 
     /// Which servers there are, in a line for a person.
     pub(super) fn of_servers(&self) -> Option<String> {
-        let catalog = self.catalog();
+        let sight = self.sight();
         let of = |label: &str| {
-            let published = catalog.entries().iter().filter_map(|entry| entry.published());
+            let published = sight.view().entries().iter().filter_map(|entry| entry.published());
             count(published.filter(|published| published.server == label).count(), "skill")
         };
         let servers = self.servers.iter().flat_map(|servers| servers.all());

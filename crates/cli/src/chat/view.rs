@@ -160,6 +160,14 @@ impl<W: Write + Send> View for OnScreen<W> {
                 let (mark, style) = if *is_error { ("✗", Style::Bad) } else { ("✓", Style::Good) };
                 self.line(mark, style, &label, &note);
             }
+            Happening::File { .. } => {
+                if let Some((text, note)) = words::file(happening) {
+                    // A path takes no second row for its size alone.
+                    let is_path = matches!(happening, Happening::File { path: Some(_), .. });
+                    let is_long = columns(&text) + columns(&note) + 4 > self.size.0;
+                    self.line("→", Style::Name, &text, if is_path && is_long { "" } else { &note });
+                }
+            }
             Happening::Loaded { skill, tokens } => {
                 let tokens = format!("{} tokens", words::tokens(*tokens as u64));
                 self.line("+", Style::Good, &format!("{} is loaded", shown(skill)), &tokens);
@@ -258,6 +266,11 @@ impl<O: Write + Send, E: Write + Send> View for InPipe<O, E> {
             Happening::Result { tool, text, is_error, .. } => {
                 if let Some(told) = words::result(tool, text, *is_error) {
                     writeln!(self.err, "{}: {told}", shown(tool))?;
+                }
+            }
+            Happening::File { .. } => {
+                if let Some((text, note)) = words::file(happening) {
+                    writeln!(self.err, "{text}  {note}")?;
                 }
             }
             Happening::Loaded { skill, .. } => writeln!(self.err, "{} is loaded", shown(skill))?,

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
+use prowess_workspace::{ArtifactFile, ArtifactName, ArtifactStore as _, Artifacts};
 use serde::Serialize;
 
 use crate::commands::Outcome;
+use crate::commands::run::quoted;
 use crate::state::Kept;
 use crate::terminal::{Terminal, count, shown, size};
 
@@ -71,6 +72,20 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
     })?;
     Ok(Outcome::Done)
+}
+
+/// The command that fetches an artifact, for a person who has just made it.
+pub(crate) fn fetch_line(kept: &Kept, saved: &ArtifactFile) -> String {
+    let word = |text: String| {
+        let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-@+:".contains(c));
+        if is_plain && !text.is_empty() { text } else { quoted(&text) }
+    };
+    let mut line = format!("prowess artifacts get {}", word(format!("{}@{}", saved.name, saved.version)));
+    if let Some(given) = kept.given() {
+        let place = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
+        line.push_str(&format!(" --workspace {}", word(place.display().to_string())));
+    }
+    line
 }
 
 async fn list(artifacts: &Artifacts, json: bool, terminal: &mut Terminal) -> Result<()> {

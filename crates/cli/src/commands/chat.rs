@@ -15,6 +15,7 @@ use crate::commands::run::level;
 use crate::config::{Config, Flag};
 use crate::executor::Choice;
 use crate::options::Places;
+use crate::sight::Sight;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
 use crate::trust::Standing;
@@ -86,7 +87,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     };
     let mut first = Vec::new();
     if prompt.is_none() {
-        first = [notices, greeting(&config, &skills)].concat();
+        first = [notices, greeting(&config, &Sight::new(&skills.catalog, &config))].concat();
     } else {
         notices.iter().try_for_each(|notice| writeln!(err, "{notice}"))?;
     }
@@ -94,6 +95,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         flags: options.flags(),
         places: options.places.clone(),
         runner,
+        kept: options.kept.clone(),
         state,
         view: options.view(terminal),
         answers: match (options.yes, &prompt) {
@@ -205,8 +207,8 @@ fn state() -> Result<PathBuf> {
 }
 
 /// What a person reads first.
-fn greeting(config: &Config, skills: &crate::skills::Skills) -> Vec<String> {
-    let skills = count(skills.catalog.entries().len(), "skill");
+fn greeting(config: &Config, sight: &Sight) -> Vec<String> {
+    let skills = count(sight.view().entries().len(), "skill");
     let model = shown(&config.settings.model.name.to_string());
     let mut lines = vec![format!(
         "{} {}",

@@ -1,5 +1,6 @@
 //! `prowess run SKILL -- COMMAND`
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
 use std::os::fd::AsRawFd as _;
@@ -16,8 +17,10 @@ use prowess_workspace::{
     ArtifactStore, HostRule, InputMode, Level, Network, RunContext, RunInput, RunReport, RunRequest, Runner,
     StageSource,
 };
+use serde::Serialize;
 
 use crate::commands::Outcome;
+use crate::commands::artifacts::fetch_line;
 use crate::config::Config;
 use crate::executor::Choice;
 use crate::live::Live;
@@ -196,7 +199,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         None => Vec::new(),
     };
     if options.json {
-        terminal.json(&report)?;
+        terminal.json(&Printed { report: &report, workspace: workspace.path().to_string_lossy() })?;
     } else {
         // Who saw it live has seen all of it.
         report.warnings.retain(|warning| !warning.ends_with("bytes in its middle were left out"));
@@ -205,7 +208,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         if is_within_line {
             writeln!(err)?;
         }
-        summarize(&report, &copied, workspace.path(), &mut err)?;
+        summarize(&report, &copied, workspace.path(), &options.kept, &mut err)?;
     }
     Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
 }
@@ -381,8 +384,23 @@ fn copy_one(directory: &Path, name: &str, content: &[u8]) -> std::io::Result<Pat
     Ok(path)
 }
 
+/// What became of it, for a program: the report, and where its files are.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    report: &'a RunReport,
+    /// The directory that names of files are relative to.
+    workspace: Cow<'a, str>,
+}
+
 /// What became of it, for a person.
-fn summarize(report: &RunReport, copied: &[PathBuf], workspace: &Path, err: &mut impl Write) -> Result<()> {
+fn summarize(
+    report: &RunReport,
+    copied: &[PathBuf],
+    workspace: &Path,
+    kept: &Kept,
+    err: &mut impl Write,
+) -> Result<()> {
     let seconds = report.duration_ms as f64 / 1000.0;
     let (end, style) = match report.exit_code {
         _ if report.timed_out => (format!("stopped after {seconds:.2} s: its time was over"), Style::Bad),
@@ -399,10 +417,11 @@ fn summarize(report: &RunReport, copied: &[PathBuf], workspace: &Path, err: &mut
     }
     for file in &report.output_files {
         let cut = if file.truncated { ", truncated" } else { "" };
-        line("file", &format!("{} ({}, {}{cut})", file.name, size(file.size_bytes), file.mime_type))?;
+        let path = workspace.join(&file.name);
+        line("file", &format!("{} ({}, {}{cut})", path.display(), size(file.size_bytes), file.mime_type))?;
     }
     for saved in &report.artifact_files {
-        line("saved", &format!("{}@{}", saved.name, saved.version))?;
+        line("saved", &format!("{}@{}: `{}`", saved.name, saved.version, fetch_line(kept, saved)))?;
     }
     for path in copied {
         line("copied", &path.display().to_string())?;

@@ -107,6 +107,11 @@ impl Workspaces {
         above.into_iter().find(|path| !may_pass(path)).map(Path::to_owned)
     }
 
+    /// The directory that the commands of a session see as their workspace, whether it is there or not.
+    pub fn path_of(&self, session: &str) -> PathBuf {
+        self.path.join(short(session)).join(INSIDE)
+    }
+
     /// The workspace of a session, made if there is none.
     ///
     /// Any text is a session's identity; it is never used as a path. What a crash left half made is

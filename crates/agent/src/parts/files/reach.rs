@@ -2,6 +2,7 @@
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
 use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_skills::prowess_catalog::is_unprintable;
 use prowess_skills::{Owner, SkillSession};
 use serde_json::{Value, json};
 
@@ -134,8 +135,21 @@ impl Look<'_> {
     }
 }
 
-/// A request about a path, and about what it leads to.
+/// A request about a path, and about what it leads to. A person is asked by the place on the disk, if it is on one: what
+/// the model calls `/notes.md` is a file of a directory of theirs.
 fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
-    let request = Request::new(kind, path.as_str());
+    let mut request = Request::new(kind, path.as_str());
+    if let Some(place) = target.on_disk.last() {
+        request.title = format!("{} {}", request.kind, visible(&place.to_string_lossy()));
+    }
     if target.path == *path { request } else { request.and(target.path.as_str()) }
+}
+
+/// A path in which every character can be seen.
+fn visible(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for c in path.chars() {
+        if is_unprintable(c) { text.extend(c.escape_unicode()) } else { text.push(c) }
+    }
+    text
 }

@@ -2,16 +2,22 @@
 
 mod asking;
 mod broken;
+mod compacting;
+mod denied;
 mod hostile;
+mod imitation;
 mod killed;
 mod limits;
 mod narrow;
+mod patience;
 mod pipes;
 mod reaching;
+mod rejecting;
 mod servers;
 mod session;
 mod stopping;
 mod trusting;
+mod whereabouts;
 
 use std::time::{Duration, Instant};
 
@@ -81,6 +87,7 @@ fn stable(world: &World, text: &str) -> String {
         (r"\d+\.\d s\b", "[TIME]"),
         (r#""duration_ms":\d+"#, r#""duration_ms":[TIME]"#),
         (r"process \d+", "process [PID]"),
+        (r"workspaces/[0-9a-f]+\s*[0-9a-f]*/ws", "workspaces/[NAME]/ws"),
         (r", [\d.]+k? now", ", [N] now"),
         (r"(skills?) \([\d.]+k?\)", "$1 ([N])"),
         (r"[\d.]+k? of ([\d.]+k) tokens", "[N] of $1 tokens"),
