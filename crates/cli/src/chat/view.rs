@@ -162,10 +162,10 @@ impl<W: Write + Send> View for OnScreen<W> {
             }
             Happening::File { .. } => {
                 if let Some((text, note)) = words::file(happening) {
-                    // A path takes no second row for its size alone.
-                    let is_path = matches!(happening, Happening::File { path: Some(_), .. });
-                    let is_long = columns(&text) + columns(&note) + 4 > self.size.0;
-                    self.line("→", Style::Name, &text, if is_path && is_long { "" } else { &note });
+                    self.end_text();
+                    // Not folded: a path or a command that the terminal wraps is copied whole.
+                    let (mark, note) = (styled("→", Style::Name), styled(note, Style::Faint));
+                    self.done.push(format!("{mark} {text}  {note}"));
                 }
             }
             Happening::Loaded { skill, tokens } => {
