@@ -65,8 +65,8 @@ mod thread;
 mod tool;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentOptions, DeepAgent, NextModel, NextTool, NoWatcher, ReplyTo, Sight,
-    Thread, Turn, Waiting, Watcher,
+    Agent, AgentBuilder, AgentError, AgentOptions, Compaction, DeepAgent, NextModel, NextTool, NoWatcher,
+    ReplyTo, Sight, Thread, Turn, Waiting, Watcher,
 };
 pub use backends::Backends;
 pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};

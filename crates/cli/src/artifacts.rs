@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use prowess_workspace::{Artifacts, Scope};
+use prowess_workspace::{ArtifactFile, Artifacts, Scope};
 
 use crate::commands::run::quoted;
 use crate::config::ScopeWord;
@@ -71,9 +71,9 @@ pub(crate) fn project(skills: &Skills) -> Result<std::path::PathBuf> {
     }
 }
 
-/// The command that gets an artifact.
-pub(crate) fn fetch_line(scope: &Scope, name: &str, kept: &Kept) -> String {
-    line("get", scope, name, kept)
+/// The command that gets an artifact, for a person who has just made it.
+pub(crate) fn fetch_line(scope: &Scope, saved: &ArtifactFile, kept: &Kept) -> String {
+    line("get", scope, &format!("{}@{}", saved.name, saved.version), kept)
 }
 
 /// A command of `prowess artifacts` about a name in a scope, ready for a shell.
@@ -82,7 +82,9 @@ pub(crate) fn line(command: &str, scope: &Scope, name: &str, kept: &Kept) -> Str
         Some(id) => format!("--thread {id}"),
         None => format!("--scope {}", word(scope.as_str())),
     };
-    let kept = kept.given().map(|directory| format!(" --workspace {}", word(&directory.to_string_lossy())));
+    let absolute = |given: &Path| std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
+    let kept = kept.given().map(absolute);
+    let kept = kept.map(|directory| format!(" --workspace {}", word(&directory.to_string_lossy())));
     let kept = kept.unwrap_or_default();
     // What begins with a dash is no option.
     match name.starts_with('-') {
@@ -113,17 +115,20 @@ mod tests {
     fn a_line_can_be_typed_as_it_is_shown() {
         let kept = |args: &[&str]| Line::parse_from([&["x"], args].concat()).kept;
         let thread = Scope::thread("2026-06-01-3fa9c1").unwrap();
-        let line = |scope: &Scope, name: &str, args: &[&str]| fetch_line(scope, name, &kept(args));
+        let line = |scope: &Scope, name: &str, args: &[&str]| {
+            let saved = ArtifactFile { name: name.to_owned(), version: 2 };
+            fetch_line(scope, &saved, &kept(args))
+        };
         assert_eq!(
             line(&thread, "out/r.txt", &[]),
-            "prowess artifacts get out/r.txt --thread 2026-06-01-3fa9c1"
+            "prowess artifacts get out/r.txt@2 --thread 2026-06-01-3fa9c1"
         );
-        assert_eq!(line(&Scope::user(), "a; rm b", &[]), "prowess artifacts get 'a; rm b' --scope user");
+        assert_eq!(line(&Scope::user(), "a; rm b", &[]), "prowess artifacts get 'a; rm b@2' --scope user");
         assert_eq!(
             line(&Scope::shared(), "--help", &["--workspace", "/w x"]),
-            "prowess artifacts get --scope shared --workspace '/w x' -- --help"
+            "prowess artifacts get --scope shared --workspace '/w x' -- --help@2"
         );
         let project = Scope::project(Path::new("/a b")).unwrap();
-        assert_eq!(line(&project, "r", &[]), "prowess artifacts get r --scope 'project:/a b'");
+        assert_eq!(line(&project, "r", &[]), "prowess artifacts get r@2 --scope 'project:/a b'");
     }
 }

@@ -26,6 +26,7 @@ mod run_inputs;
 mod screen;
 mod servers;
 mod session;
+mod sight;
 mod signals;
 mod skills;
 mod state;

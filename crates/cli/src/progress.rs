@@ -1,6 +1,6 @@
 //! A sign of life for what takes long.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,17 +14,19 @@ const PATIENCE: Duration = Duration::from_millis(400);
 pub(crate) struct Progress {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    shown: ProgressBar,
 }
 
 impl Progress {
     pub(crate) fn start(what: &'static str) -> Self {
+        // Nothing is drawn before it takes long.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if !std::io::stderr().is_terminal() {
-            return Self { done: None, thread: None };
+            return Self { done: None, thread: None, shown: bar };
         }
         let (done, wait) = mpsc::channel::<()>();
+        let shown = bar.clone();
         let thread = std::thread::spawn(move || {
-            // Nothing is drawn before it takes long.
-            let shown = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
             if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
                     shown.set_style(style);
@@ -36,7 +38,15 @@ impl Progress {
             }
             shown.finish_and_clear();
         });
-        Self { done: Some(done), thread: Some(thread) }
+        Self { done: Some(done), thread: Some(thread), shown: bar }
+    }
+
+    /// Says something that stays when the spinner is gone.
+    pub(crate) fn tell(&self, line: &str) {
+        self.shown.suspend(|| {
+            // Nothing can be done about an error stream that is closed.
+            let _ = writeln!(anstream::stderr(), "{line}");
+        });
     }
 }
 

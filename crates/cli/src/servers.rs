@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use prowess_catalog::{Catalog, Digest, Place, Root, Severity};
-use prowess_mcp::host::{BearerToken, Cache, Connection, ServerLabel, ServerOptions, Servers};
+use prowess_mcp::host::{BearerToken, Cache, Connection, Patience, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
 use crate::terminal::shown;
+
+/// How long a server is waited for before a person is told of it.
+const UNTOLD: Duration = Duration::from_secs(2);
 
 /// Servers that are connected, and what to tell about those that are not.
 pub(crate) struct Connected {
@@ -46,16 +50,29 @@ pub(crate) async fn connect(
             None
         }
     };
-    let _progress = Progress::start("connecting to MCP servers");
-    let (servers, failed) = Servers::connect(all, cache.map(Arc::new)).await;
+    let progress = Progress::start("connecting to MCP servers");
+    let tell = |server: &ServerLabel| progress.tell(&format!("waiting for server {server}…"));
+    let patience = Patience::new(UNTOLD, &tell);
+    let (servers, failed) = Servers::connect_with(all, cache.map(Arc::new), patience).await;
     lacks_some |= !failed.is_empty();
     notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));
     Ok(Some(Connected { servers, notices, lacks_some }))
 }
 
+/// The catalog with what servers offer at the start, and what to tell about it.
+pub(crate) async fn offered_first(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
+    let progress = Progress::start("asking MCP servers for their skills");
+    let tell = |server: &ServerLabel| progress.tell(&format!("waiting for server {server}…"));
+    offered(servers, catalog, Patience::new(UNTOLD, &tell)).await
+}
+
 /// The catalog with what servers offer now, and what to tell about it.
-pub(crate) async fn offered(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
-    let found = servers.scans(catalog).await;
+pub(crate) async fn offered(
+    servers: &Servers,
+    catalog: &Catalog,
+    patience: Patience<'_>,
+) -> (Catalog, Vec<String>) {
+    let found = servers.scans_with(catalog, patience).await;
     let catalog = found.scans.into_iter().fold(catalog.clone(), |catalog, scan| catalog.with(scan));
     let is_servers =
         |file: &str| servers.all().any(|server| file.starts_with(&format!("{}:", server.label())));

@@ -58,7 +58,7 @@ impl Kept {
         Ok(Place { workspaces, path, moved: Some(moved) })
     }
 
-    /// The directory that was given.
+    /// The directory that was given for them, if one was.
     pub(crate) fn given(&self) -> Option<&Path> {
         self.workspace.as_deref()
     }

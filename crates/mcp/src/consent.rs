@@ -245,7 +245,7 @@ fn question(request: &Request) -> String {
         other => lines.push(shown(other)),
     }
     let always: Vec<String> =
-        request.always.iter().map(|pattern| format!("`{}`", one_line(Pattern::as_str(pattern)))).collect();
+        request.always.iter().map(|pattern| shown(&json!(Pattern::as_str(pattern)))).collect();
     if !always.is_empty() {
         let binding = if request.binding.is_some() { ", as long as it says what it says now" } else { "" };
         lines.push(format!("`always` would allow {} {}{binding}", request.kind, always.join(", ")));
@@ -316,7 +316,7 @@ mod tests {
         Permission is needed: run in skill 'kit': make
         command: "make\u{202e}\nrm"
         env: {"A":"b"}
-        `always` would allow run `kit make`, as long as it says what it says now
+        `always` would allow run "kit make", as long as it says what it says now
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
             form(String::new(), &request.clone().always([]))

@@ -27,7 +27,8 @@ pub struct Kind(Cow<'static, str>);
 impl Kind {
     /// Loading a skill and reading its files; the subject is the skill's name.
     pub const SKILL: Self = Self(Cow::Borrowed("skill"));
-    /// Running a command; the subject is the command.
+    /// Running a command; the subject is the command. For a skill's command it is the skill's name and the command,
+    /// [joined](crate::joined).
     pub const RUN: Self = Self(Cow::Borrowed("run"));
     /// Reading a file outside a skill; the subject is its real path.
     pub const READ: Self = Self(Cow::Borrowed("read"));
@@ -38,10 +39,12 @@ impl Kind {
     /// Reaching a host on the network; the subject is the host: `example.com`, with `:port` where that matters.
     pub const NETWORK: Self = Self(Cow::Borrowed("network"));
 
-    /// Running a hook of a skill; the subject is the skill's name and the event: `pdf PreToolUse`.
+    /// Running a hook of a skill; the subject is the skill's name and the event, [joined](crate::joined):
+    /// `pdf PreToolUse`.
     pub const HOOK: Self = Self(Cow::Borrowed("hook"));
 
-    /// Calling a tool of an MCP server; the subject is our label for the server and the tool: `docs search`.
+    /// Calling a tool of an MCP server; the subject is our label for the server and the tool,
+    /// [joined](crate::joined): `docs search`.
     pub const MCP: Self = Self(Cow::Borrowed("mcp"));
     /// Loading a skill of an MCP server; the subject is its name, which begins with our label for the server:
     /// `docs:pdf`.

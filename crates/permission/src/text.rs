@@ -62,7 +62,7 @@ pub(crate) fn toml_key(text: &str) -> String {
 
 /// Controls, and what a reader would not see or what turns the text beside it around: the same characters
 /// that names of skills may not have.
-fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prowess_catalog::one_line;
-use prowess_permission::{Kind, Request};
+use prowess_permission::{Kind, Request, joined, quoted};
 use prowess_workspace::{LiveError, Look, MAX_TIMEOUT, RunRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,8 +151,8 @@ impl SkillSession {
         if at_work.is_empty() || chars.is_empty() {
             return Ok(());
         }
-        let request = Request::new(Kind::RUN, format!("{id} type {chars}"))
-            .titled(format!("type into '{}': {}", one_line(id), one_line(chars)))
+        let request = Request::new(Kind::RUN, joined(id, &format!("type {chars}")))
+            .titled(format!("type into {}: {}", quoted(id), one_line(chars)))
             .with_details(json!({"session": id, "typed": chars, "asked_each_time_because_of": at_work}))
             .each_time();
         let refused = |refusal| SkillError::RunRefused { name: id.to_owned(), refusal };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prowess_catalog::{Published, SkillEntry, SkillText, one_line};
-use prowess_permission::{Decision, Kind, Request};
+use prowess_permission::{Decision, Kind, Request, quoted};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
@@ -39,7 +39,11 @@ impl SkillSession {
         }
         // An answer to a question without a digest is not to be remembered.
         let plain = Request::new(Kind::SKILL, name)
-            .titled(format!("load the skill in {}: '{name}'", one_line(entry.skill.location.directory())))
+            .titled(format!(
+                "load the skill in {}: {}",
+                quoted(entry.skill.location.directory()),
+                quoted(name)
+            ))
             .always([]);
         if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
             self.permissions().request(plain).await.map_err(refused)?;
@@ -71,9 +75,12 @@ impl SkillSession {
             [] => String::new(),
             others => format!(", while the model works with {}", others.join(", ")),
         };
-        let server = one_line(&published.server);
         let request = Request::new(Kind::MCP_SKILL, name)
-            .titled(format!("{act} '{}' of the MCP server {server}{at_work}", one_line(name)))
+            .titled(format!(
+                "{act} {} of the MCP server {}{at_work}",
+                quoted(name),
+                one_line(&published.server)
+            ))
             .bound_to(format!("{} {}", published.digest(), published.uri));
         if others.is_empty() { request } else { request.each_time() }
     }
@@ -92,7 +99,7 @@ impl SkillSession {
         let at_work = self.servers_at_work();
         let is_led = !at_work.is_empty();
         let mut request = Request::new(Kind::MCP_SKILL, name_here)
-            .titled(format!("ask the MCP server {} for a skill '{}'", one_line(server), one_line(name)))
+            .titled(format!("ask the MCP server {} for a skill {}", one_line(server), quoted(name)))
             .with_details(json!({"server": server, "asked": name, "while": at_work}))
             .always([]);
         if is_led {
@@ -106,7 +113,7 @@ impl SkillSession {
     fn others_at_work(&self, server: &str) -> Vec<String> {
         let state = self.state();
         let others = state.from_servers().into_iter().filter(|(_, other)| *other != server);
-        others.map(|(name, other)| format!("'{}' of {}", one_line(name), one_line(other))).collect()
+        others.map(|(name, other)| format!("{} of {}", quoted(name), one_line(other))).collect()
     }
 
     /// The skills of servers whose words the model has: whatever is run meanwhile is asked about.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use prowess_catalog::one_line;
-use prowess_permission::{Decision, Kind, Place, Refusal, Request, ignores_case};
+use prowess_permission::{Decision, Kind, Place, Refusal, Request, ignores_case, quoted};
 use prowess_workspace::{HostGate, RunRequest};
 use serde_json::json;
 
@@ -61,11 +61,8 @@ impl AskedHost<'_> {
             return Ok(real);
         }
         let what = if input.is_directory { "all files in" } else { "the file" };
-        let title = format!(
-            "let skill '{}' read {what} {}",
-            one_line(&self.request.skill),
-            one_line(input.place.real())
-        );
+        let title =
+            format!("let skill {} read {what} {}", quoted(&self.request.skill), one_line(input.place.real()));
         let mut details = json!({"skill": self.request.skill, "command": self.request.command});
         if !input.secrets.is_empty() {
             details["with_secrets"] = json!(input.secrets);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use globset::{GlobBuilder, GlobSet};
 use prowess_catalog::{Catalog, CatalogView, SkillEntry, one_line};
-use prowess_permission::{Kind, Permissions, Policy};
+use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict};
 
 use crate::delta::SkillDelta;
 use crate::owner::Owners;
@@ -31,7 +31,7 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn new(catalog: &Catalog, permissions: &Permissions) -> Self {
         let policy = permissions.policy();
-        let view = catalog.view(|entry| !is_denied(permissions, entry));
+        let view = known_view(catalog, &policy);
         let has_paths = view.entries().iter().any(|entry| !entry.skill.extensions.paths.is_empty());
         Self { view, policy, has_paths, patterns: OnceLock::new(), owners: OnceLock::new() }
     }
@@ -114,11 +114,24 @@ impl SkillSession {
     }
 }
 
-/// Whether a rule keeps a skill from this agent.
-pub(crate) fn is_denied(permissions: &Permissions, entry: &SkillEntry) -> bool {
-    let name = entry.skill.name.as_str();
-    permissions.is_denied(&Kind::SKILL, name)
-        || (entry.published().is_some() && permissions.is_denied(&Kind::MCP_SKILL, name))
+/// What an agent with these rules may know of a catalog: every skill that they do not deny. A session renders all that
+/// its model reads from this view, so whoever tells a person what a model sees takes it from here, too.
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_permission::Policy;
+///
+/// assert_eq!(prowess_skills::known_view(&Catalog::empty(), &Policy::new()).names().count(), 0);
+/// ```
+pub fn known_view(catalog: &Catalog, policy: &Policy) -> CatalogView {
+    catalog.view(|entry| denial(policy, entry).is_none())
+}
+
+/// The verdict that keeps a skill from an agent with these rules, if one does.
+pub fn denial(policy: &Policy, entry: &SkillEntry) -> Option<Verdict> {
+    let kinds = [Some(Kind::SKILL), entry.published().map(|_| Kind::MCP_SKILL)];
+    let mut verdicts = kinds.iter().flatten().map(|kind| policy.decide(kind, entry.skill.name.as_str()));
+    verdicts.find(|verdict| verdict.decision == Decision::Deny)
 }
 
 fn is_offered(entry: &SkillEntry, state: &SkillState) -> bool {

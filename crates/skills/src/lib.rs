@@ -95,6 +95,7 @@ pub use files::{LocalFiles, SkillFiles};
 #[cfg(feature = "run")]
 pub use host_files::HostInput;
 pub use invoke::Command;
+pub use known::{denial, known_view};
 pub use load::{Over, PreparedLoad, loaded_tokens};
 pub use options::{
     Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prowess_catalog::{Digest, SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Request};
+use prowess_permission::{Decision, Kind, Request, joined, quoted};
 use prowess_workspace::{
     ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError, RunInput,
     RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
@@ -100,7 +100,7 @@ impl SkillSession {
     /// answer like any other.
     ///
     /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
-    /// kind `run`; the subjects are the skill's name and the command, and what gives the command another meaning:
+    /// kind `run`; the subjects are the skill's name and the command, [joined](prowess_permission::joined), and what gives the command another meaning:
     /// `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound to all files of these
     /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`, by
     /// their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this agent must
@@ -255,11 +255,11 @@ impl SkillSession {
         let Asked { request, talk, .. } = asked;
         let name = &request.skill;
         let how = if talk.is_some() { ", and let the model type into it" } else { "" };
-        let title = format!("run in skill '{}'{how}: {}", one_line(name), one_line(&request.command));
-        let mut plain = Request::new(Kind::RUN, format!("{name} {}", request.command)).titled(title);
+        let title = format!("run in skill {}{how}: {}", quoted(name), one_line(&request.command));
+        let mut plain = Request::new(Kind::RUN, joined(name, &request.command)).titled(title);
         // A rule for one command is none for the same words with another meaning.
         for surroundings in asked.surroundings() {
-            plain = plain.and(format!("{name} {surroundings}"));
+            plain = plain.and(joined(name, &surroundings));
         }
         let mut details = asked.all();
         // What a stranger's words may have brought about is a person's decision, each time.
@@ -294,8 +294,7 @@ impl SkillSession {
         let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
         let Network::Hosts(rules) = network else { return Ok(expected) };
         for rule in rules {
-            let title =
-                format!("let skill '{}' reach {rule}: {}", one_line(name), one_line(&request.command));
+            let title = format!("let skill {} reach {rule}: {}", quoted(name), one_line(&request.command));
             let details = json!({"skill": name, "command": request.command, "host": rule.to_string()});
             let plain = Request::new(Kind::NETWORK, rule.to_string()).titled(title).with_details(details);
             if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {

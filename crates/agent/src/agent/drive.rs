@@ -6,7 +6,7 @@ use tracing::Instrument as _;
 
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
-use super::{AgentError, Thread, Turn};
+use super::{AgentError, Compaction, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump, Middleware};
 use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
@@ -185,20 +185,29 @@ impl Thread {
         Ok(request)
     }
 
-    /// Has the conversation summarised now, as a person wishes, and says whether it was. In the middle of a turn, and by
-    /// an agent without [`Summarisation`](crate::parts::Summarisation), it is not.
+    /// Has the conversation summarised now, as a person wishes, and says what came of it. In the middle of a turn, and by
+    /// an agent without [`Summarisation`](crate::parts::Summarisation), it cannot be done.
     ///
     /// # Errors
     ///
     /// What happened could not be stored.
-    pub async fn compact(&mut self, watcher: &dyn Watcher) -> Result<bool, AgentError> {
+    pub async fn compact(&mut self, watcher: &dyn Watcher) -> Result<Compaction, AgentError> {
         self.catch_up_if_ahead().await?;
-        let part = self.parts.iter().find(|part| part.name() == Summarisation::NAME).cloned();
-        let (Some(part), Effect::Wait) = (part, self.run.next()) else { return Ok(false) };
+        let failed = |why: &str| Ok(Compaction::Failed { why: why.to_owned() });
+        let Some(part) = self.parts.iter().find(|part| part.name() == Summarisation::NAME).cloned() else {
+            return failed("this agent does not summarise");
+        };
+        if self.run.next() != Effect::Wait {
+            return failed("a turn is going on");
+        }
         let cut = self.run.cut();
         self.change(Summarisation::request()).await?;
         self.ask_part(&part, Hook::BeforeModel, watcher).await?;
-        Ok(self.run.cut() > cut)
+        match (self.run.cut() - cut, Summarisation::failure(&self.states)) {
+            (0, Some(why)) => failed(why),
+            (0, None) => Ok(Compaction::Nothing),
+            (messages, _) => Ok(Compaction::Done { messages }),
+        }
     }
 
     /// What the model is asked: sections from the most to the least stable, and the conversation.

@@ -32,6 +32,9 @@ use crate::state::States;
 use crate::thread::ThreadStore;
 use crate::tool::{Tool, Tools};
 
+/// What the model is told of a call whose question ended because the person said no to another one.
+const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same message was rejected";
+
 /// How much an agent may do.
 ///
 /// ```
@@ -156,6 +159,24 @@ pub enum Turn {
     Waiting(Vec<Waiting>),
     /// There is none: someone has to say something.
     Idle,
+}
+
+/// What came of a wish to have the conversation summarised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compaction {
+    /// It was summarised.
+    Done {
+        /// How many messages the model no longer sees since, beyond those that it did not see before.
+        messages: usize,
+    },
+    /// There was nothing to summarise: the last message stays in any case, with the call that it answers.
+    Nothing,
+    /// It could not be done.
+    Failed {
+        /// Why.
+        why: String,
+    },
 }
 
 /// A call that waits for a person.
@@ -412,6 +433,7 @@ impl Thread {
 
     /// Answers for a call that waits, and goes on. Given a [`Waiting`], it is for that question alone: one that was
     /// answered meanwhile is not answered again, whatever its call asks by now. Given a call, it is for what that asks now.
+    /// [`Reply::Reject`] also ends the other questions that wait in the thread.
     ///
     /// # Errors
     ///
@@ -428,7 +450,17 @@ impl Thread {
         if number.is_some() && !self.questions.iter().any(is_asked) {
             return Err(AgentError::Answered(call));
         }
-        self.store(vec![Event::Replied { call, reply }], watcher).await?;
+        // Stored together: after a crash nobody is asked about what was refused with another call.
+        let others = match reply {
+            Reply::Reject { .. } => self.run.waiting(),
+            _ => Vec::new(),
+        };
+        let mut events = vec![Event::Replied { call: call.clone(), reply }];
+        events.extend(others.into_iter().filter(|other| other.id != call).map(|other| {
+            let reply = Reply::Reject { message: REJECTED_WITH_ANOTHER.to_owned() };
+            Event::Replied { call: other.id, reply }
+        }));
+        self.store(events, watcher).await?;
         self.go_on(watcher).await
     }
 

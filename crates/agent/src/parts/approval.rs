@@ -1,7 +1,7 @@
 //! Approval: what the rules want asked waits for a person, in the thread, for as long as it takes.
 
 use async_trait::async_trait;
-use prowess_permission::{Decision, Kind, Permissions, Request};
+use prowess_permission::{Decision, Kind, Permissions, Request, quoted};
 use serde_json::json;
 
 use crate::agent::NextTool;
@@ -11,6 +11,8 @@ use crate::run::Effect;
 use crate::tool::{ToolAnswer, ToolOutput};
 
 const NAME: &str = "approval";
+/// How much of a tool's name is shown, in characters.
+const MAX_NAME: usize = 64;
 
 /// Approval as a part of an agent: calls of tools pass the rules of kind `tool`.
 ///
@@ -67,7 +69,7 @@ impl Middleware for Approval {
                 Decision::Allow => None,
                 Decision::Ask => Some(Act::Ask {
                     question: json!({
-                        "title": format!("call `{}`", printable(&call.call.name)),
+                        "title": format!("call {}", printable(&call.call.name)),
                         "tool": call.call.name,
                         "arguments": call.call.arguments,
                     }),
@@ -85,7 +87,7 @@ impl Middleware for Approval {
         match self.decide(next.call) {
             Decision::Deny => ToolAnswer::error(denied(next.call)).into(),
             Decision::Ask if !next.approved => {
-                ToolAnswer::error(format!("Error: nobody let `{}` pass.", printable(&next.call.name))).into()
+                ToolAnswer::error(format!("Error: nobody let {} pass.", printable(&next.call.name))).into()
             }
             Decision::Ask if next.always => {
                 if let Err(error) = self.0.broker().remember(&request(next.call)).await {
@@ -103,10 +105,10 @@ fn request(call: &ToolCall) -> Request {
 }
 
 fn denied(call: &ToolCall) -> String {
-    format!("Error: `{}` is denied by the rules of this agent.", printable(&call.name))
+    format!("Error: {} is denied by the rules of this agent.", printable(&call.name))
 }
 
-/// A name that a model made up, on one line of a terminal.
+/// A name that a model made up, in quotes and on one line of a terminal.
 fn printable(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
+    quoted(&name.chars().take(MAX_NAME).collect::<String>())
 }

@@ -141,7 +141,7 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
         let turn = thread.go_on(&NoWatcher).await.unwrap();
         let turn = if turn == Turn::Idle { thread.say("go", &NoWatcher).await.unwrap() } else { turn };
         let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-        assert_eq!(waiting[0].question["title"], "sub-agent general-purpose: call `add`");
+        assert_eq!(waiting[0].question["title"], "sub-agent general-purpose: call 'add'");
         thread.close().await.unwrap();
         thread = agent().open(id.clone()).await.unwrap();
         thread.reply(&waiting[0].call.id, reply, &NoWatcher).await.unwrap();

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use prowess_agent::parts::SkillsState;
-use prowess_agent::{Content, Thread};
+use prowess_agent::{Compaction, Content, Thread};
 
 use super::command::{COMMANDS, Command};
 use super::happening::Happening;
@@ -150,10 +150,10 @@ fn help() -> Vec<String> {
 
 /// A row for every skill, and what to know besides.
 fn skills(talk: &Talk) -> (Vec<String>, Vec<String>) {
-    let catalog = talk.host.catalog();
+    let (catalog, sight) = (talk.host.catalog(), talk.host.sight());
     let loaded = SkillsState::of(talk.thread.states()).map(SkillsState::loaded).unwrap_or_default();
     let mut lines = Vec::new();
-    for entry in catalog.entries() {
+    for entry in sight.view().entries() {
         let name = entry.skill.name.as_str();
         let tokens = loaded.iter().find(|skill| skill.name == name).map(|skill| skill.tokens);
         let mark = tokens.map_or_else(|| " ".to_owned(), |_| styled("+", Style::Good));
@@ -170,6 +170,7 @@ fn skills(talk: &Talk) -> (Vec<String>, Vec<String>) {
     if lines.is_empty() {
         advice.push("There are no skills here; `prowess new NAME` makes one.".to_owned());
     }
+    advice.extend(sight.of_denied());
     let untrusted = catalog.untrusted().len();
     if untrusted > 0 {
         advice.push(format!(
@@ -201,16 +202,29 @@ async fn context(talk: &mut Talk) -> Result<(Vec<String>, String)> {
 
 async fn compact(talk: &mut Talk) -> Result<()> {
     let before = talk.filled().await?.total;
-    match talk.compact().await? {
-        Some(true) => {}
-        Some(false) => {
-            let text = "there is nothing to summarise, or it could not be done; -v says more";
-            return note(talk, text.to_owned());
+    let text = match talk.compact().await? {
+        Some(Compaction::Done { .. }) => {
+            let after = talk.filled().await?.total;
+            format!("{} tokens before, {} now", words::tokens(before), words::tokens(after))
         }
-        None => return note(talk, "stopped: nothing was summarised".to_owned()),
+        Some(Compaction::Failed { why }) => format!("nothing was summarised: {why}"),
+        Some(_) => format!("nothing was summarised: {}", too_short(&talk.thread)),
+        None => "stopped: nothing was summarised".to_owned(),
+    };
+    note(talk, text)
+}
+
+/// Why there is nothing to summarise.
+fn too_short(thread: &Thread) -> String {
+    let run = thread.run();
+    let messages = run.messages().len() - run.cut();
+    if messages == 0 {
+        return "nothing has been said yet".to_owned();
     }
-    let after = talk.filled().await?.total;
-    note(talk, format!("{} tokens before, {} now", words::tokens(before), words::tokens(after)))
+    let since = if run.cut() > 0 { "since the last summary " } else { "" };
+    let are = if messages == 1 { "is" } else { "are" };
+    // With the call that it answers.
+    format!("{since}there {are} {}, and the last one always stays", count(messages, "message"))
 }
 
 async fn unload(talk: &mut Talk, skill: &str) -> Result<()> {

@@ -1,13 +1,18 @@
 //! What happens in a conversation: what a screen shows, and what `--json` prints, one object a line.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use prowess_agent::parts::SkillsState;
 use prowess_agent::{CallId, Event, Outcome, Reply, Sight, StateChange, ThreadId, ToolCall, Waiting};
 use prowess_skills::SkillDelta;
 use serde::Serialize;
 use serde_json::Value;
+
+use super::whereabouts::Whereabouts;
+
+/// How far the clock of files may lag behind ours.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +37,16 @@ pub(crate) enum Happening {
     Progress { call: CallId, text: String },
     /// A tool answered.
     Result { call: CallId, tool: String, text: String, is_error: bool, milliseconds: Option<u64> },
+    /// A run left a file, or something is kept of it.
+    File {
+        call: CallId,
+        name: String,
+        /// Where it is on this machine.
+        path: Option<String>,
+        bytes: Option<u64>,
+        /// The command that fetches what is kept.
+        fetch: Option<String>,
+    },
     /// A skill is loaded now.
     Loaded { skill: String, tokens: usize },
     /// A skill is not loaded any more.
@@ -40,7 +55,7 @@ pub(crate) enum Happening {
     Question { call: CallId, tool: String, title: String, always: Vec<String>, question: Value },
     /// A person, or `--yes`, answered.
     Replied { call: CallId, reply: Reply },
-    /// What the model reads begins later, after a summary.
+    /// What the model reads begins later, after a summary: by so many messages.
     Compacted { messages: usize },
     /// What the next call of the model takes, about.
     Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
@@ -54,9 +69,18 @@ pub(crate) enum Happening {
 #[derive(Debug, Default)]
 pub(crate) struct Follow {
     calls: BTreeMap<CallId, (ToolCall, Option<Instant>)>,
+    /// How many messages the model no longer sees.
+    cut: usize,
+    /// Where runs leave their files.
+    files: Option<Whereabouts>,
 }
 
 impl Follow {
+    /// Follows another thread: one whose model does not see so many messages, and whose runs leave their files there.
+    pub(super) fn open(&mut self, cut: usize, files: Whereabouts) {
+        (self.cut, self.files) = (cut, Some(files));
+    }
+
     /// Follows calls that were made before it was there.
     pub(crate) fn know(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
         self.calls.extend(calls.into_iter().map(|call| (call.id.clone(), (call, None))));
@@ -96,15 +120,22 @@ impl Follow {
                 };
                 let milliseconds =
                     begun.map(|begun| u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+                let files = self.files.as_ref().filter(|_| tool.starts_with("skill_"));
+                let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
+                let files = files.map(|files| files.after(call, &answer.text, since));
                 let (text, is_error) = (answer.text.clone(), answer.is_error);
                 happened.push(Happening::Result { call: call.clone(), tool, text, is_error, milliseconds });
+                happened.extend(files.into_iter().flatten());
                 happened
             }
             Event::StateChanged { changes } => skills(changes),
             Event::Replied { call, reply } => {
                 vec![Happening::Replied { call: call.clone(), reply: reply.clone() }]
             }
-            Event::Compacted { cut, .. } => vec![Happening::Compacted { messages: *cut }],
+            Event::Compacted { cut, .. } => {
+                let before = std::mem::replace(&mut self.cut, *cut);
+                vec![Happening::Compacted { messages: cut.saturating_sub(before) }]
+            }
             _ => Vec::new(),
         }
     }
@@ -127,7 +158,7 @@ impl Happening {
 fn title(waiting: &Waiting) -> String {
     match waiting.question["title"].as_str() {
         Some(title) => title.to_owned(),
-        None => format!("call `{}`", waiting.call.name),
+        None => format!("call {}", prowess_permission::quoted(&waiting.call.name)),
     }
 }
 
@@ -180,6 +211,7 @@ mod tests {
                 is_error: false,
                 milliseconds: None,
             },
+            Happening::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
             Happening::Loaded { skill: text(), tokens: 1 },
             Happening::Unloaded { skill: text(), reason: Value::Null },
             Happening::Question {
@@ -204,6 +236,7 @@ mod tests {
                 | Happening::Call { .. }
                 | Happening::Progress { .. }
                 | Happening::Result { .. }
+                | Happening::File { .. }
                 | Happening::Loaded { .. }
                 | Happening::Unloaded { .. }
                 | Happening::Question { .. }

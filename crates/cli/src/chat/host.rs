@@ -13,7 +13,7 @@ use prowess_agent::{
 };
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
-use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
+use prowess_mcp::host::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::{
     Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule, real_path,
 };
@@ -25,17 +25,19 @@ use super::apart::{self, Apart};
 use super::approvals;
 use super::model::{self, Manner};
 use super::place::Place;
+use super::whereabouts::Whereabouts;
 use crate::artifacts;
 use crate::commands::run::quoted;
 use crate::config::{Config, Flag, guards};
 use crate::options::Places;
 use crate::project::{MEMORY, Project};
 use crate::servers;
+use crate::sight::Sight;
 use crate::state::Kept;
 use crate::terminal::{count, shown};
 
-/// What the agent is called in rules, [agent.chat.permission], and in telemetry.
-const NAME: &str = "chat";
+/// What the agent is called in rules and in telemetry.
+const NAME: &str = crate::sight::AGENT;
 /// How long a thread stays with a process that died: what somebody waits for who resumes it.
 const LEASE: Duration = Duration::from_secs(6);
 /// How long a thread that another has is waited for.
@@ -122,7 +124,7 @@ impl Host {
         let permissions = Permissions::new(broker, NAME, policy(&config));
         let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
-            let (catalog, more) = servers::offered(&connected.servers, &skills.catalog).await;
+            let (catalog, more) = servers::offered_first(&connected.servers, &skills.catalog).await;
             skills.catalog = catalog;
             notices.extend(connected.notices.into_iter().chain(more));
             servers = Some(connected.servers);
@@ -155,13 +157,24 @@ impl Host {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the model sees of them.
+    pub(super) fn sight(&self) -> Sight {
+        Sight::new(&self.catalog(), &self.config)
+    }
+
+    /// Where the runs of a thread leave their files.
+    pub(super) fn whereabouts(&self, thread: &ThreadId) -> Result<Whereabouts> {
+        let workspace = self.runner.workspaces.path_of(thread.as_str());
+        Ok(Whereabouts::new(workspace, self.artifacts_of(thread)?.scope().clone(), self.kept_at.clone()))
+    }
+
     /// Looks for skills again, and says what a person should know if they are others.
     pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
         let mut skills = self.places.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
             // What cannot be used is told when it is looked at: `prowess servers`.
-            skills.catalog = servers::offered(servers, &skills.catalog).await.0;
+            skills.catalog = servers::offered(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
         let configuration = configuration(&skills)?;
@@ -184,9 +197,9 @@ impl Host {
 
     /// Which servers there are, in a line for a person.
     pub(super) fn of_servers(&self) -> Option<String> {
-        let catalog = self.catalog();
+        let sight = self.sight();
         let of = |label: &str| {
-            let published = catalog.entries().iter().filter_map(|entry| entry.published());
+            let published = sight.view().entries().iter().filter_map(|entry| entry.published());
             count(published.filter(|published| published.server == label).count(), "skill")
         };
         let servers = self.servers.iter().flat_map(|servers| servers.all());
@@ -238,12 +251,6 @@ impl Host {
         let scope = self.config.settings.artifacts.scope;
         let scope = artifacts::configured(scope, Scope::thread(thread.as_str())?, &self.project)?;
         Ok(self.artifacts.in_scope(scope))
-    }
-
-    /// The command that gets an artifact of a thread.
-    #[allow(dead_code, reason = "the line about a run's files is to show it")]
-    pub(super) fn fetch_line(&self, thread: &ThreadId, name: &str) -> Result<String> {
-        Ok(artifacts::fetch_line(self.artifacts_of(thread)?.scope(), name, &self.kept_at))
     }
 
     /// Opens a thread, with the artifacts that it made before threads had their own.

@@ -15,6 +15,7 @@ mod place;
 mod talk;
 mod threads;
 mod view;
+mod whereabouts;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use self::talk::{Rest, Talk};
 pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
 use crate::config::{Config, Flag};
 use crate::options::Places;
+use crate::sight::{self, Seen};
 use crate::state::Kept;
 
 /// What a conversation is begun with.
@@ -248,25 +250,40 @@ async fn refreshed(talk: &mut Talk) -> Result<bool> {
     }
 }
 
-/// What a line is, with a word about skills that are there and not trusted.
+/// What a line is, with a word about skills that are there and cannot be started.
 fn parsed(talk: &Talk, text: &str) -> Line {
     let line = Line::parse(text, &names(talk));
     let name = text.trim().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-    let catalog = talk.host.catalog();
-    let is_untrusted = |name: &str| catalog.untrusted().iter().any(|entry| entry.skill.name.as_str() == name);
-    match (line, name) {
-        (Line::Wrong(_), Some(name)) if is_untrusted(name) => Line::Wrong(format!(
-            "`{}` of this project is not trusted: `prowess trust` shows what it is",
-            crate::terminal::shown(name)
-        )),
+    let why = |name: &str| obstacle(talk, name);
+    match (line, name.and_then(why)) {
+        (Line::Wrong(_) | Line::Talk(_), Some(why)) => Line::Wrong(why),
         (line, _) => line,
+    }
+}
+
+/// Why a person cannot start a skill that is there.
+fn obstacle(talk: &Talk, name: &str) -> Option<String> {
+    let (catalog, sight) = (talk.host.catalog(), talk.host.sight());
+    let untrusted = catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);
+    let entry = catalog.get(name).or(untrusted)?;
+    let shown = crate::terminal::shown(name);
+    match sight.seen(entry) {
+        Seen::Untrusted => Some(format!(
+            "`{shown}` belongs to this project, which is not trusted: `prowess trust` shows what it brings"
+        )),
+        Seen::Denied(verdict) => {
+            Some(format!("the skill /{shown} is denied by {}; nothing was sent", sight::rule(&verdict)))
+        }
+        Seen::Yes | Seen::WithFiles | Seen::Manual if entry.skill.extensions.user_invocable => None,
+        Seen::Yes | Seen::WithFiles | Seen::Manual => Some(format!(
+            "only the model starts the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask for what it does"
+        )),
     }
 }
 
 /// The skills that a person may start.
 fn names(talk: &Talk) -> Vec<String> {
-    let catalog = talk.host.catalog();
-    let entries = catalog.entries().iter();
-    let of_people = entries.filter(|entry| entry.skill.extensions.user_invocable);
+    let sight = talk.host.sight();
+    let of_people = sight.view().entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
     of_people.map(|entry| entry.skill.name.as_str().to_owned()).collect()
 }

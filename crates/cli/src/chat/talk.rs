@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::parts::{Skills, Summarisation};
 use prowess_agent::{
-    Agent, AgentError, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn, Waiting, Watcher,
+    Agent, AgentError, Compaction, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn,
+    Waiting, Watcher,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -257,8 +258,8 @@ impl Talk {
         Ok(Filled::of(&request, self.thread.states(), &*self.host.model))
     }
 
-    /// Has the conversation summarised, and says whether it was; `None` when somebody stopped it.
-    pub(super) async fn compact(&mut self) -> Result<Option<bool>> {
+    /// Has the conversation summarised, and says what came of it; `None` when somebody stopped it.
+    pub(super) async fn compact(&mut self) -> Result<Option<Compaction>> {
         let compacted = self.thread.compact(&self.watch);
         let done = watched(compacted, &self.watch, &mut self.interrupts).await?.transpose().map_err(told)?;
         if done.is_none() {
@@ -411,12 +412,15 @@ impl Watch {
     /// Opens a thread, and says so while it has to be waited for.
     async fn open(&self, host: &Host, id: ThreadId) -> Result<Thread> {
         let mut is_told = false;
-        host.open(id, |text| {
+        let thread = host.open(id, |text| {
             if !std::mem::replace(&mut is_told, true) {
                 self.seen().show(&Happening::Note { text: text.to_owned() });
             }
-        })
-        .await
+        });
+        let thread = thread.await?;
+        let files = host.whereabouts(thread.id())?;
+        self.seen().follow.open(thread.run().cut(), files);
+        Ok(thread)
     }
 }
 

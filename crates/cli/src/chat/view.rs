@@ -160,6 +160,14 @@ impl<W: Write + Send> View for OnScreen<W> {
                 let (mark, style) = if *is_error { ("✗", Style::Bad) } else { ("✓", Style::Good) };
                 self.line(mark, style, &label, &note);
             }
+            Happening::File { .. } => {
+                if let Some((text, note)) = words::file(happening) {
+                    self.end_text();
+                    // Not folded: a path or a command that the terminal wraps is copied whole.
+                    let (mark, note) = (styled("→", Style::Name), styled(note, Style::Faint));
+                    self.done.push(format!("{mark} {text}  {note}"));
+                }
+            }
             Happening::Loaded { skill, tokens } => {
                 let tokens = format!("{} tokens", words::tokens(*tokens as u64));
                 self.line("+", Style::Good, &format!("{} is loaded", shown(skill)), &tokens);
@@ -258,6 +266,11 @@ impl<O: Write + Send, E: Write + Send> View for InPipe<O, E> {
             Happening::Result { tool, text, is_error, .. } => {
                 if let Some(told) = words::result(tool, text, *is_error) {
                     writeln!(self.err, "{}: {told}", shown(tool))?;
+                }
+            }
+            Happening::File { .. } => {
+                if let Some((text, note)) = words::file(happening) {
+                    writeln!(self.err, "{text}  {note}")?;
                 }
             }
             Happening::Loaded { skill, .. } => writeln!(self.err, "{} is loaded", shown(skill))?,

@@ -3,6 +3,7 @@
 use prowess_agent::Outcome;
 use serde_json::Value;
 
+use super::happening::Happening;
 use crate::terminal::{shown, size, start_of};
 
 /// How long a line about a call may become, in characters; the screen cuts it to its width.
@@ -48,20 +49,17 @@ pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
     if let Some(level) = report["sandbox"]["level"].as_str() {
         told.push_str(&format!(", sandbox {level}"));
     }
-    let files = report["output_files"].as_array().into_iter().flatten();
-    for file in files {
-        let bytes = file["size_bytes"].as_u64().map(|bytes| format!(" ({})", size(bytes)));
-        told.push_str(&format!(
-            ", {}{}",
-            file["name"].as_str().unwrap_or_default(),
-            bytes.unwrap_or_default()
-        ));
-    }
-    for saved in report["artifact_files"].as_array().into_iter().flatten() {
-        let version = saved["version"].as_u64().unwrap_or_default();
-        told.push_str(&format!(", saved {}@{version}", saved["name"].as_str().unwrap_or_default()));
-    }
     Some(start_of(&told, MAX_LINE))
+}
+
+/// A file that a run left: where it is, and what to know of it; or what is kept, and how to fetch it.
+pub(super) fn file(happening: &Happening) -> Option<(String, String)> {
+    let Happening::File { name, path, bytes, fetch, .. } = happening else { return None };
+    Some(match (path, fetch) {
+        (Some(path), _) => (shown(path), bytes.map(size).unwrap_or_default()),
+        (None, Some(fetch)) => (format!("{} is kept", shown(name)), format!("`{}`", shown(fetch))),
+        (None, None) => (shown(name), String::new()),
+    })
 }
 
 /// What a person said no to, in that person's words; nothing for any other answer.
@@ -122,15 +120,8 @@ mod tests {
 
     #[test]
     fn a_run_is_told_by_its_report() {
-        let report = json!({
-            "exit_code": 0, "timed_out": false, "sandbox": {"level": "bwrap"},
-            "output_files": [{"name": "out/report.md", "size_bytes": 2048}],
-            "artifact_files": [{"name": "report.md", "version": 1}],
-        });
-        assert_eq!(
-            result("skill_run", &report.to_string(), false).as_deref(),
-            Some("exit 0, sandbox bwrap, out/report.md (2.0 KiB), saved report.md@1")
-        );
+        let report = json!({"exit_code": 0, "timed_out": false, "sandbox": {"level": "bwrap"}});
+        assert_eq!(result("skill_run", &report.to_string(), false).as_deref(), Some("exit 0, sandbox bwrap"));
         assert_eq!(result("read_file", "{\"exit_code\": 0}", false), None);
         assert_eq!(
             result("read_file", "Error: there is no such file", true).as_deref(),

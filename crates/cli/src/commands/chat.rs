@@ -15,6 +15,7 @@ use crate::config::{Config, Flag};
 use crate::executor::Choice;
 use crate::isolation::{self, Isolation};
 use crate::options::Places;
+use crate::sight::Sight;
 use crate::state::{self, Kept};
 use crate::terminal::{Style, Terminal, count, shown, styled};
 use crate::trust::{Scope, Survey, ask};
@@ -89,7 +90,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     };
     let mut first = Vec::new();
     if prompt.is_none() {
-        first = [notices, greeting(&config, &skills)].concat();
+        first = [notices, greeting(&config, &Sight::new(&skills.catalog, &config))].concat();
     } else {
         notices.iter().try_for_each(|notice| writeln!(err, "{notice}"))?;
     }
@@ -225,8 +226,8 @@ fn state() -> Result<PathBuf> {
 }
 
 /// What a person reads first.
-fn greeting(config: &Config, skills: &crate::skills::Skills) -> Vec<String> {
-    let skills = count(skills.catalog.entries().len(), "skill");
+fn greeting(config: &Config, sight: &Sight) -> Vec<String> {
+    let skills = count(sight.view().entries().len(), "skill");
     let model = shown(&config.settings.model.name.to_string());
     let mut lines = vec![format!(
         "{} {}",

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::chat::session_options;
 use crate::commands::Outcome;
 use crate::options::Places;
+use crate::sight::{Seen, Sight};
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, shown, size, styled, wrapped};
 
@@ -35,6 +36,8 @@ struct Info<'a> {
     source: Root,
     digest: String,
     model_visible: bool,
+    #[serde(skip)]
+    seen: Option<Seen>,
     tokens: Tokens,
     lines: usize,
     resources: &'a [Resource],
@@ -55,13 +58,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let resources = entry.resources_with_sizes(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
-    let visible = skills.catalog.get(&options.name).is_some() && text.skill.is_model_invocable();
+    let seen = Sight::if_known(&skills)?.map(|sight| sight.seen(&entry));
+    let visible = seen.as_ref().is_some_and(Seen::is_visible);
     let overview = alone.overview(&OverviewOptions::default());
     let info = Info {
         skill: &text.skill,
         source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         digest: text.digest.to_string(),
         model_visible: visible,
+        seen,
         tokens: Tokens {
             overview: if visible { overview.tokens } else { 0 },
             instructions: loaded_tokens(&entry, &text, &resources, &session_options())?,
@@ -116,7 +121,7 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
         ("shell", extensions.shell.clone()),
         ("hooks", extensions.hooks.as_ref().map(flat)),
         ("invocation", invocation(skill)),
-        ("model sees it", Some(if info.model_visible { "yes" } else { "no" }.to_owned())),
+        ("model sees it", Some(info.seen.as_ref().map_or_else(|| "not known".to_owned(), Seen::explained))),
         (
             "tokens",
             Some(format!(

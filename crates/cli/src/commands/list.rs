@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::options::Places;
+use crate::sight::{Seen, Sight};
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, shown, styled};
 
@@ -40,6 +41,8 @@ struct Row<'a> {
     source: Root,
     location: &'a str,
     model_visible: bool,
+    #[serde(skip)]
+    is_manual: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     resources: Option<ResourceCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,6 +53,8 @@ struct Row<'a> {
 #[serde(rename_all = "lowercase")]
 enum Status {
     Active,
+    /// A rule keeps it from the model.
+    Denied,
     Untrusted,
     Shadowed,
 }
@@ -63,7 +68,7 @@ struct Listed<'a> {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
-    let rows = rows(&skills, options);
+    let rows = rows(&skills, Sight::if_known(&skills)?.as_ref(), options);
     if options.json {
         let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());
         terminal.json(&Listed { skills: rows, diagnostics })?;
@@ -87,7 +92,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     Ok(Outcome::Done)
 }
 
-fn rows<'a>(skills: &'a Skills, options: &Options) -> Vec<Row<'a>> {
+fn rows<'a>(skills: &'a Skills, sight: Option<&Sight>, options: &Options) -> Vec<Row<'a>> {
     let row = |entry: &'a SkillEntry, status, shadowed_by| Row {
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
@@ -95,13 +100,18 @@ fn rows<'a>(skills: &'a Skills, options: &Options) -> Vec<Row<'a>> {
         // For who reads it, the source is as trusted as the skill.
         source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         location: entry.skill.location.as_str(),
-        model_visible: status == Status::Active && entry.skill.is_model_invocable(),
+        model_visible: status == Status::Active && sight.is_some_and(|sight| sight.seen(entry).is_visible()),
+        is_manual: !entry.skill.is_model_invocable(),
         resources: options.resources.then(|| entry.resources(1).counts()),
         shadowed_by,
     };
     let catalog = &skills.catalog;
+    let status = |entry: &SkillEntry| match sight.map(|sight| sight.seen(entry)) {
+        Some(Seen::Denied(_)) => Status::Denied,
+        _ => Status::Active,
+    };
     let mut rows: Vec<Row<'_>> =
-        catalog.entries().iter().map(|entry| row(entry, Status::Active, None)).collect();
+        catalog.entries().iter().map(|entry| row(entry, status(entry), None)).collect();
     rows.extend(catalog.untrusted().iter().map(|entry| row(entry, Status::Untrusted, None)));
     if options.all {
         rows.extend(catalog.shadowed().iter().map(|shadowed| {
@@ -140,8 +150,9 @@ fn source(row: &Row<'_>) -> String {
         source = format!("{source}: {}", shown(&row.source.label));
     }
     match row.status {
-        Status::Active if !row.model_visible => source + " (manual only)",
+        Status::Active if row.is_manual => source + " (manual only)",
         Status::Active => source,
+        Status::Denied => source + " (denied)",
         Status::Untrusted => source + " (untrusted)",
         Status::Shadowed => source + " (shadowed)",
     }

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::commands::Outcome;
 use crate::options::Places;
-use crate::terminal::{Terminal, count};
+use crate::sight::{self, Seen, Sight};
+use crate::terminal::{Terminal, count, shown};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -53,10 +54,21 @@ enum Form {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     refuse_without_effect(options)?;
     let skills = options.places.discover()?;
+    let sight = Sight::of(&skills)?;
     for name in &options.loaded {
-        skills.find(name)?;
+        let entry = skills.find(name)?;
+        if let Seen::Denied(verdict) = sight.seen(&entry) {
+            bail!("a model cannot load `{}`: it is denied by {}", shown(name), sight::rule(&verdict));
+        }
     }
-    let view = skills.catalog.view_all();
+    let view = match options.loaded.as_slice() {
+        [] => sight.offered(),
+        // What is loaded is listed, whichever files are in play.
+        loaded => sight.view().filtered(|entry| {
+            let is_loaded = loaded.iter().any(|name| name == entry.skill.name.as_str());
+            is_loaded || entry.skill.extensions.paths.is_empty()
+        }),
+    };
     let listed =
         view.entries().iter().filter(|entry| options.manual || entry.skill.is_model_invocable()).count();
     let mut overview = OverviewOptions::default();
@@ -82,6 +94,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     };
     print(&rendered, listed, options.json, terminal)?;
     terminal.flush()?;
+    if let Some(denied) = sight.of_denied() {
+        writeln!(anstream::stderr(), "{denied}")?;
+    }
     skills.tell_standing()?;
     Ok(Outcome::Done)
 }

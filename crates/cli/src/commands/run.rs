@@ -1,5 +1,6 @@
 //! `prowess run SKILL -- COMMAND`
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
 use std::os::fd::AsRawFd as _;
@@ -13,8 +14,10 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::{SkillEntry, Trust};
 use prowess_workspace::{
-    ArtifactStore, HostRule, InputMode, Level, Network, RunContext, RunInput, RunReport, RunRequest, Runner,
+    ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunContext, RunInput, RunReport,
+    RunRequest, Runner,
 };
+use serde::Serialize;
 
 use crate::artifacts::{self, Whose};
 use crate::commands::Outcome;
@@ -212,7 +215,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         None => Vec::new(),
     };
     if options.json {
-        terminal.json(&report)?;
+        terminal.json(&Printed { report: &report, workspace: workspace.path().to_string_lossy() })?;
     } else {
         // Who saw it live has seen all of it.
         report.warnings.retain(|warning| !warning.ends_with("bytes in its middle were left out"));
@@ -221,11 +224,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         if is_within_line {
             writeln!(err)?;
         }
-        summarize(&report, &copied, workspace.path(), &mut err)?;
-        if let (Some(scope), Some(saved)) = (&saved_in, report.artifact_files.first()) {
-            let line = artifacts::fetch_line(scope, &saved.name, &options.kept);
-            writeln!(err, "  {} {}", styled(format!("{:<10}", "get it"), Style::Faint), shown(&line))?;
-        }
+        let fetch =
+            |saved: &ArtifactFile| Some(artifacts::fetch_line(saved_in.as_ref()?, saved, &options.kept));
+        summarize(&report, &copied, workspace.path(), &fetch, &mut err)?;
     }
     Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
 }
@@ -383,8 +384,23 @@ fn copy_out(
     copied
 }
 
+/// What became of it, for a program: the report, and where its files are.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    report: &'a RunReport,
+    /// The directory that names of files are relative to.
+    workspace: Cow<'a, str>,
+}
+
 /// What became of it, for a person.
-fn summarize(report: &RunReport, copied: &[PathBuf], workspace: &Path, err: &mut impl Write) -> Result<()> {
+fn summarize(
+    report: &RunReport,
+    copied: &[PathBuf],
+    workspace: &Path,
+    fetch: &dyn Fn(&ArtifactFile) -> Option<String>,
+    err: &mut impl Write,
+) -> Result<()> {
     let seconds = report.duration_ms as f64 / 1000.0;
     let (end, style) = match report.exit_code {
         _ if report.timed_out => (format!("stopped after {seconds:.2} s: its time was over"), Style::Bad),
@@ -401,10 +417,12 @@ fn summarize(report: &RunReport, copied: &[PathBuf], workspace: &Path, err: &mut
     }
     for file in &report.output_files {
         let cut = if file.truncated { ", truncated" } else { "" };
-        line("file", &format!("{} ({}, {}{cut})", file.name, size(file.size_bytes), file.mime_type))?;
+        let path = workspace.join(&file.name);
+        line("file", &format!("{} ({}, {}{cut})", path.display(), size(file.size_bytes), file.mime_type))?;
     }
     for saved in &report.artifact_files {
-        line("saved", &format!("{}@{}", saved.name, saved.version))?;
+        let name = format!("{}@{}", saved.name, saved.version);
+        line("saved", &fetch(saved).map_or(name.clone(), |line| format!("{name}: `{line}`")))?;
     }
     for path in copied {
         line("copied", &path.display().to_string())?;

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::commands::Outcome;
 use crate::options::Places;
+use crate::sight::Sight;
 use crate::terminal::{Terminal, shown};
 
 #[derive(Args, Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
+    let sight = Sight::if_known(&skills)?;
+    let seen = |hit: &Hit| sight.as_ref().map(|sight| sight.seen(&hit.entry));
     let hits = skills.catalog.view_for_people().search(&options.words.join(" "));
     let best = &hits[..hits.len().min(usize::from(options.limit))];
     let is_untrusted = |hit: &Hit| hit.entry.trust == Trust::Untrusted;
@@ -38,6 +41,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
                 let skill = &hit.entry.skill;
                 json!({
                     "name": skill.name, "score": hit.score, "untrusted": is_untrusted(hit),
+                    "model_visible": seen(hit).is_some_and(|seen| seen.is_visible()),
                     "description": skill.description, "location": skill.location,
                 })
             })
@@ -49,8 +53,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         let rows: Vec<Vec<String>> = best
             .iter()
             .map(|hit| {
-                let mark = if is_untrusted(hit) { " (untrusted)" } else { "" };
-                let name = format!("{}{mark}", hit.entry.skill.name);
+                let mark = seen(hit).and_then(|seen| seen.mark()).map(|mark| format!(" ({mark})"));
+                let name = format!("{}{}", hit.entry.skill.name, mark.unwrap_or_default());
                 vec![name, format!("{:.2}", hit.score), shown(&hit.entry.skill.description)]
             })
             .collect();

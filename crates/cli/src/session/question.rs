@@ -11,7 +11,7 @@ pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]
 /// What a person has to know to answer.
 pub(crate) fn text(request: &Request) -> String {
     let always: Vec<String> =
-        request.always.iter().map(|pattern| format!("`{}`", shown(Pattern::as_str(pattern)))).collect();
+        request.always.iter().map(|pattern| shown(&format!("{:?}", Pattern::as_str(pattern)))).collect();
     let always = match always.as_slice() {
         [] => "`always` would record nothing".to_owned(),
         always => format!("`always` would allow {} {}", request.kind, always.join(", ")),

@@ -38,7 +38,9 @@ fn every_stage_is_played_and_leaves_nothing_behind() {
     }
     for evidence in [
         "python-math is loaded",
-        "exit 0, sandbox bwrap, out/fib.txt (23 B), saved out/fib.txt@0",
+        "exit 0, sandbox bwrap",
+        "/ws/out/fib.txt  23 B",
+        "out/fib.txt@0 is kept  `prowess artifacts get out/fib.txt@0`",
         "a question waits",
         "allowed by --yes: run in skill 'json-schema-check'",
         "python-math is unloaded",

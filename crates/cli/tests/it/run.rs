@@ -54,7 +54,7 @@ fn the_first_example_of_every_skill_leaves_its_result() {
             world.output(&["run", &skill, "--only", "--root", &examples, "--to", &to, "--", example.trim()]);
         let said = stderr(&output);
         assert!(output.status.success(), "{skill}: {said}");
-        assert!(said.contains("sandbox bwrap") && said.contains("  file       out/"), "{skill}: {said}");
+        assert!(said.contains("sandbox bwrap") && said.contains("  file       /"), "{skill}: {said}");
         let results = std::fs::read_dir(world.path("results").join(&skill).join("out")).unwrap();
         assert!(results.count() > 0, "{skill}: {said}");
     }
@@ -69,15 +69,15 @@ fn the_summary_has_what_matters() {
     let said = stderr(&output);
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[0].starts_with("exit 0 after 0.") && lines[0].ends_with(" s, sandbox bwrap"), "{said}");
+    let workspace = said.lines().find_map(|line| line.strip_prefix("  workspace  ")).unwrap();
     for line in [
-        "  file       out/b (1 B, application/octet-stream)",
-        "  file       out/fib.txt (10 B, text/plain)",
-        "  saved      out/b@0",
-        "  saved      out/fib.txt@0",
+        &*format!("  file       {workspace}/out/b (1 B, application/octet-stream)"),
+        &*format!("  file       {workspace}/out/fib.txt (10 B, text/plain)"),
+        "  saved      out/b@0: `prowess artifacts get out/b@0`",
+        "  saved      out/fib.txt@0: `prowess artifacts get out/fib.txt@0`",
     ] {
         assert!(lines.contains(&line), "{line}: {said}");
     }
-    let workspace = said.lines().find_map(|line| line.strip_prefix("  workspace  ")).unwrap();
     assert_eq!(std::fs::read_to_string(format!("{workspace}/out/fib.txt")).unwrap(), "0\n1\n1\n2\n3\n");
 }
 
@@ -447,7 +447,7 @@ fn a_container_gives_the_same_answer() {
     let said = stderr(&output);
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"0\n1\n1\n2\n3\n"[..]), "{said}");
     assert!(said.contains(" s, sandbox container\n"), "{said}");
-    assert!(said.contains("  file       out/fib.txt (10 B, text/plain)\n"), "{said}");
+    assert!(said.contains("/out/fib.txt (10 B, text/plain)\n"), "{said}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use prowess_agent::parts::Skills;
 use prowess_agent::{Act, Middleware, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
-use prowess_permission::{Kind, Permissions, Request};
+use prowess_permission::{Kind, Permissions, Request, joined, quoted};
 use prowess_skills::{SkillSession, ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ impl ServerTools {
 
 impl Remote {
     fn subject(&self) -> String {
-        format!("{} {}", self.server.label(), self.tool.their_name)
+        joined(self.server.label().as_str(), &self.tool.their_name)
     }
 
     /// Whether a loaded skill that may do so has approved it in advance.
@@ -163,7 +163,7 @@ impl Remote {
         });
         let request = Request::new(Kind::MCP, self.subject())
             .bound_to(self.tool.digest().to_string())
-            .titled(format!("call `{tool}` of the MCP server `{server}`"));
+            .titled(format!("call a tool of the MCP server {server}: {}", quoted(tool)));
         if at_work.is_empty() {
             return request.with_details(details);
         }

@@ -14,6 +14,7 @@ use super::error::{ServerError, Unverified};
 use super::held::HeldEntry;
 use super::label::ServerLabel;
 use super::options::ServerOptions;
+use super::patience::Patience;
 use super::server::Server;
 use super::verify;
 
@@ -91,6 +92,15 @@ impl Servers {
         all: impl IntoIterator<Item = ServerOptions>,
         cache: Option<Arc<Cache>>,
     ) -> (Arc<Self>, Vec<ServerError>) {
+        Self::connect_with(all, cache, Patience::endless()).await
+    }
+
+    /// [`Servers::connect`] for somebody who wants to know which servers keep them waiting.
+    pub async fn connect_with(
+        all: impl IntoIterator<Item = ServerOptions>,
+        cache: Option<Arc<Cache>>,
+        patience: Patience<'_>,
+    ) -> (Arc<Self>, Vec<ServerError>) {
         let (mut by_label, mut failed) = (BTreeMap::new(), Vec::new());
         let mut waiting: BTreeMap<ServerLabel, ServerOptions> = BTreeMap::new();
         for options in all {
@@ -106,14 +116,17 @@ impl Servers {
             }
         }
         let mut waiting = waiting.into_values();
-        let mut connecting: FuturesUnordered<_> =
-            waiting.by_ref().take(AT_ONCE).map(Server::connect).collect();
+        let connect = |options: ServerOptions| {
+            let label = options.label.clone();
+            async move { patience.during(&label, Server::connect(options)).await }
+        };
+        let mut connecting: FuturesUnordered<_> = waiting.by_ref().take(AT_ONCE).map(connect).collect();
         while let Some(connected) = connecting.next().await {
             match connected {
                 Ok(server) => drop(by_label.insert(server.label().clone(), Arc::new(server))),
                 Err(error) => failed.push(error),
             }
-            connecting.extend(waiting.next().map(Server::connect));
+            connecting.extend(waiting.next().map(connect));
         }
         // Nobody has looked yet.
         let seen = Mutex::new(vec![Standing { version: u64::MAX, is_gone: false }; by_label.len()]);
@@ -173,8 +186,15 @@ impl Servers {
     ///
     /// A list is no proof of absence: of a server that does not answer what it said before stands.
     pub async fn scans(&self, previous: &Catalog) -> FoundSkills {
+        self.scans_with(previous, Patience::endless()).await
+    }
+
+    /// [`Servers::scans`] for somebody who wants to know which servers keep them waiting.
+    pub async fn scans_with(&self, previous: &Catalog, patience: Patience<'_>) -> FoundSkills {
         *self.seen() = self.standings();
-        let lists = self.all().map(|server| async move { (server, self.look_at(server).await) });
+        let lists = self.all().map(|server| async move {
+            (server, patience.during(server.label(), self.look_at(server)).await)
+        });
         let mut found = FoundSkills::default();
         for (server, mut notices) in futures_util::future::join_all(lists).await {
             found.notices.append(&mut notices);

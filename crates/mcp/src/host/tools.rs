@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use prowess_catalog::{Digest, is_unprintable, one_line};
+use prowess_permission::quoted;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
     PaginatedRequestParams, ServerResult,
@@ -119,8 +120,10 @@ impl Server {
                 let description = tool.description.unwrap_or_default();
                 match offered(self.label(), &tool.name, &description, &tool.input_schema) {
                     Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
-                    Ok(tool) => list.left_out.push(format!("`{}`: there is one of its name", tool.name)),
-                    Err(why) => list.left_out.push(format!("`{}`: {why}", shown(&tool.name))),
+                    Ok(tool) => {
+                        list.left_out.push(format!("{}: there is one of its name", quoted(&tool.name)))
+                    }
+                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&shown(&tool.name)))),
                 }
             }
             cursor = match result.next_cursor {

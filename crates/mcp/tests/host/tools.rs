@@ -52,7 +52,7 @@ async fn a_tool_is_asked_about_and_its_answer_marked() {
     )
     .await;
     let Turn::Waiting(waiting) = thread.say("Echo.", &NoWatcher).await.unwrap() else { panic!("it asks") };
-    assert_eq!(waiting[0].question["title"], "call `echo` of the MCP server `docs`");
+    assert_eq!(waiting[0].question["title"], "call a tool of the MCP server docs: 'echo'");
     assert_eq!(waiting[0].question["kind"], "mcp");
     assert!(lying.asked("tools/call").is_empty(), "not before somebody says yes");
     let Turn::Waiting(waiting) = thread.reply(&waiting[0], Reply::Always, &NoWatcher).await.unwrap() else {

@@ -122,7 +122,7 @@ async fn the_question_names_the_skill_its_place_and_its_digest() {
     assert_eq!(request.patterns, ["a"]);
     assert_eq!(request.details["arguments"], "now");
     assert!(request.binding.unwrap().starts_with("sha256:"));
-    assert_eq!(library.told(&request.title), "load the skill in /skills/a: 'a'");
+    assert_eq!(library.told(&request.title), "load the skill in '/skills/a': 'a'");
 }
 
 /// While a person thinks, the last slot goes to somebody else.

@@ -20,8 +20,8 @@ use crate::path::{InnerPath, shown};
 use marks::Mark;
 use metadata::Metadata;
 
-pub use cleanup::{Cleaned, Removed};
 use cleanup::is_workspace;
+pub use cleanup::{Cleaned, Removed};
 
 /// The user and the group that a superuser's commands run as: `nobody`.
 pub const NOBODY: u32 = 65534;
@@ -116,6 +116,11 @@ impl Workspaces {
         let mut above: Vec<&Path> = self.path.ancestors().collect();
         above.reverse();
         above.into_iter().find(|path| !may_pass(path)).map(Path::to_owned)
+    }
+
+    /// The directory that the commands of a session see as their workspace, whether it is there or not.
+    pub fn path_of(&self, session: &str) -> PathBuf {
+        self.path.join(short(session)).join(INSIDE)
     }
 
     /// The workspace of a session, made if there is none.

@@ -2,6 +2,7 @@
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
 use prowess_permission::{Decision, Kind, Permissions, Place, Request, Verdict};
+use prowess_skills::prowess_catalog::is_unprintable;
 use prowess_skills::{Owner, SkillSession, Withheld};
 use serde_json::{Value, json};
 
@@ -174,7 +175,8 @@ fn is_by_guard(verdict: &Verdict) -> bool {
     verdict.rule.as_ref().is_some_and(|(_, rule)| rule.is_guard())
 }
 
-/// A request about the file that a path leads to: by its real path where it is on a disk of this machine.
+/// A request about the file that a path leads to: by its real path where it is on a disk of this machine. A person is asked
+/// by that path, too: what the model calls `/notes.md` is a file of a directory of theirs.
 fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
     let place = match target.on_disk.as_slice() {
         [spelled, .., real] => Place::known(real, spelled, target.ignores_case),
@@ -182,5 +184,18 @@ fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
         [] => Place::elsewhere(target.path.as_str()),
     };
     let inside = [path, &target.path].map(|path| path.as_str().to_owned());
-    Request::about_place(kind, place.inside(inside))
+    let mut request = Request::about_place(kind, place.inside(inside));
+    if let Some(real) = target.on_disk.last() {
+        request.title = format!("{} {}", request.kind, visible(&real.to_string_lossy()));
+    }
+    request
+}
+
+/// A path in which every character can be seen.
+fn visible(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for c in path.chars() {
+        if is_unprintable(c) { text.extend(c.escape_unicode()) } else { text.push(c) }
+    }
+    text
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prowess_skills::prowess_catalog::{CatalogView, Value};
-use prowess_skills::prowess_permission::{Decision, Kind, Request};
+use prowess_skills::prowess_permission::{Decision, Kind, Request, Rule, joined};
 use prowess_skills::{SkillSession, ToolNames};
 
 use super::config::{Handler, Hook, HookSet};
@@ -134,20 +134,23 @@ impl Known {
     /// Whether the rules let a skill's hook run. What may not be run by the model may not be run by a hook either.
     fn may_run(&self, session: &SkillSession, skill: &str, hook: &Hook) -> bool {
         let permissions = session.permissions();
-        let subject = format!("{skill} {}", hook.event);
+        let subject = joined(skill, &hook.event.to_string());
         let decision = permissions.decide(&Request::new(Kind::HOOK, subject.as_str())).decision;
         let is_denied = match &hook.handler {
-            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &format!("{skill} {line}")),
+            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &joined(skill, line)),
             Handler::Prompt(_) | Handler::Agent { .. } => false,
         };
         if decision == Decision::Allow && !is_denied {
             return true;
         }
         if lock(&self.warned).insert(subject.clone()) {
+            let rule = Rule::literal(&Kind::HOOK, &subject, Decision::Allow);
             tracing::warn!(
                 skill,
                 event = %hook.event,
-                "A hook of a skill does not run. To let it: [permission.hook] \"{subject}\" = \"allow\""
+                "A hook of a skill does not run. To let it: {} {}",
+                rule.toml_table(),
+                rule.toml_line()
             );
         }
         false

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use hmac_sha256::Hash;
+use prowess_permission::quoted;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
@@ -142,7 +143,7 @@ impl Work<'_> {
     fn question(&self, thread: &Thread, waiting: Waiting) -> Value {
         let Waiting { call, mut question, number } = waiting;
         if !question.is_object() {
-            question = json!({"title": format!("call `{}`", call.name)});
+            question = json!({"title": format!("call {}", quoted(&call.name))});
         }
         let title = question["title"].as_str().unwrap_or_default();
         question["title"] = json!(format!("sub-agent {}: {title}", self.name));

@@ -97,6 +97,11 @@ impl Summarisation {
         Delta::Wanted.change()
     }
 
+    /// Why a person's last wish could not be fulfilled, if it could not.
+    pub(crate) fn failure(states: &States) -> Option<&str> {
+        states.get::<Kept>(NAME)?.failure.as_deref()
+    }
+
     /// The end of that wish, if it was not fulfilled yet.
     pub fn withdrawal() -> StateChange {
         Delta::Dropped.change()
@@ -188,13 +193,18 @@ impl Opened {
         })
     }
 
-    /// What follows when nothing could be taken out: if the model cannot go on, the turn ends.
-    fn failed(&self, moment: Moment<'_>, why: String) -> Option<Act> {
-        if room(moment).is_some_and(|room| self.sizes.request(moment) >= room) {
-            return Some(full(why));
+    /// What follows when nothing could be taken out: a person who wanted it is told, and if the model cannot go on, the
+    /// turn ends. Without a turn there is none to end.
+    fn failed(&self, moment: Moment<'_>, is_wanted: bool, why: String) -> Vec<Act> {
+        let mut acts: Vec<Act> =
+            is_wanted.then(|| Delta::Failed { why: why.clone() }.act()).into_iter().collect();
+        let is_full = || room(moment).is_some_and(|room| self.sizes.request(moment) >= room);
+        if moment.run.next() != Effect::Wait && is_full() {
+            acts.push(full(why));
+        } else {
+            tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
         }
-        tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
-        None
+        acts
     }
 }
 
@@ -210,25 +220,24 @@ impl Middleware for Opened {
             return Ok(match self.finish(moment, decided).await {
                 // More may have to go by now.
                 Ok(compact) => vec![compact, Act::Jump(Jump::Again)],
-                Err(why) => self.failed(moment, why).into_iter().collect(),
+                Err(why) => self.failed(moment, kept.is_wanted, why),
             });
         }
         if !kept.is_wanted && !self.is_due(moment, self.part.options.trigger.unwrap_or(Trigger::DEFAULT)) {
             return Ok(Vec::new());
         }
-        let drop = kept.is_wanted.then(|| Delta::Dropped.act());
         let cut = match kept.is_wanted {
             // Who wants it at once wants it to be short.
             true => self.cut(moment, Keep::Messages(1)),
             false => self.cut(moment, self.keep()),
         };
         let Some(cut) = Some(cut).filter(|cut| *cut > moment.run.cut()) else {
-            return Ok(drop.into_iter().collect());
+            return Ok(kept.is_wanted.then(|| Delta::Dropped.act()).into_iter().collect());
         };
         let (mut acts, decided) = self.decide(moment, cut).await;
         match decided {
             Ok(decided) => acts.extend([Delta::Decided(decided).act(), Act::Jump(Jump::Again)]),
-            Err(why) => acts.extend(drop.into_iter().chain(self.failed(moment, why))),
+            Err(why) => acts.extend(self.failed(moment, kept.is_wanted, why)),
         }
         Ok(acts)
     }

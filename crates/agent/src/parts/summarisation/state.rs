@@ -16,6 +16,8 @@ pub(super) const NAME: &str = "summarisation";
 pub(super) struct Kept {
     /// Whether a person wants the conversation summarised, however short it is.
     pub(super) is_wanted: bool,
+    /// Why what a person wanted last could not be done.
+    pub(super) failure: Option<String>,
     decided: Option<Decided>,
 }
 
@@ -48,8 +50,13 @@ pub(super) struct Decided {
 pub(super) enum Delta {
     /// A person wants a summary.
     Wanted,
-    /// What the person wanted cannot be done now.
+    /// What the person wanted is over: there is nothing to summarise, or the person changed their mind.
     Dropped,
+    /// What the person wanted could not be done.
+    Failed {
+        /// Why.
+        why: String,
+    },
     /// A compaction is decided.
     Decided(Decided),
 }
@@ -59,8 +66,9 @@ impl State for Kept {
 
     fn apply(&mut self, delta: Delta) {
         match delta {
-            Delta::Wanted => self.is_wanted = true,
+            Delta::Wanted => (self.is_wanted, self.failure) = (true, None),
             Delta::Dropped => self.is_wanted = false,
+            Delta::Failed { why } => (self.is_wanted, self.failure) = (false, Some(why)),
             Delta::Decided(decided) => (self.is_wanted, self.decided) = (false, Some(decided)),
         }
     }
@@ -108,7 +116,8 @@ mod tests {
         let decided = json!({"decided": {
             "thread": "notes", "since": 0, "from": 2, "cut": 7, "at": "2026-01-02T03:04:05Z", "size": 11, "summary": "All."
         }});
-        for stored in [json!("wanted"), json!("dropped"), decided] {
+        let failed = json!({"failed": {"why": "no summary"}});
+        for stored in [json!("wanted"), json!("dropped"), failed, decided] {
             let delta: Delta = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(delta.change().delta, stored);
         }

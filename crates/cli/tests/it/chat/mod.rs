@@ -4,21 +4,27 @@ mod apart;
 mod asking;
 mod bombs;
 mod broken;
+mod compacting;
 mod costs;
+mod denied;
 mod evicted;
 mod guarding;
 mod hostile;
+mod imitation;
 mod killed;
 mod limits;
 mod narrow;
 mod paths;
+mod patience;
 mod pipes;
 mod reaching;
+mod rejecting;
 mod secrets;
 mod servers;
 mod session;
 mod stopping;
 mod trusting;
+mod whereabouts;
 
 use std::time::{Duration, Instant};
 
@@ -88,6 +94,7 @@ fn stable(world: &World, text: &str) -> String {
         (r"\d+\.\d s\b", "[TIME]"),
         (r#""duration_ms":\d+"#, r#""duration_ms":[TIME]"#),
         (r"process \d+", "process [PID]"),
+        (r"workspaces/[0-9a-f]+\s*[0-9a-f]*/ws", "workspaces/[NAME]/ws"),
         (r", [\d.]+k? now", ", [N] now"),
         (r"(skills?) \([\d.]+k?\)", "$1 ([N])"),
         (r"[\d.]+k? of ([\d.]+k) tokens", "[N] of $1 tokens"),

@@ -1,0 +1,158 @@
+//! Where the files of a run are, and how to fetch what is kept of them.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use prowess_agent::CallId;
+use prowess_workspace::{ArtifactFile, Scope};
+use serde_json::Value;
+
+use super::happening::Happening;
+use crate::artifacts::fetch_line;
+use crate::state::Kept;
+use crate::terminal::count;
+
+/// The directory of a workspace that is for results.
+const OUT: &str = "out";
+/// How many files of one run are named.
+const MAX_NAMED: usize = 20;
+/// How much of what a run left is looked at: it may be anything.
+const MAX_ENTRIES: usize = 2_000;
+const MAX_DEPTH: usize = 4;
+
+/// Knows where the runs of a thread leave their files.
+#[derive(Debug)]
+pub(crate) struct Whereabouts {
+    workspace: PathBuf,
+    /// Whose artifacts they become.
+    scope: Scope,
+    kept: Kept,
+}
+
+impl Whereabouts {
+    /// The files of a thread whose runs work in this directory.
+    pub(super) fn new(workspace: PathBuf, scope: Scope, kept: Kept) -> Self {
+        Self { workspace, scope, kept }
+    }
+
+    /// The files that a run left, by the answer of its tool: those that were collected, those that it wrote since it began,
+    /// and what is kept of them.
+    pub(super) fn after(&self, call: &CallId, answer: &str, since: Option<SystemTime>) -> Vec<Happening> {
+        let Ok(answer) = serde_json::from_str::<Value>(answer) else { return Vec::new() };
+        // A command that goes on has a report when it has ended.
+        let report = answer.get("report").filter(|report| report.is_object()).unwrap_or(&answer);
+        if report["exit_code"].as_i64().is_none() {
+            return Vec::new();
+        }
+        let mut files: BTreeMap<String, u64> = BTreeMap::new();
+        for file in report["output_files"].as_array().into_iter().flatten() {
+            let Some(name) = file["name"].as_str().filter(|name| is_below(name)) else { continue };
+            files.insert(name.to_owned(), file["size_bytes"].as_u64().unwrap_or_default());
+        }
+        if let Some(since) = since {
+            self.written(since, &mut files);
+        }
+        let more = files.len().saturating_sub(MAX_NAMED);
+        let mut happened: Vec<Happening> =
+            files.into_iter().take(MAX_NAMED).map(|(name, bytes)| self.file(call, name, bytes)).collect();
+        if more > 0 {
+            let place = self.workspace.join(OUT);
+            happened.push(Happening::Note {
+                text: format!("{} more in {}", count(more, "file"), place.display()),
+            });
+        }
+        let saved = report["artifact_files"].as_array().into_iter().flatten().take(MAX_NAMED);
+        let saved = saved.filter_map(|saved| serde_json::from_value::<ArtifactFile>(saved.clone()).ok());
+        happened.extend(saved.map(|saved| Happening::File {
+            call: call.clone(),
+            fetch: Some(fetch_line(&self.scope, &saved, &self.kept)),
+            name: format!("{}@{}", saved.name, saved.version),
+            path: None,
+            bytes: None,
+        }));
+        happened
+    }
+
+    fn file(&self, call: &CallId, name: String, bytes: u64) -> Happening {
+        let path = self.workspace.join(&name).display().to_string();
+        Happening::File { call: call.clone(), name, path: Some(path), bytes: Some(bytes), fetch: None }
+    }
+
+    /// Adds the files for results that were written since. A run that is asked for no files has left some all the same.
+    fn written(&self, since: SystemTime, files: &mut BTreeMap<String, u64>) {
+        let (mut room, mut pending) = (MAX_ENTRIES, vec![(self.workspace.join(OUT), 0)]);
+        while let Some((directory, depth)) = pending.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(room) {
+                room -= 1;
+                // Neither follows a link.
+                let (Ok(kind), Ok(found)) = (entry.file_type(), entry.metadata()) else { continue };
+                if kind.is_dir() && depth < MAX_DEPTH {
+                    pending.push((entry.path(), depth + 1));
+                } else if kind.is_file() && found.modified().is_ok_and(|written| written >= since) {
+                    let path = entry.path();
+                    let Ok(name) = path.strip_prefix(&self.workspace) else { continue };
+                    files.entry(name.to_string_lossy().into_owned()).or_insert(found.len());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a name is that of something below the workspace.
+fn is_below(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(happened: &[Happening]) -> Vec<String> {
+        let name = |happening: &Happening| match happening {
+            Happening::File { name, path, fetch, .. } => {
+                assert!(path.is_some() != fetch.is_some());
+                name.clone()
+            }
+            Happening::Note { text } => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        happened.iter().map(name).collect()
+    }
+
+    #[test]
+    fn files_of_a_run_are_named_whether_they_were_asked_for_or_not() {
+        let place = tempfile::tempdir().unwrap();
+        let out = place.path().join("out");
+        std::fs::create_dir_all(out.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("/etc", out.join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/hosts", out.join("hosts")).unwrap();
+        std::fs::write(out.join("a/b/new.txt"), "new").unwrap();
+        let old = std::fs::File::create(out.join("old.txt")).unwrap();
+        let since = SystemTime::now() - Duration::from_secs(60);
+        old.set_modified(since - Duration::from_secs(1)).unwrap();
+        let files = Whereabouts::new(place.path().to_owned(), Scope::user(), Kept::default());
+        let answer = json!({
+            "exit_code": 0, "output_files": [{"name": "out/asked.txt", "size_bytes": 2}, {"name": "../x"}],
+            "artifact_files": [{"name": "it's", "version": 3}],
+        });
+        let call = CallId::from("c");
+        let after = |answer: &Value| files.after(&call, &answer.to_string(), Some(since));
+        assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
+        let ended = json!({"status": "exited", "report": {"exit_code": 1}});
+        assert_eq!(names(&after(&ended)), ["out/a/b/new.txt"]);
+        assert!(after(&json!({"status": "running"})).is_empty());
+        assert!(files.after(&call, "Error: no", Some(since)).is_empty());
+        for number in 0..2 * MAX_ENTRIES {
+            std::fs::write(out.join(format!("{number}.txt")), "").unwrap();
+        }
+        let many = after(&ended);
+        assert_eq!(many.len(), MAX_NAMED + 1);
+        assert!(matches!(many.last(), Some(Happening::Note { text }) if text.contains(" more in ")));
+    }
+}

@@ -1,0 +1,155 @@
+//! What the model of a conversation sees of the skills: the one place to ask, for whoever tells a person about it.
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use prowess_catalog::{Catalog, CatalogView, SkillEntry, Trust};
+use prowess_permission::{Layer, Policy, Verdict};
+use prowess_skills::{denial, known_view};
+
+use crate::config::Config;
+use crate::skills::Skills;
+use crate::terminal::{count, shown};
+
+/// What the agent of a conversation is called in rules, `[agent.chat.permission]`, and in telemetry.
+pub(crate) const AGENT: &str = "chat";
+
+/// What a person is told when the rules cannot be read.
+pub(crate) const UNKNOWN: &str = "what a model sees is not known";
+/// How many skills that rules deny are named in a line.
+const MAX_NAMED: usize = 10;
+
+/// The skills as the model of `prowess chat` sees them, by the rules of the user, of a trusted project, and of the agent.
+pub(crate) struct Sight {
+    policy: Policy,
+    view: CatalogView,
+}
+
+/// Whether the model sees a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// From the start.
+    Yes,
+    /// Once a file is in play that its `paths` match.
+    WithFiles,
+    /// No: only people start it.
+    Manual,
+    /// No: a rule denies it.
+    Denied(Box<Verdict>),
+    /// No: its project is not trusted.
+    Untrusted,
+}
+
+impl Sight {
+    /// The sight of a model for which this is the configuration.
+    pub(crate) fn new(catalog: &Catalog, config: &Config) -> Self {
+        let policy = config.policy(AGENT);
+        Self { view: known_view(catalog, &policy), policy }
+    }
+
+    /// The same for skills that were found, with the configuration that counts for them.
+    pub(crate) fn of(skills: &Skills) -> Result<Self> {
+        let config = Config::load(skills.configured_project(), &[])?;
+        Ok(Self::new(&skills.catalog, &config))
+    }
+
+    /// The same where there is more to tell than what the model sees: `None`, and a line for the person, when the rules
+    /// cannot be read. No conversation begins then, and no model sees anything.
+    pub(crate) fn if_known(skills: &Skills) -> Result<Option<Self>> {
+        match Self::of(skills) {
+            Ok(sight) => Ok(Some(sight)),
+            Err(error) => {
+                let why = shown(&format!("{error:#}"));
+                writeln!(anstream::stderr(), "{UNKNOWN}: {why}")?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The skills that the model may know of.
+    pub(crate) fn view(&self) -> &CatalogView {
+        &self.view
+    }
+
+    /// The skills that the model is told about from the start.
+    pub(crate) fn offered(&self) -> CatalogView {
+        self.view.filtered(|entry| entry.skill.extensions.paths.is_empty())
+    }
+
+    /// Whether the model sees a skill.
+    pub(crate) fn seen(&self, entry: &SkillEntry) -> Seen {
+        if entry.trust == Trust::Untrusted {
+            return Seen::Untrusted;
+        }
+        if let Some(verdict) = denial(&self.policy, entry) {
+            return Seen::Denied(Box::new(verdict));
+        }
+        if !entry.skill.is_model_invocable() {
+            return Seen::Manual;
+        }
+        if entry.skill.extensions.paths.is_empty() { Seen::Yes } else { Seen::WithFiles }
+    }
+
+    /// The names of the skills that rules deny.
+    fn denied(&self) -> Vec<&str> {
+        let entries = self.view.catalog().entries().iter();
+        let denied = entries.filter(|entry| self.view.get(entry.skill.name.as_str()).is_none());
+        denied.map(|entry| entry.skill.name.as_str()).collect()
+    }
+
+    /// A line about the skills that rules hide from the model, if there are some.
+    pub(crate) fn of_denied(&self) -> Option<String> {
+        let denied = self.denied();
+        let mut names: Vec<String> = denied.iter().take(MAX_NAMED).map(|name| shown(name)).collect();
+        names.extend((denied.len() > MAX_NAMED).then(|| "…".to_owned()));
+        (!denied.is_empty()).then(|| {
+            format!(
+                "{} {} denied by rules, and not shown to the model: {}",
+                count(denied.len(), "skill"),
+                if denied.len() == 1 { "is" } else { "are" },
+                names.join(", ")
+            )
+        })
+    }
+}
+
+impl Seen {
+    /// Whether the model can come to know of it.
+    pub(crate) fn is_visible(&self) -> bool {
+        matches!(self, Self::Yes | Self::WithFiles)
+    }
+
+    /// A word for a list, where it needs one.
+    pub(crate) fn mark(&self) -> Option<&'static str> {
+        match self {
+            Self::Yes | Self::WithFiles => None,
+            Self::Manual => Some("manual only"),
+            Self::Denied(_) => Some("denied"),
+            Self::Untrusted => Some("untrusted"),
+        }
+    }
+
+    /// The answer to whether the model sees it, with the reason.
+    pub(crate) fn explained(&self) -> String {
+        match self {
+            Self::Yes => "yes".to_owned(),
+            Self::WithFiles => "once a file is in play that its `paths` match".to_owned(),
+            Self::Manual => "no, only people start it".to_owned(),
+            Self::Denied(verdict) => format!("no, denied by {}", rule(verdict)),
+            Self::Untrusted => "no, its project is not trusted".to_owned(),
+        }
+    }
+}
+
+/// The rule that denies something, and where a person finds it.
+pub(crate) fn rule(verdict: &Verdict) -> String {
+    let Some((layer, rule)) = &verdict.rule else { return "the rules".to_owned() };
+    let (table, line) = (rule.toml_table(), rule.toml_line());
+    let told = match layer {
+        Layer::User => format!("{table} {line} in your prowess.toml"),
+        Layer::Project => format!("{table} {line} in the project's prowess.toml"),
+        Layer::Agent => format!("{line} in [agent.{AGENT}.permission]"),
+        other => format!("{table} {line}, a rule of the {other}"),
+    };
+    shown(&told)
+}

@@ -1,0 +1,119 @@
+//! What rules deny to the model: nobody is told that the model sees it, and typing its name costs nothing.
+
+use super::*;
+
+const DENY: &str = "[permission.skill]\n\"secret\" = \"deny\"\n";
+
+/// A home with two skills, one of which these rules are about.
+fn with_secret(model: &FakeModel, rules: &str) -> World {
+    let world = world(model);
+    configure(&world, &model.url(), rules);
+    world.skill("home/.prowess/skills", "secret", "Tells a secret. Use for secrets.");
+    world
+}
+
+#[test]
+fn a_denied_skill_is_shown_to_people_as_what_it_is() {
+    let model = FakeModel::start(Vec::new());
+    for rules in [DENY, "[agent.chat.permission.skill]\n\"secret\" = \"deny\"\n"] {
+        let world = with_secret(&model, rules);
+        let info = world.stdout(&["info", "secret"]);
+        let sees = info.lines().find(|line| line.contains("model sees it")).unwrap();
+        assert!(sees.contains(" no"), "{sees}");
+        assert!(sees.contains("denied"), "{sees}");
+        assert_eq!(world.json(&["info", "secret", "--json"])["model_visible"], false);
+        for form in ["section", "list", "xml", "compact"] {
+            let prompt = world.stdout(&["prompt", "--form", form]);
+            assert!(prompt.contains("tides") && !prompt.contains("secret"), "{form}: {prompt}");
+        }
+        assert_eq!(world.json(&["prompt", "--json"])["skills"], 1);
+        let listed = world.stdout(&["list"]);
+        let row = listed.lines().find(|line| line.starts_with("secret")).unwrap();
+        assert!(row.contains("denied"), "{row}");
+        let listed = world.json(&["list", "--json"]);
+        assert_eq!(listed["skills"][0]["name"], "secret");
+        assert_eq!(listed["skills"][0]["model_visible"], false, "{listed}");
+        assert_eq!(listed["skills"][1]["model_visible"], true, "{listed}");
+        let found = world.stdout(&["search", "secret"]);
+        assert!(found.lines().any(|line| line.contains("secret") && line.contains("denied")), "{found}");
+        assert_eq!(world.json(&["search", "secret", "--json"])[0]["model_visible"], false);
+    }
+}
+
+#[test]
+fn a_trusted_project_s_rules_count_where_its_skills_do() {
+    let model = FakeModel::start(Vec::new());
+    let world = with_secret(&model, "");
+    world.file("project/prowess.toml", DENY);
+    let sees =
+        |args: &[&str]| world.json(&[&["info", "secret", "--json"], args].concat())["model_visible"].clone();
+    assert_eq!(sees(&[]), true, "nobody trusts the project");
+    assert_eq!(sees(&["--trust-project"]), false);
+}
+
+#[test]
+fn the_name_of_a_denied_skill_never_reaches_the_model() {
+    let model = FakeModel::start(vec![Answer::text("I should not be asked.")]);
+    let world = with_secret(&model, DENY);
+    let mut pty = begun(&world, &[], 90, 40);
+    let greeting = pty.screen();
+    assert!(greeting.contains("1 skill ·"), "{greeting}");
+    pty.type_line("/secret of the sea");
+    let screen = pty.wait_for("denied");
+    assert!(!screen.contains("I should not be asked."), "{screen}");
+    at_prompt(&pty);
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    assert_eq!(model.requests().len(), 0, "it cost something");
+    let output = world.output(&["chat", "/secret of the sea"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("denied"), "{told}");
+    assert_eq!((output.status.code(), model.requests().len()), (Some(2), 0));
+}
+
+#[test]
+fn the_list_of_skills_in_a_conversation_has_what_the_model_has() {
+    let model = FakeModel::start(Vec::new());
+    let world = with_secret(&model, DENY);
+    let told = world.stdout(&["chat", "/skills"]);
+    assert!(told.lines().any(|line| line.trim_start().starts_with("tides")), "{told}");
+    assert!(!told.lines().any(|line| line.trim_start().starts_with("secret ")), "{told}");
+    assert!(told.contains("denied"), "{told}");
+}
+
+#[test]
+fn a_skill_for_models_alone_says_so() {
+    let model = FakeModel::start(vec![Answer::text("I should not be asked.")]);
+    let world = world(&model);
+    world.file(
+        "home/.prowess/skills/internal/SKILL.md",
+        "---\nname: internal\ndescription: For models.\nuser-invocable: false\n---\n\nDo it.\n",
+    );
+    let output = world.output(&["chat", "/internal now"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("user-invocable: false"), "{told}");
+    assert_eq!((output.status.code(), model.requests().len()), (Some(2), 0));
+    let pty = begun(&world, &[], 90, 40);
+    pty.type_line("/internal");
+    pty.wait_for("user-invocable: false");
+    at_prompt(&pty);
+    pty.type_line("/tdies");
+    pty.wait_for("did you mean /tides?");
+    at_prompt(&pty);
+    assert_eq!(model.requests().len(), 0);
+}
+
+#[test]
+fn a_skill_that_waits_for_its_files_is_not_said_to_be_seen() {
+    let model = FakeModel::start(Vec::new());
+    let world = world(&model);
+    world.file(
+        "home/.prowess/skills/charts/SKILL.md",
+        "---\nname: charts\ndescription: Draws charts.\npaths: \"*.chart\"\n---\n\nDo it.\n",
+    );
+    let info = world.stdout(&["info", "charts"]);
+    let sees = info.lines().find(|line| line.contains("model sees it")).unwrap();
+    assert!(sees.contains("paths"), "{sees}");
+    let prompt = world.stdout(&["prompt"]);
+    assert!(prompt.contains("tides") && !prompt.contains("charts"), "{prompt}");
+}
