@@ -2,6 +2,7 @@
 
 mod asking;
 mod broken;
+mod finishing;
 mod hostile;
 mod killed;
 mod limits;
@@ -12,6 +13,7 @@ mod servers;
 mod session;
 mod stopping;
 mod trusting;
+mod typing;
 
 use std::time::{Duration, Instant};
 
