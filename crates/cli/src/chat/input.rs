@@ -48,6 +48,8 @@ struct Draft {
     /// What can be completed.
     known: Vec<String>,
     choices: Vec<String>,
+    /// Whether the line is one that waited and is as it was.
+    has_taken: bool,
 }
 
 /// What a key asks for beyond the text.
@@ -173,9 +175,11 @@ impl Input {
 
     /// How many lines were typed and not said. They can be found again among the earlier lines.
     pub(super) fn unsaid(&mut self) -> usize {
+        self.set_aside();
         let rest = self.draft.line.take();
         self.draft.past.add(&rest);
-        self.draft.waiting.len() + usize::from(!rest.trim().is_empty())
+        let waiting = self.draft.waiting.iter().filter(|text| *text != QUIT);
+        waiting.count() + usize::from(!rest.trim().is_empty())
     }
 
     fn other(&self, event: &Event, show: &mut Show<'_>) -> Wish {
@@ -206,6 +210,7 @@ impl Draft {
             search: None,
             known: Vec::new(),
             choices: Vec::new(),
+            has_taken: false,
         }
     }
 
@@ -218,7 +223,8 @@ impl Draft {
             None => (PROMPT.to_owned(), self.line.text().to_owned(), self.line.position()),
         };
         let waiting = self.waiting.iter().cloned().collect();
-        Typing { line: Some(line), waiting, choices: self.choices.clone(), is_busy: false }
+        let choices = (!self.choices.is_empty()).then(|| self.choices.join("  "));
+        Typing { line: Some(line), waiting, notice: self.line.obstacle().or(choices), is_busy: false }
     }
 
     /// While the agent is at work, a line is there only if something is in it.
@@ -230,14 +236,10 @@ impl Draft {
 
     /// Does what a key does while the agent is at work.
     fn press_meanwhile(&mut self, key: &Key) -> Wish {
-        let is_empty = self.line.is_empty() && self.search.is_none();
-        match (self.waiting.back(), key) {
-            (Some(last), Key::Up | Key::Control('p')) if is_empty => {
-                self.line.set(last);
-                self.waiting.pop_back();
-                return Wish::Nothing;
-            }
-            _ => {}
+        let is_free = self.has_taken || (self.line.is_empty() && self.search.is_none());
+        self.has_taken = is_free && matches!(key, Key::Up | Key::Control('p')) && self.take_back();
+        if self.has_taken {
+            return Wish::Nothing;
         }
         match self.press(key) {
             // What waits is not without bounds, and nothing is lost for that.
@@ -251,11 +253,21 @@ impl Draft {
                 Wish::Nothing
             }
             Wish::End => {
-                self.wait(QUIT.to_owned());
+                self.waiting.push_back(QUIT.to_owned());
                 Wish::Nothing
             }
             wish => wish,
         }
+    }
+
+    /// Takes the last line that waits back, above what was taken back already; `false` if there is none.
+    fn take_back(&mut self) -> bool {
+        let Some(mut text) = self.waiting.pop_back() else { return false };
+        if !self.line.is_empty() {
+            text = format!("{text}\n{}", self.line.text());
+        }
+        self.line.set(&text);
+        true
     }
 
     fn wait(&mut self, text: String) {
@@ -276,7 +288,7 @@ impl Draft {
         match key {
             Key::Enter if self.line.goes_on() => {}
             Key::Enter => return Wish::Enter,
-            Key::Control('c' | '\\') => return Wish::Interrupt,
+            Key::Control('c') => return Wish::Interrupt,
             Key::Control('d') if self.line.is_empty() => return Wish::End,
             Key::Control('l') => return Wish::Clear,
             Key::Control('z') => return Wish::Suspend,
@@ -429,6 +441,20 @@ mod tests {
         draft.give_back();
         assert_eq!(draft.line.text().trim_end(), all.join("\n"));
         assert!(draft.waiting.is_empty());
+    }
+
+    #[test]
+    fn lines_are_taken_back_from_the_last() {
+        let (mut draft, _place) = draft();
+        press_meanwhile(&mut draft, "one\rtwo\rthree\r\x1b[A");
+        assert_eq!((draft.line.text(), draft.waiting.len()), ("three", 2));
+        press_meanwhile(&mut draft, "\x1b[A");
+        assert_eq!((draft.line.text(), draft.waiting.len()), ("two\nthree", 1));
+        // What was changed is not mixed with what waits.
+        press_meanwhile(&mut draft, "!\x1b[A\x1b[A\x1b[B\x1b[B\x1b[B");
+        assert_eq!((draft.line.text(), draft.waiting.len()), ("two\nthree!", 1));
+        press_meanwhile(&mut draft, "\r");
+        assert_eq!(draft.waiting, ["one", "two\nthree!"]);
     }
 
     #[test]

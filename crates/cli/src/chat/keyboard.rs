@@ -18,6 +18,8 @@ use super::keys::{Decoder, Key};
 
 /// How many bytes are read at once.
 const PIECE: usize = 4096;
+/// What stands in the place of a key that is no signal.
+const NO_KEY: u8 = 0;
 /// Has the terminal mark what is pasted.
 const MARK_PASTES: &[u8] = b"\x1b[?2004h";
 const DO_NOT_MARK_PASTES: &[u8] = b"\x1b[?2004l";
@@ -186,11 +188,14 @@ fn told(sequence: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// A terminal that sends each key, also those that would be signals, and shows none of them.
+/// A terminal that sends each key and shows none of them. Ctrl-C and Ctrl-Z are keys like others; only Ctrl-\ is still a signal,
+/// which ends the program also if nobody looks at keys any more.
 fn raw(mut terminal: Termios) -> Termios {
     terminal.input_modes -=
         InputModes::BRKINT | InputModes::ICRNL | InputModes::INPCK | InputModes::ISTRIP | InputModes::IXON;
-    terminal.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::IEXTEN | LocalModes::ISIG;
+    terminal.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::IEXTEN;
+    terminal.special_codes[SpecialCodeIndex::VINTR] = NO_KEY;
+    terminal.special_codes[SpecialCodeIndex::VSUSP] = NO_KEY;
     terminal.special_codes[SpecialCodeIndex::VMIN] = 1;
     terminal.special_codes[SpecialCodeIndex::VTIME] = 0;
     terminal

@@ -4,6 +4,7 @@ use rustyline::line_buffer::{ChangeListener, DeleteListener, Direction, LineBuff
 use rustyline::{At, Word};
 
 use super::keys::Key;
+use crate::terminal::size;
 
 /// The longest message that can be typed, in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -13,6 +14,8 @@ pub(super) struct Line {
     buffer: LineBuffer,
     /// What was cut out last.
     cut: String,
+    /// Whether the last key had more text than there is room for.
+    is_full: bool,
 }
 
 /// Keeps what is cut out.
@@ -39,7 +42,7 @@ impl ChangeListener for Nobody {
 
 impl Line {
     pub(super) fn new() -> Self {
-        Self { buffer: LineBuffer::with_capacity(MAX_MESSAGE), cut: String::new() }
+        Self { buffer: LineBuffer::with_capacity(MAX_MESSAGE), cut: String::new(), is_full: false }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -61,6 +64,7 @@ impl Line {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
+        self.is_full = end < text.len();
         self.buffer.update(&text[..end], end, &mut Nobody);
     }
 
@@ -90,12 +94,19 @@ impl Line {
 
     /// Puts text where the cursor stands. What does not fit is left out as a whole.
     fn insert(&mut self, text: &str) {
-        let _ = self.buffer.yank(text, 1, &mut Nobody);
+        self.is_full = self.buffer.yank(text, 1, &mut Nobody).is_none() && !text.is_empty();
+    }
+
+    /// Why the text of the last key is not there.
+    pub(super) fn obstacle(&self) -> Option<String> {
+        let text = || format!("that does not fit: a message has at most {}", size(MAX_MESSAGE as u64));
+        self.is_full.then(text)
     }
 
     /// Does what a key does to text; `false` if it does nothing of that kind.
     pub(super) fn edit(&mut self, key: &Key) -> bool {
-        let Self { buffer, cut } = self;
+        self.is_full = false;
+        let Self { buffer, cut, .. } = self;
         match key {
             Key::Text(c) => self.insert(c.encode_utf8(&mut [0; 4])),
             Key::Pasted(text) => self.insert(text),
@@ -217,6 +228,9 @@ mod tests {
         let length = line.text().len();
         line.edit(&Key::Pasted("xyz".to_owned()));
         assert_eq!(line.text().len(), length);
+        assert_eq!(line.obstacle().unwrap(), "that does not fit: a message has at most 1.0 MiB");
+        line.edit(&Key::Left);
+        assert_eq!(line.obstacle(), None);
         line.set(&"潮".repeat(MAX_MESSAGE));
         assert_eq!(line.text().len(), length);
     }

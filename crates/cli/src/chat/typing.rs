@@ -38,8 +38,8 @@ pub(crate) struct Typing {
     pub(crate) line: Option<(String, String, usize)>,
     /// What waits to be said.
     pub(crate) waiting: Vec<String>,
-    /// What could be meant.
-    pub(crate) choices: Vec<String>,
+    /// Something to know about what was typed.
+    pub(crate) notice: Option<String>,
     /// Whether a turn goes on.
     pub(crate) is_busy: bool,
 }
@@ -58,8 +58,8 @@ impl Typing {
         if self.is_busy && !self.waiting.is_empty() {
             faint(ADVICE);
         }
-        if !self.choices.is_empty() {
-            faint(&format!("  {}", self.choices.join("  ")));
+        if let Some(notice) = &self.notice {
+            faint(&format!("  {notice}"));
         }
         let Some((prompt, text, position)) = &self.line else { return (rows, None) };
         let (typed, cursor) = laid_out(prompt, text, *position, width.max(TAB.len() + 1));
