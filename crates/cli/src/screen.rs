@@ -101,7 +101,7 @@ impl<W: Write> Screen<W> {
             text.push_str(&format!("\u{1b}[{up}A"));
         }
         if !self.live.is_empty() {
-            text.push_str("\r\u{1b}[J");
+            text.push_str(&erased(self.height_of(&self.live)));
         }
         for line in commit.iter().chain(&live) {
             text.push_str(line);
@@ -157,6 +157,15 @@ impl<W: Write> Screen<W> {
         // Without a line there is none to stand in.
         let cursor = cursor.filter(|_| !kept.is_empty()).map(moved);
         (kept, cursor)
+    }
+}
+
+/// Makes rows empty from the one in which the cursor stands, and leaves it at the beginning of that. They are erased one by one:
+/// a terminal that is told to erase everything from its first row keeps a copy above, as tmux does.
+fn erased(rows: usize) -> String {
+    match rows {
+        0 | 1 => "\r\u{1b}[K".to_owned(),
+        _ => format!("\r{}\u{1b}[J\u{1b}[{}A", "\u{1b}[K\u{1b}[B".repeat(rows - 1), rows - 1),
     }
 }
 
@@ -299,7 +308,7 @@ mod tests {
         screen.commit(&lines(&["c"])).unwrap();
         assert_eq!(
             screen.out.0,
-            [format!("{BEGIN}a\r\nb\r\n{END}"), format!("{BEGIN}\u{1b}[2A\r\u{1b}[Jc\r\na\r\nb\r\n{END}")]
+            [format!("{BEGIN}a\r\nb\r\n{END}"), format!("{BEGIN}\u{1b}[2A{}c\r\na\r\nb\r\n{END}", erased(2))]
         );
     }
 
