@@ -8,6 +8,13 @@ use unicode_width::UnicodeWidthChar as _;
 const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?25l";
 const END: &str = "\u{1b}[?25h\u{1b}[?2026l";
 
+/// Where the cursor stands: in which line of the region, and after how many columns of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
 /// A terminal whose last rows change.
 ///
 /// Lines may have styles, and no other sequences or controls. They go out as they are: where no styles are wanted, they are to
@@ -16,14 +23,15 @@ pub(crate) struct Screen<W> {
     out: W,
     columns: usize,
     rows: usize,
-    /// The region. The cursor stands at the beginning of the row below it.
     live: Vec<String>,
+    /// Where the cursor stands in the region; without this, at the beginning of the row below it.
+    cursor: Option<Cursor>,
 }
 
 impl<W: Write> Screen<W> {
     /// A screen of columns and rows, whose cursor stands at the beginning of a row.
     pub(crate) fn new(out: W, (columns, rows): (usize, usize)) -> Self {
-        Self { out, columns: columns.max(1), rows: rows.max(2), live: Vec::new() }
+        Self { out, columns: columns.max(1), rows: rows.max(2), live: Vec::new(), cursor: None }
     }
 
     /// Puts lines above the region, for good.
@@ -32,58 +40,105 @@ impl<W: Write> Screen<W> {
         if lines.is_empty() {
             return Ok(());
         }
-        self.redraw(lines, self.live.clone())
+        self.redraw(lines, self.live.clone(), self.cursor)
     }
 
-    /// Replaces the region. Of more lines than the screen has room for, the last ones are kept.
-    pub(crate) fn live(&mut self, lines: Vec<String>) -> io::Result<()> {
-        let lines = self.fitting(lines);
-        if lines == self.live {
+    /// Replaces the region, and puts the cursor into it or below it. Of more lines than the screen has room for, the last ones
+    /// are kept.
+    pub(crate) fn live(&mut self, lines: Vec<String>, cursor: Option<Cursor>) -> io::Result<()> {
+        let (lines, cursor) = self.fitting(lines, cursor);
+        if (&lines, cursor) == (&self.live, self.cursor) {
             return Ok(());
         }
-        self.redraw(&[], lines)
+        self.redraw(&[], lines, cursor)
     }
 
     /// Both at once: what was in the region may have become final.
-    pub(crate) fn update(&mut self, commit: &[String], live: Vec<String>) -> io::Result<()> {
+    pub(crate) fn update(
+        &mut self,
+        commit: &[String],
+        live: Vec<String>,
+        cursor: Option<Cursor>,
+    ) -> io::Result<()> {
         if commit.is_empty() {
-            return self.live(live);
+            return self.live(live, cursor);
         }
-        let live = self.fitting(live);
-        self.redraw(commit, live)
+        let (live, cursor) = self.fitting(live, cursor);
+        self.redraw(commit, live, cursor)
+    }
+
+    /// The region is not on the screen any more: somebody else wrote to it, and the cursor stands at the beginning of a row.
+    pub(crate) fn forget(&mut self) {
+        (self.live, self.cursor) = (Vec::new(), None);
+    }
+
+    /// Makes the whole screen empty. What was on it can be scrolled to.
+    pub(crate) fn wipe(&mut self) -> io::Result<()> {
+        self.forget();
+        self.out.write_all(b"\x1b[H\x1b[J")
     }
 
     /// Takes the region away.
     #[cfg(test)]
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.live(Vec::new())
+        self.live(Vec::new(), None)
     }
 
     /// The screen has another size now, and has wrapped its lines anew.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) -> io::Result<()> {
         (self.columns, self.rows) = (columns.max(1), rows.max(2));
-        let live = self.fitting(self.live.clone());
-        self.redraw(&[], live)
+        let (live, cursor) = self.fitting(self.live.clone(), self.cursor);
+        self.redraw(&[], live, cursor)
     }
 
-    fn redraw(&mut self, commit: &[String], live: Vec<String>) -> io::Result<()> {
+    fn redraw(&mut self, commit: &[String], live: Vec<String>, cursor: Option<Cursor>) -> io::Result<()> {
         let mut text = String::from(BEGIN);
-        let up: usize = self.live.iter().map(|line| height(line, self.columns)).sum();
+        let up = match self.cursor {
+            Some(cursor) => self.row_of(&self.live, cursor),
+            None => self.height_of(&self.live),
+        };
         if up > 0 {
-            text.push_str(&format!("\u{1b}[{up}A\r\u{1b}[J"));
+            text.push_str(&format!("\u{1b}[{up}A"));
+        }
+        if !self.live.is_empty() {
+            text.push_str(&erased(self.height_of(&self.live)));
         }
         for line in commit.iter().chain(&live) {
             text.push_str(line);
             text.push_str("\r\n");
         }
+        if let Some(cursor) = cursor {
+            // It stands where it would after the last row, without a row below that is there for it alone.
+            text.truncate(text.len() - "\r\n".len());
+            let up = self.height_of(&live).saturating_sub(1 + self.row_of(&live, cursor));
+            if up > 0 {
+                text.push_str(&format!("\u{1b}[{up}A"));
+            }
+            text.push('\r');
+            if cursor.column % self.columns > 0 {
+                text.push_str(&format!("\u{1b}[{}C", cursor.column % self.columns));
+            }
+        }
         text.push_str(END);
-        self.live = live;
+        (self.live, self.cursor) = (live, cursor);
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
+    fn height_of(&self, lines: &[String]) -> usize {
+        lines.iter().map(|line| height(line, self.columns)).sum()
+    }
+
+    /// The row of the region in which the cursor stands. A line may have been wrapped since the cursor was put into it.
+    fn row_of(&self, lines: &[String], cursor: Cursor) -> usize {
+        let before = lines.iter().take(cursor.line).map(|line| height(line, self.columns));
+        let within = lines.get(cursor.line).map_or(0, |line| height(line, self.columns) - 1);
+        before.sum::<usize>() + (cursor.column / self.columns).min(within)
+    }
+
     /// The last lines, as many as there is room for above the cursor.
-    fn fitting(&self, lines: Vec<String>) -> Vec<String> {
+    fn fitting(&self, lines: Vec<String>, cursor: Option<Cursor>) -> (Vec<String>, Option<Cursor>) {
+        let total = lines.len();
         let (mut room, mut kept) = (self.rows - 1, Vec::new());
         for line in lines.into_iter().rev() {
             let height = height(&line, self.columns);
@@ -97,7 +152,20 @@ impl<W: Write> Screen<W> {
             kept.push(line);
         }
         kept.reverse();
-        kept
+        let gone = total - kept.len();
+        let moved = |cursor: Cursor| Cursor { line: cursor.line.saturating_sub(gone), ..cursor };
+        // Without a line there is none to stand in.
+        let cursor = cursor.filter(|_| !kept.is_empty()).map(moved);
+        (kept, cursor)
+    }
+}
+
+/// Makes rows empty from the one in which the cursor stands, and leaves it at the beginning of that. They are erased one by one:
+/// a terminal that is told to erase everything from its first row keeps a copy above, as tmux does.
+fn erased(rows: usize) -> String {
+    match rows {
+        0 | 1 => "\r\u{1b}[K".to_owned(),
+        _ => format!("\r{}\u{1b}[J\u{1b}[{}A", "\u{1b}[K\u{1b}[B".repeat(rows - 1), rows - 1),
     }
 }
 
@@ -194,11 +262,11 @@ mod tests {
     #[test]
     fn what_is_above_stays() {
         let mut screen = Screen::new(terminal(20, 5), (20, 5));
-        screen.live(lines(&["working", "1 s"])).unwrap();
+        screen.live(lines(&["working", "1 s"]), None).unwrap();
         screen.commit(&lines(&["first", "second"])).unwrap();
-        screen.live(lines(&["working", "2 s"])).unwrap();
+        screen.live(lines(&["working", "2 s"]), None).unwrap();
         assert_eq!(seen(&mut screen.out), ["first", "second", "working", "2 s"]);
-        screen.update(&lines(&["third"]), lines(&["resting"])).unwrap();
+        screen.update(&lines(&["third"]), lines(&["resting"]), None).unwrap();
         assert_eq!(seen(&mut screen.out), ["first", "second", "third", "resting"]);
         screen.clear().unwrap();
         assert_eq!(seen(&mut screen.out), ["first", "second", "third"]);
@@ -209,11 +277,13 @@ mod tests {
     fn the_last_rows_of_a_long_region_are_kept() {
         let mut screen = Screen::new(terminal(10, 4), (10, 4));
         screen.commit(&lines(&["above"])).unwrap();
-        screen.live(lines(&["1", "2", "3", "4"])).unwrap();
+        screen.live(lines(&["1", "2", "3", "4"]), None).unwrap();
         assert_eq!(seen(&mut screen.out), ["above", "2", "3", "4"]);
-        screen.live(lines(&["x", &format!("{FAINT}{}the end\u{1b}[0m", "0123456789".repeat(9))])).unwrap();
+        screen
+            .live(lines(&["x", &format!("{FAINT}{}the end\u{1b}[0m", "0123456789".repeat(9))]), None)
+            .unwrap();
         assert_eq!(seen(&mut screen.out), ["above", "0123456789", "0123456789", "the end"]);
-        screen.live(lines(&["潮汐日志潮汐日志", "x"])).unwrap();
+        screen.live(lines(&["潮汐日志潮汐日志", "x"]), None).unwrap();
         assert_eq!(seen(&mut screen.out), ["above", "潮汐日志潮", "汐日志", "x"]);
         screen.clear().unwrap();
         assert_eq!(seen(&mut screen.out), ["above"]);
@@ -232,14 +302,31 @@ mod tests {
             }
         }
         let mut screen = Screen::new(Writes(Vec::new()), (20, 5));
-        screen.live(lines(&["a", "b"])).unwrap();
-        screen.live(lines(&["a", "b"])).unwrap();
+        screen.live(lines(&["a", "b"]), None).unwrap();
+        screen.live(lines(&["a", "b"]), None).unwrap();
         screen.commit(&[]).unwrap();
         screen.commit(&lines(&["c"])).unwrap();
         assert_eq!(
             screen.out.0,
-            [format!("{BEGIN}a\r\nb\r\n{END}"), format!("{BEGIN}\u{1b}[2A\r\u{1b}[Jc\r\na\r\nb\r\n{END}")]
+            [format!("{BEGIN}a\r\nb\r\n{END}"), format!("{BEGIN}\u{1b}[2A{}c\r\na\r\nb\r\n{END}", erased(2))]
         );
+    }
+
+    #[test]
+    fn the_cursor_stands_in_the_region_without_a_row_below() {
+        let mut screen = Screen::new(terminal(10, 4), (10, 4));
+        screen.live(lines(&["working", "> one two", "three"]), Some(Cursor { line: 1, column: 5 })).unwrap();
+        assert_eq!(screen.out.screen().cursor_position(), (1, 5));
+        screen.live(lines(&["> one two", "three"]), Some(Cursor { line: 1, column: 5 })).unwrap();
+        assert_eq!(seen(&mut screen.out), ["> one two", "three"]);
+        assert_eq!(screen.out.screen().cursor_position(), (1, 5));
+        // All rows of the screen but one, and the first of them is gone.
+        screen.live(lines(&["1", "2", "3", "4"]), Some(Cursor { line: 1, column: 1 })).unwrap();
+        assert_eq!(seen(&mut screen.out), ["2", "3", "4"]);
+        assert_eq!(screen.out.screen().cursor_position(), (0, 1));
+        screen.update(&lines(&["said"]), Vec::new(), None).unwrap();
+        assert_eq!(seen(&mut screen.out), ["said"]);
+        assert_eq!(screen.out.screen().cursor_position(), (1, 0));
     }
 
     #[derive(Clone, Debug)]
@@ -247,6 +334,7 @@ mod tests {
         Commit(Vec<String>),
         Live(Vec<String>),
         Update(Vec<String>, Vec<String>),
+        Type(Vec<String>, usize),
         Clear,
         Resize(usize, usize),
     }
@@ -264,6 +352,7 @@ mod tests {
             some_lines().prop_map(Step::Commit),
             some_lines().prop_map(Step::Live),
             (some_lines(), some_lines()).prop_map(|(commit, live)| Step::Update(commit, live)),
+            (some_lines(), 0_usize..4).prop_map(|(lines, line)| Step::Type(lines, line)),
             Just(Step::Clear),
             (12_usize..40, 14_usize..30).prop_map(|(columns, rows)| Step::Resize(columns, rows)),
         ]
@@ -275,6 +364,7 @@ mod tests {
             let (mut columns, mut rows) = (20, 14);
             let mut screen = Screen::new(terminal(columns, rows), (columns, rows));
             let (mut committed, mut live) = (Vec::new(), Vec::new());
+            let mut column = 0;
             for step in steps {
                 match step {
                     Step::Commit(lines) => {
@@ -282,19 +372,26 @@ mod tests {
                         committed.extend(lines);
                     }
                     Step::Live(lines) => {
-                        screen.live(lines.clone()).unwrap();
-                        live = lines;
+                        screen.live(lines.clone(), None).unwrap();
+                        (live, column) = (lines, 0);
                     }
                     Step::Update(lines, region) => {
-                        screen.update(&lines, region.clone()).unwrap();
+                        screen.update(&lines, region.clone(), None).unwrap();
                         committed.extend(lines);
-                        live = region;
+                        (live, column) = (region, 0);
+                    }
+                    Step::Type(lines, line) => {
+                        let cursor = (line < lines.len()).then_some(Cursor { line, column: 3 });
+                        screen.live(lines.clone(), cursor).unwrap();
+                        (live, column) = (lines, cursor.map_or(0, |_| 3));
                     }
                     Step::Clear => {
                         screen.clear().unwrap();
-                        live.clear();
+                        (live, column) = (Vec::new(), 0);
                     }
                     Step::Resize(wide, high) => {
+                        screen.live(live.clone(), None).unwrap();
+                        column = 0;
                         (columns, rows) = (wide, high);
                         // The terminal has wrapped what was there by itself.
                         screen.out = printed(committed.iter().chain(&live), columns, rows);
@@ -303,7 +400,7 @@ mod tests {
                 }
                 let mut expected = printed(committed.iter().chain(&live), columns, rows);
                 prop_assert_eq!(seen(&mut screen.out), seen(&mut expected));
-                prop_assert_eq!(screen.out.screen().cursor_position().1, 0);
+                prop_assert_eq!(screen.out.screen().cursor_position().1, column);
             }
         }
     }

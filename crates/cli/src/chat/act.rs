@@ -144,6 +144,8 @@ fn help() -> Vec<String> {
         "  {}  start a skill yourself",
         styled(format!("{:<18}", "/SKILL [ARGUMENTS]"), Style::Name)
     ));
+    lines.push("Alt-Enter, or \\ at the end of a line, begins another line.".to_owned());
+    lines.push("Lines that you type during a turn wait for its end. Up takes the last one back.".to_owned());
     lines.push("Ctrl-C stops the turn, Ctrl-D leaves, Tab completes.".to_owned());
     lines
 }

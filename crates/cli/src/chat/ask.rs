@@ -1,11 +1,10 @@
 //! Questions that a call waits for, put to the person at the keyboard.
 
-use anyhow::Result;
 use prowess_agent::{Reply, Waiting};
 use serde_json::Value;
 
 use super::happening::Happening;
-use super::input::{Input, Typed};
+use super::input::{Input, Show, Typed};
 use crate::rows;
 use crate::terminal::{Style, shown, shown_lines, styled};
 
@@ -110,36 +109,36 @@ fn detail(lines: &mut Vec<String>, name: &str, value: &Value, is_whole: bool) ->
 }
 
 /// Asks until there is an answer.
-pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
-    let Happening::Question { always, .. } = Happening::question(waiting) else { return Ok(Answer::Leave) };
+pub(super) async fn ask(input: &mut Input, waiting: &Waiting, show: &mut Show<'_>) -> Answer {
+    let Happening::Question { always, .. } = Happening::question(waiting) else { return Answer::Leave };
     let (mut question, again) = match always.is_empty() {
         true => ("allow it? [y/n] ", "type y or n; allow it? [y/n] "),
         false => ("allow it? [y/a/n] ", "type y, a or n; allow it? [y/a/n] "),
     };
     loop {
-        let line = match input.answer(question)? {
+        let line = match input.answer(question, show).await {
             Typed::Line(line) => line,
-            Typed::Interrupted => return Ok(Answer::Stop),
-            Typed::End => return Ok(Answer::Leave),
+            Typed::Interrupted => return Answer::Stop,
+            Typed::End => return Answer::Leave,
         };
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match word.trim_end_matches([',', '.', ':']).to_ascii_lowercase().as_str() {
-            "v" | "view" => return Ok(Answer::Look),
-            "y" | "yes" | "once" if rest.is_empty() => return Ok(Answer::Reply(Reply::Approve)),
+            "v" | "view" => return Answer::Look,
+            "y" | "yes" | "once" if rest.is_empty() => return Answer::Reply(Reply::Approve),
             "a" | "always" if rest.is_empty() && !always.is_empty() => {
-                return Ok(Answer::Reply(Reply::Always));
+                return Answer::Reply(Reply::Always);
             }
             "n" | "no" => {
                 let message = match rest.trim() {
-                    "" => match input.answer("why? (for the model; may be empty) ")? {
+                    "" => match input.answer("why? (for the model; may be empty) ", show).await {
                         Typed::Line(reason) => reason.trim().to_owned(),
-                        Typed::Interrupted => return Ok(Answer::Stop),
+                        Typed::Interrupted => return Answer::Stop,
                         Typed::End => String::new(),
                     },
                     reason => reason.to_owned(),
                 };
-                return Ok(Answer::Reply(Reply::Reject { message }));
+                return Answer::Reply(Reply::Reject { message });
             }
             _ => question = again,
         }

@@ -10,15 +10,20 @@ mod farewell;
 mod happening;
 mod host;
 mod input;
+mod keyboard;
+mod keys;
+mod line;
 mod model;
+mod past;
 mod place;
 mod talk;
 mod threads;
+mod typing;
 mod view;
 mod whereabouts;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use prowess_agent::Outcome;
@@ -38,6 +43,7 @@ use crate::config::{Config, Flag};
 use crate::options::Places;
 use crate::sight::{self, Seen};
 use crate::state::Kept;
+use crate::terminal::count;
 
 /// What a conversation is begun with.
 pub(crate) struct Start {
@@ -95,15 +101,16 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
     } = start;
     let history = state.join("history");
     farewell::prepare()?;
-    let input = match prompt {
-        None => Some(Input::new(&history)?),
-        Some(_) => None,
-    };
     let found = Found { config, flags, places, skills, runner, artifacts, kept, state };
     let (host, notices) = Host::new(found).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&host.store, &host.directory, wanted).await?,
         None => threads::name(&host).await?,
+    };
+    // From here on the keyboard is ours.
+    let input = match prompt {
+        None => Some(Input::new(&history)?),
+        Some(_) => None,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;
     let of_servers = talk.host.of_servers().filter(|_| talk.input.is_some());
@@ -111,7 +118,7 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
         of_servers.into_iter().chain(notices).map(|text| Happening::Note { text }).collect();
     let told = talk.lines(&greeting).and_then(|()| notices.iter().try_for_each(|notice| talk.show(notice)));
     let ended = match told {
-        Ok(()) => converse(&mut talk, prompt.as_deref(), &history).await,
+        Ok(()) => converse(&mut talk, prompt.as_deref()).await,
         Err(error) => Err(error),
     };
     // Whatever happened, others can have the thread at once.
@@ -121,13 +128,19 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
     Ok(end)
 }
 
-async fn converse(talk: &mut Talk, prompt: Option<&str>, history: &Path) -> Result<End> {
+async fn converse(talk: &mut Talk, prompt: Option<&str>) -> Result<End> {
     begun(talk)?;
     if let Some(prompt) = prompt {
         return once(talk, prompt).await;
     }
     let _ = talk.go_on().await?;
-    forever(talk, history).await?;
+    forever(talk).await?;
+    let unsaid = talk.input.as_mut().map_or(0, Input::unsaid);
+    if unsaid > 0 {
+        let were = if unsaid == 1 { "was" } else { "were" };
+        let text = format!("{} {were} not said: Up brings back what you typed", count(unsaid, "line"));
+        talk.show(&Happening::Note { text })?;
+    }
     if !talk.thread.run().messages().is_empty() {
         let line = talk.host.resume_line(talk.thread.id());
         let waits = if talk.thread.waiting().is_empty() { "" } else { "a question waits: " };
@@ -185,23 +198,28 @@ fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
 }
 
 /// Line after line, until the person leaves.
-async fn forever(talk: &mut Talk, history: &Path) -> Result<()> {
+async fn forever(talk: &mut Talk) -> Result<()> {
     loop {
         let names = names(talk);
         if let Some(input) = &mut talk.input {
             input.complete(&names);
         }
-        let line = match talk.read(history).await? {
+        let line = match talk.read().await? {
             Typed::Line(line) => parsed(talk, &line),
             Typed::Interrupted => continue,
             Typed::End => return Ok(()),
         };
         match line {
             Line::Empty => {}
-            Line::Wrong(why) => talk.show(&Happening::Note { text: why })?,
+            Line::Wrong(why) => {
+                talk.give_back();
+                talk.show(&Happening::Note { text: why })?;
+            }
             Line::Command(Command::Quit) => return Ok(()),
             line => {
-                if refreshed(talk).await? && follow(talk, line).await? == Rest::Left {
+                if !refreshed(talk).await? {
+                    talk.give_back();
+                } else if follow(talk, line).await? == Rest::Left {
                     return Ok(());
                 }
             }
@@ -229,7 +247,10 @@ async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
     let stayed = Rest::Ended(Outcome::Answered);
     match rest {
         Ok(rest) => Ok(rest.unwrap_or(stayed)),
-        Err(error) => talk.failed(&error).map(|()| stayed),
+        Err(error) => {
+            talk.give_back();
+            talk.failed(&error).map(|()| stayed)
+        }
     }
 }
 

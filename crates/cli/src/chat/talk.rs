@@ -1,6 +1,5 @@
 //! A conversation: turns, questions, commands, for as long as the person likes.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::context::Filled;
 use super::happening::{Follow, Happening};
 use super::host::{Host, KEPT};
 use super::input::{Input, Typed};
+use super::typing::Display;
 use super::view::View;
 use super::{model, words};
 use crate::rows;
@@ -183,8 +183,14 @@ impl Talk {
         let mut is_whole = false;
         loop {
             self.lines(&ask::shown_question(waiting, is_whole))?;
-            let asked = waiting.clone();
-            match self.at_keyboard(move |input| ask::ask(input, &asked)).await?? {
+            let Self { thread, input, watch, .. } = &mut *self;
+            let Some(input) = input else { return Ok(Answer::Leave) };
+            // What was typed before the question could be read is no answer to it.
+            if input.set_aside() {
+                return Ok(Answer::Stop);
+            }
+            let mut show = |display: Display| watch.display(&display);
+            match at_keyboard(thread, ask::ask(input, waiting, &mut show)).await {
                 Answer::Look => is_whole = true,
                 answer => return Ok(answer),
             }
@@ -201,7 +207,7 @@ impl Talk {
                 Begin::GoOn => thread.go_on(watch).await,
             }
         };
-        let done = match watched(turn, watch, &mut self.interrupts).await? {
+        let done = match watched(turn, watch, &mut self.interrupts, self.input.as_mut()).await? {
             Some(done) => Some(done.map_err(told)?),
             None => {
                 self.stop().await?;
@@ -217,10 +223,11 @@ impl Talk {
         if self.thread.run().next() == Effect::Wait {
             return Ok(());
         }
+        let Self { thread, input, watch, interrupts, .. } = self;
         tokio::select! {
             biased;
-            _ = self.interrupts.recv() => Ok(()),
-            ended = self.thread.cancel(&self.watch) => match ended {
+            () = stopped(interrupts, input.as_mut(), watch) => Ok(()),
+            ended = thread.cancel(&*watch) => match ended {
                 // It ended by itself meanwhile.
                 Ok(()) | Err(AgentError::Misplaced(_)) => Ok(()),
                 Err(error) => Err(told(error)),
@@ -229,6 +236,9 @@ impl Talk {
     }
 
     async fn ended(&mut self, outcome: Outcome) -> Result<Rest> {
+        if outcome != Outcome::Answered {
+            self.give_back();
+        }
         let answer = self.thread.answer();
         self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
         let advice = match &outcome {
@@ -261,7 +271,8 @@ impl Talk {
     /// Has the conversation summarised, and says what came of it; `None` when somebody stopped it.
     pub(super) async fn compact(&mut self) -> Result<Option<Compaction>> {
         let compacted = self.thread.compact(&self.watch);
-        let done = watched(compacted, &self.watch, &mut self.interrupts).await?.transpose().map_err(told)?;
+        let done = watched(compacted, &self.watch, &mut self.interrupts, self.input.as_mut()).await?;
+        let done = done.transpose().map_err(told)?;
         if done.is_none() {
             self.thread.change(Summarisation::withdrawal()).await.map_err(told)?;
         }
@@ -298,30 +309,20 @@ impl Talk {
     }
 
     /// A line of the person.
-    pub(super) async fn read(&mut self, history: &Path) -> Result<Typed> {
-        let history = history.to_owned();
-        self.at_keyboard(move |input| input.line(&history)).await?
+    pub(super) async fn read(&mut self) -> Result<Typed> {
+        let Self { thread, input, watch, .. } = &mut *self;
+        let input = input.as_mut().context("there is no keyboard")?;
+        let mut show = |display: Display| watch.display(&display);
+        let typed = at_keyboard(thread, input.line(&mut show)).await;
+        self.check()?;
+        Ok(typed)
     }
 
-    /// Lets the person type, for as long as it takes, while the thread stays ours.
-    async fn at_keyboard<T: Send + 'static>(
-        &mut self,
-        typing: impl FnOnce(&mut Input) -> T + Send + 'static,
-    ) -> Result<T> {
-        let mut input = self.input.take().context("there is no keyboard")?;
-        let typed = tokio::task::spawn_blocking(move || {
-            let typed = typing(&mut input);
-            (input, typed)
-        });
-        tokio::pin!(typed);
-        // A thread that was lost is told of when something is said; what is being typed is not.
-        let typed = match self.thread.keep_while(&mut typed).await {
-            Ok(typed) => typed,
-            Err(_) => typed.await,
-        };
-        let (input, typed) = typed.context("the terminal cannot be read")?;
-        self.input = Some(input);
-        Ok(typed)
+    /// Something did not go as it should: lines that wait can be changed before they are said.
+    pub(super) fn give_back(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.give_back();
+        }
     }
 
     /// Gives the thread to others.
@@ -337,11 +338,35 @@ impl Talk {
     }
 }
 
+/// Lets the person type, for as long as it takes, while the thread stays ours.
+async fn at_keyboard<T>(thread: &Thread, typing: impl Future<Output = T>) -> T {
+    let mut typing = std::pin::pin!(typing);
+    // A thread that was lost is told of when something is said; what is being typed is not.
+    match thread.keep_while(&mut typing).await {
+        Ok(typed) => typed,
+        Err(_) => typing.await,
+    }
+}
+
+/// Waits until somebody wants it to end, by a signal or a key. Whatever else is typed meanwhile is kept.
+async fn stopped(interrupts: &mut Signal, input: Option<&mut Input>, watch: &Watch) {
+    let Some(input) = input else {
+        interrupts.recv().await;
+        return;
+    };
+    let mut show = |display: Display| watch.display(&display);
+    tokio::select! {
+        _ = interrupts.recv() => {}
+        () = input.until_stopped(&mut show) => {}
+    }
+}
+
 /// Does something that takes its time, on a screen that moves meanwhile. An interrupt ends it: then there is `None`.
 async fn watched<T>(
     doing: impl Future<Output = T>,
     watch: &Watch,
     interrupts: &mut Signal,
+    mut input: Option<&mut Input>,
 ) -> Result<Option<T>> {
     // What was pressed before this began is no wish to end it.
     while tokio::time::timeout(Duration::ZERO, interrupts.recv()).await.is_ok_and(|got| got.is_some()) {}
@@ -351,7 +376,7 @@ async fn watched<T>(
     loop {
         tokio::select! {
             biased;
-            _ = interrupts.recv() => return Ok(None),
+            () = stopped(interrupts, input.as_deref_mut(), watch) => return Ok(None),
             done = &mut doing => return Ok(Some(done)),
             _ = ticks.tick() => {
                 let mut seen = watch.seen();
@@ -407,6 +432,13 @@ impl Seen {
 impl Watch {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows what a person types.
+    fn display(&self, display: &Display) {
+        let mut seen = self.seen();
+        let shown = seen.view.display(display);
+        seen.note(shown);
     }
 
     /// Opens a thread, and says so while it has to be waited for.

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use prowess_agent::CallId;
 
 use super::happening::Happening;
+use super::typing::{self, Display, Typing};
 use super::words;
 use crate::markdown::Markdown;
 use crate::rows::folded;
-use crate::screen::Screen;
+use crate::screen::{Cursor, Screen};
 use crate::terminal::{Style, columns, count, escaped, shown, styled};
 
 /// Shows what happens.
@@ -18,6 +19,11 @@ pub(crate) trait View: Send {
 
     /// Lines that a person asked for, made and safe.
     fn lines(&mut self, lines: &[String]) -> io::Result<()>;
+
+    /// What a person types, where somebody can.
+    fn display(&mut self, _: &Display) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The columns that there are, on a screen.
     fn width(&self) -> Option<usize> {
@@ -45,7 +51,9 @@ pub(crate) struct OnScreen<W: Write + Send> {
     screen: Screen<W>,
     size: (usize, usize),
     markdown: Option<Markdown>,
+    /// The calls that are under way.
     calls: Vec<(CallId, String, std::time::Instant)>,
+    typing: Typing,
     ticks: usize,
     is_thinking: bool,
     /// Who is expected to answer.
@@ -68,6 +76,7 @@ impl<W: Write + Send> OnScreen<W> {
             size,
             markdown: None,
             calls: Vec::new(),
+            typing: Typing::default(),
             ticks: 0,
             is_thinking: false,
             model: None,
@@ -114,6 +123,9 @@ impl<W: Write + Send> OnScreen<W> {
         if self.is_thinking && self.calls.is_empty() && self.markdown.is_none() {
             lines.push(styled(format!("{turning} thinking"), Style::Faint));
         }
+        let (typed, cursor) = self.typing.rows(self.size);
+        let cursor = cursor.map(|cursor| Cursor { line: lines.len() + cursor.line, ..cursor });
+        lines.extend(typed);
         let mut done = std::mem::take(&mut self.done);
         if !self.is_styled {
             // The stream would take what moves the cursor, too.
@@ -121,7 +133,7 @@ impl<W: Write + Send> OnScreen<W> {
                 *line = anstream::adapter::strip_str(line).to_string();
             }
         }
-        self.screen.update(&done, lines)
+        self.screen.update(&done, lines, cursor)
     }
 }
 
@@ -143,6 +155,8 @@ impl<W: Write + Send> View for OnScreen<W> {
             }
             Happening::Call { call, tool, arguments } => {
                 self.end_text();
+                // One that was held up by a question begins again.
+                self.calls.retain(|(known, ..)| known != call);
                 self.calls.push((call.clone(), words::call(tool, arguments), std::time::Instant::now()));
             }
             Happening::Result { call, tool, text, is_error, milliseconds } => {
@@ -195,7 +209,8 @@ impl<W: Write + Send> View for OnScreen<W> {
             }
             Happening::Note { text } => self.line("·", Style::Faint, &shown(text), ""),
             Happening::Thread { model, .. } => self.model = Some(model.clone()),
-            Happening::Question { .. } => {}
+            // It is not under way before somebody has answered.
+            Happening::Question { call, .. } => self.calls.retain(|(known, ..)| known != call),
         }
         self.has_just_loaded = matches!(happening, Happening::Loaded { .. });
         self.draw()
@@ -205,6 +220,21 @@ impl<W: Write + Send> View for OnScreen<W> {
         self.measure()?;
         self.end_text();
         self.done.extend(lines.iter().flat_map(|line| folded(line, self.size.0)));
+        self.draw()
+    }
+
+    fn display(&mut self, display: &Display) -> io::Result<()> {
+        match display {
+            Display::Typing(typing) => self.typing = typing.clone(),
+            Display::Finished { prompt, text } => {
+                self.end_text();
+                self.done.extend(typing::finished(prompt, text));
+                self.typing = Typing::default();
+            }
+            Display::Clear => self.screen.wipe()?,
+            Display::Resized => self.measure()?,
+            Display::Resumed => self.screen.forget(),
+        }
         self.draw()
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::pty::Pty;
 use crate::world::World;
 
 /// What shows that a stage happened, in the order of the stages.
@@ -77,6 +78,21 @@ fn without_bubblewrap_it_says_what_to_install_and_what_else_there_is() {
     assert!(told.contains("commands cannot be isolated here: "), "{told}");
 }
 
+#[test]
+fn nothing_fails_on_a_screen() {
+    let world = World::new();
+    let mut pty = Pty::start(&world, &["demo"], 92, 34);
+    for stage in EVIDENCE.iter().filter(|evidence| evidence.contains("/8  ")) {
+        pty.wait_for(stage);
+    }
+    pty.wait_for("That was all.");
+    assert_eq!(pty.wait(), Some(0));
+    let shown = pty.everything();
+    assert!(!shown.contains('✗') && !shown.contains("stopped after"), "{shown}");
+    assert_eq!(shown.matches("✓ run python-math").count(), 1, "{shown}");
+    assert_eq!(shown.matches("✓ run json-schema-check").count(), 1, "{shown}");
+}
+
 /// The picture of the README is of this demo, and not of an earlier one.
 #[test]
 fn the_picture_shows_these_stages() {
@@ -86,6 +102,7 @@ fn the_picture_shows_these_stages() {
         let name = stage.split("  ").nth(1).unwrap();
         assert!(picture.contains(name), "docs/demo.svg lacks {name}: `prowess demo --record docs/demo.svg`");
     }
+    assert!(!picture.contains('✗'), "docs/demo.svg shows a call that failed");
 }
 
 #[test]

@@ -21,6 +21,23 @@ pub(crate) struct Answer {
     saying: Saying,
     usage: (u64, u64),
     chosen: Option<Choice>,
+    gate: Option<Gate>,
+}
+
+/// Holds answers back until a test opens it.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let is_open = self.0.0.lock().unwrap();
+        let _unused = self.0.1.wait_timeout_while(is_open, PATIENCE, |is_open| !*is_open).unwrap();
+    }
 }
 
 enum Saying {
@@ -41,7 +58,7 @@ enum Part {
 
 impl Answer {
     fn new(saying: Saying) -> Self {
-        Self { saying, usage: (100, 10), chosen: None }
+        Self { saying, usage: (100, 10), chosen: None, gate: None }
     }
 
     /// Says this, word for word.
@@ -93,6 +110,12 @@ impl Answer {
         self
     }
 
+    /// Is not begun before the gate is open.
+    pub(crate) fn held(mut self, gate: &Gate) -> Self {
+        self.gate = Some(gate.clone());
+        self
+    }
+
     /// Is for the first request that is like this, and not for whichever comes next.
     pub(crate) fn when(mut self, chosen: impl Fn(&Value) -> bool + Send + 'static) -> Self {
         self.chosen = Some(Box::new(chosen));
@@ -100,6 +123,9 @@ impl Answer {
     }
 
     fn play(self, stream: &mut TcpStream, model: &str) -> std::io::Result<()> {
+        if let Some(gate) = &self.gate {
+            gate.pass();
+        }
         let (parts, pause) = match self.saying {
             Saying::Parts(parts, pause) => (parts, pause),
             Saying::Status(status, message) => {

@@ -9,6 +9,7 @@ mod costs;
 mod denied;
 mod evicted;
 mod guarding;
+mod finishing;
 mod hostile;
 mod imitation;
 mod killed;
@@ -25,6 +26,7 @@ mod session;
 mod stopping;
 mod trusting;
 mod whereabouts;
+mod typing;
 
 use std::time::{Duration, Instant};
 
