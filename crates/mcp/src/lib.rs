@@ -36,11 +36,13 @@
 //! untrusted or denied is neither listed nor read.
 
 mod consent;
+mod fields;
 mod hex;
 #[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "http")]
 mod http;
+mod incoming;
 mod lasting;
 mod live;
 mod mime;

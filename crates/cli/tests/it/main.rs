@@ -20,4 +20,5 @@ mod session;
 mod shipping;
 mod showing;
 mod trust;
+mod wire;
 mod world;

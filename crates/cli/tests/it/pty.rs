@@ -127,6 +127,11 @@ impl Pty {
         self.terminal.resize(pty_process::Size::new(rows, columns)).unwrap();
     }
 
+    /// The program's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills the program, without a chance to tidy up.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -58,6 +58,12 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Checks whether a message is JSON, before anything is taken out of it.
+pub(crate) fn check_json(message: &[u8]) -> Result<(), Refused> {
+    serde_json::from_slice::<IgnoredAny>(message).map_err(|error| unreadable(&error.to_string()))?;
+    Ok(())
+}
+
 /// Reads a message that is to be JSON. One that is too long is not read to its end, or at all.
 pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimits) -> Result<Bytes, Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
