@@ -12,7 +12,7 @@ use crate::fields::{Fields, fields, text};
 
 /// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment, and the message itself is
 /// there three times: together at most ten times its length, or 2 MiB.
-const ROOM: JsonRoom = JsonRoom::new(256 * 1024, 150);
+const ROOM: JsonRoom = JsonRoom::new(256 * 1024, 125);
 /// The most bytes of a request's metadata that are kept while it is served.
 const MAX_META: usize = 16 * 1024;
 /// The most bytes of what a client says of itself in a handshake, which its session keeps.

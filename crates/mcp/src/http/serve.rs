@@ -212,7 +212,8 @@ impl Service {
             let full = "There are too many connections; try again later";
             return readable_by(*refused(StatusCode::SERVICE_UNAVAILABLE, full), origin.as_ref());
         }
-        let reply = match self.attend(request).await {
+        // On the heap, as it would stay a part of the connection while the answer is sent.
+        let reply = match Box::pin(self.attend(request)).await {
             Ok(reply) => reply,
             Err(refused) => *refused,
         };

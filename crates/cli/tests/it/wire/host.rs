@@ -7,9 +7,11 @@ use crate::world::World;
 const TIMES: usize = 10;
 const ITSELF: usize = 100 * MIB;
 
-/// A server that answers one method with a bomb. In the end it says how much memory its client had at most.
+/// A server that answers one method with a bomb. Beside that it notes again and again how much memory its client had at
+/// most so far.
 const SERVER: &str = r#"
 method=$1 bytes=$2 told=$3
+while sed -n 's/VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$PPID/status" > "$told.new" && mv "$told.new" "$told"; do sleep 0.02; done 2>&1 &
 while read -r line; do
   id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   [ -z "$id" ] && continue
@@ -25,7 +27,6 @@ while read -r line; do
     *) printf '"error":{"code":-32601,"message":"no"}}\n' ;;
   esac
 done
-sed -n 's/VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$PPID/status" > "$told"
 "#;
 
 #[test]

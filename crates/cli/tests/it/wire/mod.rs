@@ -44,13 +44,17 @@ struct Served {
 
 impl Served {
     fn start(configuration: &str) -> Self {
+        Self::with(configuration, &[])
+    }
+
+    fn with(configuration: &str, variables: &[(&str, &str)]) -> Self {
         let world = World::new();
         world.skill("shelf", "tides", "Looks up tides.");
         world.file("home/.config/prowess/prowess.toml", configuration);
         let shelf = world.path("shelf");
         let mut command =
             world.command(&["mcp", "--only", "--root", shelf.to_str().unwrap(), "--http", "127.0.0.1:0"]);
-        command.env("PROWESS_MCP_TOKEN", SECRET).stderr(Stdio::piped());
+        command.env("PROWESS_MCP_TOKEN", SECRET).envs(variables.iter().copied()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let url = lines.find_map(|line| line.strip_prefix("serving at http://").map(ToOwned::to_owned));
