@@ -43,6 +43,8 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const SESSIONLESS: &[u8] = b"2026-07-28";
 /// How much of a connection is kept in memory, in each direction.
 const BUFFER: usize = 24 << 10;
+/// How long a client waits for a place, when there are as many clients as there may be.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(30);
 /// How long nothing is accepted after the system could not give another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -208,7 +210,7 @@ impl Service {
             Ok(origin) => origin,
             Err(refused) => return *refused,
         };
-        if !standing.admit(&self.room, self.limits.body_time).await {
+        if !standing.admit(&self.room, WAIT_FOR_ROOM).await {
             let full = "There are too many connections; try again later";
             return readable_by(*refused(StatusCode::SERVICE_UNAVAILABLE, full), origin.as_ref());
         }
