@@ -53,6 +53,7 @@ mod agent;
 mod backends;
 mod cost;
 mod id;
+mod json;
 mod message;
 mod middleware;
 mod model;
@@ -71,6 +72,7 @@ pub use agent::{
 pub use backends::Backends;
 pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};
 pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
+pub use json::MODEL_JSON;
 pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
 pub use middleware::{Act, Heard, Jump, Layer, Middleware, Moment, Occasion};
 pub use model::{

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{CallId, MessageId};
+use crate::json::MODEL_JSON;
 
 /// The mark of a message that another agent, or a part, said in a person's place.
 const BY_AGENT: &str = "by_agent";
@@ -138,6 +139,9 @@ impl ToolCall {
     pub fn parsed(&self) -> Result<Value, String> {
         if self.arguments.trim().is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
+        }
+        if let Err(costly) = MODEL_JSON.check(self.arguments.as_bytes()) {
+            return Err(format!("the arguments take too much memory: {costly}"));
         }
         match serde_json::from_str(&self.arguments) {
             Ok(arguments @ Value::Object(_)) => Ok(arguments),
@@ -297,6 +301,8 @@ mod tests {
         assert_eq!(call("").parsed(), Ok(json!({})));
         assert_eq!(call("null").parsed(), Ok(json!({})));
         assert_eq!(call("{\"a\": 1}").parsed(), Ok(json!({"a": 1})));
+        let many = call(&format!("{{\"a\": [{}0]}}", "{},".repeat(1 << 20))).parsed().unwrap_err();
+        assert!(many.starts_with("the arguments take too much memory: "), "{many}");
         assert_eq!(call("[1]").parsed(), Err("the arguments must be a JSON object".to_owned()));
         assert!(call("{\"a\": ").parsed().unwrap_err().starts_with("the arguments are not valid JSON: EOF"));
     }

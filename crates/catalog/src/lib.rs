@@ -43,6 +43,7 @@ mod frontmatter;
 #[cfg(feature = "gitignore")]
 mod gitignore;
 mod host;
+mod json_cost;
 mod listing;
 mod local;
 mod name;
@@ -85,6 +86,7 @@ pub use fields::{EXTENSION_FIELDS, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHAR
 pub use frame::{Frame, Framed};
 pub use frontmatter::MAX_FRONTMATTER;
 pub use host::{CatalogHost, RefreshPolicy};
+pub use json_cost::{JsonCost, JsonRoom, JsonTooLarge};
 pub use name::{MAX_NAME_CHARS, NameError, SkillName};
 pub use overview::{Activation, ManualSkills, OverviewOptions, Rendered};
 #[cfg(feature = "package")]

@@ -5,26 +5,34 @@
 //! 2026-07-28 get the question as the call's result, and make the call again with the answer.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
 use std::sync::{Mutex, PoisonError};
 
-use prowess_catalog::{Digest, is_unprintable, one_line};
+use prowess_catalog::{Digest, JsonCost, is_unprintable, one_line};
 use prowess_permission::{AllowedOnce, Fingerprint, Pattern, Permissions, Refusal, Request};
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+    CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, InputRequiredResult, InputResponses,
+    ProtocolVersion, RequestId, ServerRequest,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
+use serde::Serialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::outputs::random;
 
 /// How many questions one call may ask.
 const MAX_QUESTIONS: usize = 32;
+/// How often a call is attempted: again after each answer.
+const MAX_ATTEMPTS: usize = 2 * MAX_QUESTIONS;
 /// How many calls may wait for an answer; the oldest is forgotten then, and asks again.
 const MAX_WAITING: usize = 256;
-/// The longest question that is put to a person, in bytes. What cannot be shown whole is not asked.
-const MAX_QUESTION: usize = 64 * 1024;
+/// How much a call may hold while it waits, in bytes: its arguments, and the question, which is there once on its way and
+/// once for a client whose connection breaks. With what every call takes that is less than 64 KiB. What cannot be held
+/// or shown whole is not asked.
+const MAX_HELD: usize = 48 * 1024;
 /// The name of the question among the inputs that a result requires.
 const PERMISSION: &str = "permission";
 
@@ -50,14 +58,37 @@ pub(crate) enum Attended<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<VecDeque<(String, Asked)>>);
 
+/// A question that was asked. What it was about is known again when the call is made again.
 #[derive(Clone, Debug)]
 struct Asked {
     /// Which call it was, arguments and all.
     call: Digest,
-    request: Request,
+    /// What was asked.
+    about: Fingerprint,
     /// What was allowed for this call before.
     allowed: Vec<Fingerprint>,
 }
+
+/// Which call it is, arguments and all, and how much it holds while it waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    digest: Digest,
+    bytes: usize,
+}
+
+impl Call {
+    /// The call of this method with these arguments.
+    pub(crate) fn of(call: &impl Serialize) -> Self {
+        // Text and values of JSON can be written.
+        let text = serde_json::to_vec(call).unwrap_or_default();
+        Self { digest: Digest::of(&text), bytes: JsonCost::of(&text).bytes }
+    }
+}
+
+/// Is cancelled when nobody hears any more what a call comes to.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "other transports end with their client"))]
+pub(crate) struct Gone(pub(crate) CancellationToken);
 
 impl Waiting {
     fn keep(&self, asked: Asked) -> Option<String> {
@@ -109,8 +140,7 @@ pub(crate) struct Consent<'a> {
     pub(crate) permissions: &'a Permissions,
     pub(crate) context: &'a RequestContext<RoleServer>,
     pub(crate) waiting: &'a Waiting,
-    /// The call's method and arguments.
-    pub(crate) call: Value,
+    pub(crate) call: Call,
     /// What the client handed back.
     pub(crate) state: Option<String>,
     pub(crate) responses: Option<InputResponses>,
@@ -122,72 +152,102 @@ impl Consent<'_> {
     where
         F: Future<Output = Attempt<T>>,
     {
-        let call = Digest::of(self.call.to_string().as_bytes());
         let means = Means::of(self.context);
+        let Call { digest: call, bytes } = self.call;
         let mut allowed = Vec::new();
+        let mut answered = None;
+        let answers = self.responses.take();
         if let Some(asked) = self.state.take().and_then(|state| self.waiting.take(&state, call)) {
             allowed = asked.allowed;
-            let answer = self.responses.take().and_then(|mut all| all.remove(PERMISSION));
             // An answer that is missing is asked for again.
-            if let Some(answer) = answer
-                && let Err(refusal) = self.settle(parsed(answer), &asked.request, &mut allowed).await
-            {
-                return Attended::Refused(refusal);
-            }
+            let answer = answers.and_then(|mut all| all.remove(PERMISSION));
+            answered = answer.map(|answer| (asked.about, decision(&parsed(answer))));
         }
-        for _ in 0..MAX_QUESTIONS {
-            let _allowed: Vec<AllowedOnce> =
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some((_, Decision::Reject(message))) = answered {
+                return Attended::Refused(Refusal::Rejected { message });
+            }
+            let once: Vec<AllowedOnce> =
                 allowed.iter().map(|fingerprint| self.permissions.allow_once(*fingerprint)).collect();
-            let (request, otherwise) = match attempt().await {
+            // On the heap, as it would stay a part of this while somebody thinks.
+            let (request, otherwise) = match Box::pin(attempt()).await {
                 Attempt::Done(done) => return Attended::Done(done),
                 Attempt::Unanswered(request, otherwise) => (request, otherwise),
             };
+            drop(once);
+            let about = request.fingerprint();
+            // An answer is for what was asked. The call may be about something else by now.
+            if let Some((_, decision)) = answered.take().filter(|(asked, _)| *asked == about) {
+                if decision == Decision::Always {
+                    self.remember(&request).await;
+                }
+                allowed.push(about);
+                continue;
+            }
             let question = question(&request);
-            if question.len() > MAX_QUESTION {
+            if means == Means::Nothing || bytes + 2 * question.len() > MAX_HELD {
                 return Attended::Done(otherwise);
             }
-            match means {
-                Means::Nothing => return Attended::Done(otherwise),
-                Means::InputRequired => {
-                    let form = ElicitRequest::new(form(question, &request));
-                    let asked = Asked { call, request: *request, allowed };
-                    let Some(state) = self.waiting.keep(asked) else { return Attended::Done(otherwise) };
-                    let inputs = BTreeMap::from([(PERMISSION.to_owned(), InputRequest::Elicitation(form))]);
-                    return Attended::Asks(InputRequiredResult::new(Some(inputs), Some(state)));
-                }
-                Means::Elicitation => {
-                    let form = ElicitRequest::new(form(question, &request));
-                    let answer = self.context.peer.send_request(ServerRequest::ElicitRequest(form)).await;
-                    let Ok(ClientResult::ElicitResult(answer)) = answer else {
-                        return Attended::Done(otherwise);
-                    };
-                    if let Err(refusal) = self.settle(answer, &request, &mut allowed).await {
-                        return Attended::Refused(refusal);
-                    }
-                }
+            let form = ElicitRequest::new(form(question, &request));
+            // While somebody thinks, nothing is kept that the next attempt gives again.
+            drop(request);
+            if means == Means::InputRequired {
+                let Some(state) = self.waiting.keep(Asked { call, about, allowed }) else {
+                    return Attended::Done(otherwise);
+                };
+                let inputs = BTreeMap::from([(PERMISSION.to_owned(), InputRequest::Elicitation(form))]);
+                return Attended::Asks(InputRequiredResult::new(Some(inputs), Some(state)));
             }
+            let Some(answer) = self.ask(form).await else { return Attended::Done(otherwise) };
+            answered = Some((about, decision(&answer)));
         }
         Attended::Refused(Refusal::Cancelled)
     }
 
-    /// Notes what a person allowed.
-    async fn settle(
-        &self,
-        answer: ElicitResult,
-        request: &Request,
-        allowed: &mut Vec<Fingerprint>,
-    ) -> Result<(), Refusal> {
-        match decision(&answer) {
-            Decision::Once => allowed.push(request.fingerprint()),
-            Decision::Always => {
-                if let Err(error) = self.permissions.broker().remember(request).await {
-                    tracing::warn!(%error, "What was allowed for good is remembered for now alone");
-                }
-                allowed.push(request.fingerprint());
+    /// What the person answers to a form; nothing, when nobody is there to hear what comes of it.
+    async fn ask(&self, form: ElicitRequest) -> Option<ElicitResult> {
+        let peer = &self.context.peer;
+        let request = ServerRequest::ElicitRequest(form);
+        let options = PeerRequestOptions::no_options();
+        let handle = peer.send_request_with_option(request, options).await.ok()?;
+        let mut unanswered = Unanswered(Some((peer.clone(), handle.id.clone())));
+        let gone = async {
+            match self.context.extensions.get::<Gone>() {
+                Some(gone) => gone.0.cancelled().await,
+                None => pending().await,
             }
-            Decision::Reject(message) => return Err(Refusal::Rejected { message }),
+        };
+        let answer = tokio::select! {
+            answer = handle.await_response() => answer,
+            () = gone => return None,
+        };
+        unanswered.0 = None;
+        match answer {
+            Ok(ClientResult::ElicitResult(answer)) => Some(answer),
+            _ => None,
         }
-        Ok(())
+    }
+
+    /// Notes what a person allowed for good.
+    async fn remember(&self, request: &Request) {
+        if let Err(error) = self.permissions.broker().remember(request).await {
+            tracing::warn!(%error, "What was allowed for good is remembered for now alone");
+        }
+    }
+}
+
+/// A question that nobody has answered. When the answer is not needed any more, the client is told, and nothing waits for
+/// it.
+struct Unanswered(Option<(Peer<RoleServer>, RequestId)>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.0.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            // A client that is gone hears nothing.
+            let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(id), None)).await;
+        });
     }
 }
 
@@ -333,7 +393,7 @@ mod tests {
         let waiting = Waiting::default();
         let asked = |call: &[u8]| Asked {
             call: Digest::of(call),
-            request: Request::new(Kind::RUN, "x"),
+            about: Request::new(Kind::RUN, "x").fingerprint(),
             allowed: Vec::new(),
         };
         let handle = waiting.keep(asked(b"a")).unwrap();

@@ -38,11 +38,13 @@
 #[cfg(feature = "run")]
 mod addressed;
 mod consent;
+mod fields;
 mod hex;
 #[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "http")]
 mod http;
+mod incoming;
 mod lasting;
 mod live;
 mod mime;

@@ -11,9 +11,9 @@ use rmcp::model::{
     PromptMessage, Role,
 };
 use rmcp::service::RequestContext;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::consent::{Attempt, Attended, Consent};
+use crate::consent::{Attempt, Attended, Call, Consent};
 use crate::progress;
 use crate::server::SkillServer;
 
@@ -64,7 +64,7 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: json!({"prompt": name, "arguments": given}),
+            call: Call::of(&("prompt", &name, &given)),
             state: request.request_state,
             responses: request.input_responses,
         };

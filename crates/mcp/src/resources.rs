@@ -14,9 +14,8 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::consent::{Attempt, Attended, Consent};
+use crate::consent::{Attempt, Attended, Call, Consent};
 use crate::outputs::{Content, Output};
 use crate::publication::Publication;
 use crate::server::SkillServer;
@@ -66,7 +65,7 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: json!({"resource": address}),
+            call: Call::of(&("resource", &address)),
             state: request.request_state,
             responses: request.input_responses,
         };

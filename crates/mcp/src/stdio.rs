@@ -1,15 +1,27 @@
 //! A server on standard input and output.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 
-use rmcp::ServiceExt as _;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{QuitReason, ServerInitializeError};
-use rmcp::transport::stdio;
-use tokio::io::{AsyncRead, ReadBuf};
+use rmcp::transport::{Transport, stdio};
+use rmcp::{RoleServer, ServiceExt as _};
+use serde::de::IgnoredAny;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{Mutex, Semaphore};
 
+use crate::fields::fields;
+use crate::incoming;
 use crate::server::SkillServer;
+
+/// The most bytes of one message, as over HTTP.
+const MAX_MESSAGE: usize = 4 << 20;
+/// The most bytes of an id that a refusal bears.
+const MAX_ID: usize = 1024;
+/// How many refusals wait to be written at most. A client that does not read hears of no more.
+const MAX_REFUSALS: usize = 64;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a server cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +55,8 @@ pub enum ServeError {
 /// The client did not begin as the protocol wants it.
 pub async fn serve_stdio(server: SkillServer) -> Result<(), ServeError> {
     let (input, output) = stdio();
-    let input = UntilEnd { input, server: server.clone() };
-    let running = match server.serve((input, output)).await {
+    let lines = Lines::new(input, output, server.clone());
+    let running = match server.serve(lines).await {
         Ok(running) => running,
         // Somebody looked whether there is a server, and went.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -56,23 +68,202 @@ pub async fn serve_stdio(server: SkillServer) -> Result<(), ServeError> {
     }
 }
 
-/// Input whose end the server is told of.
-struct UntilEnd<R> {
-    input: R,
+/// Messages on two streams, one on each line. What is too long or costs too much is refused before it is parsed.
+struct Lines<R, W> {
+    reader: BufReader<R>,
+    /// What there is of the line that is being read: reading may be broken off at any time.
+    line: Vec<u8>,
+    /// Whether the line was too long, and its rest is passed over.
+    is_too_long: bool,
+    writer: Arc<Mutex<Option<W>>>,
+    refusals: Arc<Semaphore>,
+    /// Is told when the client will say nothing more.
     server: SkillServer,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for UntilEnd<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
-        if read.is_err() || (buffer.filled().len() == before && buffer.remaining() > 0) {
-            self.server.end();
+/// A line, as far as it was read.
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+    End,
+}
+
+/// What a line comes to.
+enum Read {
+    Message(Box<ClientJsonRpcMessage>),
+    /// It is nothing that could be answered.
+    Nothing,
+    Refused(ErrorData, Option<RequestId>),
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
+    fn new(reader: R, writer: W, server: SkillServer) -> Self {
+        Self {
+            reader: BufReader::new(reader),
+            line: Vec::new(),
+            is_too_long: false,
+            writer: Arc::new(Mutex::new(Some(writer))),
+            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
+            server,
         }
-        Poll::Ready(read)
+    }
+
+    /// The next line, without its end.
+    async fn next_line(&mut self) -> Line {
+        loop {
+            let available = match self.reader.fill_buf().await {
+                Ok(available) if !available.is_empty() => available,
+                Ok(_) | Err(_) => return Line::End,
+            };
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let piece = &available[..end.unwrap_or(available.len())];
+            let used = end.map_or(available.len(), |end| end + 1);
+            if self.is_too_long || self.line.len() + piece.len() > MAX_MESSAGE {
+                (self.is_too_long, self.line) = (true, Vec::new());
+            } else {
+                self.line.extend_from_slice(piece);
+            }
+            self.reader.consume(used);
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                return if std::mem::take(&mut self.is_too_long) { Line::TooLong } else { Line::Whole(line) };
+            }
+        }
+    }
+
+    /// Tells the client that a message was not taken. Reading does not wait for it.
+    fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
+        let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let writer = Arc::clone(&self.writer);
+        tokio::spawn(async move {
+            let _until_written = place;
+            // A client that is gone hears nothing.
+            let _ = write(&writer, &ServerJsonRpcMessage::error(error, id)).await;
+        });
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &Mutex<Option<W>>,
+    message: &ServerJsonRpcMessage,
+) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let mut writer = writer.lock().await;
+    let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    writer.write_all(&line).await?;
+    writer.flush().await
+}
+
+fn read(line: &[u8]) -> Read {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    // What is no JSON has no id to answer to, and an answer could be answered with more of it.
+    if serde_json::from_slice::<IgnoredAny>(line).is_err() {
+        return Read::Nothing;
+    }
+    let field = |wanted: &str| fields(line)?.get(wanted);
+    // An id is short. One that is a bomb is none.
+    let id = || serde_json::from_slice::<RequestId>(field("id").filter(|id| id.len() <= MAX_ID)?).ok();
+    let lean = match incoming::lean(line) {
+        Ok(lean) => lean,
+        Err(unfit) => return Read::Refused(ErrorData::invalid_request(unfit.to_string(), None), id()),
+    };
+    match serde_json::from_slice(&lean) {
+        Ok(message) => Read::Message(Box::new(message)),
+        // A notification that is not known is not for us.
+        Err(_) if field("method").is_some() && field("id").is_none() => Read::Nothing,
+        Err(_) => Read::Refused(ErrorData::invalid_request("Invalid request", None), id()),
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(&mut self, item: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        async move { write(&writer, &item).await }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let line = match self.next_line().await {
+                Line::Whole(line) => line,
+                Line::TooLong => {
+                    let why = format!("A message has at most {MAX_MESSAGE} bytes");
+                    self.refuse(ErrorData::invalid_request(why, None), None);
+                    continue;
+                }
+                Line::End => {
+                    self.server.end();
+                    return None;
+                }
+            };
+            match read(&line) {
+                Read::Message(message) => return Some(*message),
+                Read::Nothing => {}
+                Read::Refused(error, id) => self.refuse(error, id),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.writer.lock().await.take();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_catalog::Catalog;
+    use prowess_skills::SkillSession;
+
+    use super::*;
+    use crate::live::LiveSkills;
+
+    async fn lines(text: &[u8]) -> Lines<&[u8], tokio::io::DuplexStream> {
+        let session = SkillSession::builder(Catalog::empty()).start().await;
+        let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
+        Lines::new(text, tokio::io::duplex(64).0, server)
+    }
+
+    #[tokio::test]
+    async fn messages_are_lines_and_what_is_too_long_is_passed_over() {
+        let long = "x".repeat(MAX_MESSAGE + 1);
+        let text = format!(
+            "no JSON\n\n\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}\r\n{long}\n\
+             {{\"jsonrpc\":\"2.0\",\"method\":\"odd\"}}\n[]\n{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}}\n{{\"jsonrpc\""
+        );
+        let mut lines = lines(text.as_bytes()).await;
+        for id in [1, 2] {
+            loop {
+                match lines.receive().await {
+                    Some(ClientJsonRpcMessage::Request(request)) => {
+                        assert_eq!(request.id, RequestId::Number(id));
+                        break;
+                    }
+                    Some(ClientJsonRpcMessage::Notification(_)) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(lines.receive().await.is_none());
+        assert!(lines.line.capacity() < MAX_MESSAGE);
+    }
+
+    #[test]
+    fn who_asks_too_much_is_told_by_its_id() {
+        let many = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"x\":[{}1]}}",
+            "{},".repeat(100_000)
+        );
+        let Read::Refused(error, id) = read(many.as_bytes()) else { panic!("it was taken") };
+        assert_eq!(id, Some(RequestId::Number(7)));
+        assert!(error.message.contains("too many small values"), "{error:?}");
+        assert!(matches!(read(b"{\"jsonrpc\":\"2.0\",\"id\":7}"), Read::Refused(_, Some(_))));
+        assert!(matches!(read(b"{"), Read::Nothing));
     }
 }

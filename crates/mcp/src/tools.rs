@@ -9,9 +9,9 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::consent::{Attempt, Attended, Consent};
+use crate::consent::{Attempt, Attended, Call, Consent};
 use crate::outputs::addressed;
 use crate::progress;
 use crate::server::SkillServer;
@@ -65,7 +65,7 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: json!({"tool": name, "arguments": arguments}),
+            call: Call::of(&("tool", name, &arguments)),
             state: request.request_state,
             responses: request.input_responses,
         };

@@ -1,6 +1,6 @@
 //! How calls and their results are put into a line.
 
-use prowess_agent::Outcome;
+use prowess_agent::{MODEL_JSON, Outcome};
 use serde_json::Value;
 
 use super::happening::Happening;
@@ -39,8 +39,11 @@ pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
         let text = text.strip_prefix("Error: ").unwrap_or(text);
         return Some(start_of(text.trim(), MAX_LINE));
     }
-    let report: Value =
-        if tool.starts_with("skill_") { serde_json::from_str(text).ok()? } else { return None };
+    if !tool.starts_with("skill_") {
+        return None;
+    }
+    MODEL_JSON.check(text.as_bytes()).ok()?;
+    let report: Value = serde_json::from_str(text).ok()?;
     let code = report["exit_code"].as_i64()?;
     let mut told = match report["timed_out"].as_bool() {
         Some(true) => "ended: its time was over".to_owned(),

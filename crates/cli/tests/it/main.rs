@@ -31,4 +31,5 @@ mod threads;
 mod trust;
 mod trust_entries;
 mod uninstalling;
+mod wire;
 mod world;

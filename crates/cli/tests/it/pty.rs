@@ -152,6 +152,11 @@ impl Pty {
         peak.split_whitespace().next().unwrap().parse().unwrap()
     }
 
+    /// The program's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills the program, without a chance to tidy up.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

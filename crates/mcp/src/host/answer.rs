@@ -4,10 +4,24 @@
 //! `resultType: "complete"` would be taken for the acknowledgment of a task. So what answers such a method is put into a
 //! wrapping of ours when it arrives, and taken out again by whoever asked.
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use prowess_catalog::{JsonRoom, JsonTooLarge};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage, ServerResult,
+};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use crate::fields::fields;
+
+/// The wrapping of an answer, and of one that is its text.
 const WRAPPING: &str = "io.prowess/answer";
+const WRAPPED_TEXT: &str = "io.prowess/answer-text";
+/// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment. The floor is more than
+/// the tree of any answer that a model reads whole.
+const ROOM: JsonRoom = JsonRoom::new(4 << 20, 150);
+/// The same for an answer that is wrapped, which is parsed once. Lists of skills have many small values.
+const WRAPPED_ROOM: JsonRoom = JsonRoom::new(8 << 20, 400);
 
 /// The id of a message whose answer is to be wrapped.
 pub(crate) fn is_asked_by(message: &ClientJsonRpcMessage) -> Option<RequestId> {
@@ -19,33 +33,76 @@ pub(crate) fn is_asked_by(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// The id of an answer.
-pub(crate) fn id_of(message: &Value) -> Option<RequestId> {
-    let is_answer = message.get("method").is_none();
-    serde_json::from_value(message.get("id").filter(|_| is_answer)?.clone()).ok()
-}
-
-/// An answer in its wrapping; an error is left as it is.
-pub(crate) fn wrapped(mut message: Value) -> Value {
-    if let Some(result) = message.get_mut("result") {
-        *result = json!({WRAPPING: result.take()});
-    }
-    message
-}
-
 /// What was in the wrapping.
 pub(crate) fn unwrapped(mut result: Value) -> Value {
+    if let Some(Value::String(text)) = result.get(WRAPPED_TEXT) {
+        return serde_json::from_str(text).unwrap_or_default();
+    }
     result.get_mut(WRAPPING).map(Value::take).unwrap_or_default()
 }
 
-/// The message, as `rmcp` knows it. An answer that it does not know is an error: who waits for it is told.
-pub(crate) fn message(message: Value) -> Option<ServerJsonRpcMessage> {
-    let id = id_of(&message);
-    let known = serde_json::from_value(message);
+/// What is seen of a message without a tree.
+struct Seen<'a> {
+    /// The id of an answer.
+    id: Option<RequestId>,
+    result: Option<&'a [u8]>,
+}
+
+impl<'a> Seen<'a> {
+    /// Looks at a text; `None` if it is no JSON.
+    fn of(text: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice::<IgnoredAny>(text).ok()?;
+        let fields = fields(text);
+        let field = |wanted: &str| fields.as_ref()?.get(wanted);
+        let id = field("id").filter(|_| field("method").is_none());
+        Some(Self { id: id.and_then(|id| serde_json::from_slice(id).ok()), result: field("result") })
+    }
+}
+
+/// The message that a text is, as `rmcp` knows it. An answer that is to be wrapped is one to a method that it does not know.
+///
+/// An answer that it does not know, or that would take too much memory, is an error: who waits for it is told.
+pub(crate) fn message(
+    text: &[u8],
+    is_wrapped: impl FnOnce(&RequestId) -> bool,
+) -> Option<ServerJsonRpcMessage> {
+    let Seen { id, result } = Seen::of(text)?;
+    let is_wrapped = id.as_ref().is_some_and(is_wrapped);
+    let room = if is_wrapped { WRAPPED_ROOM } else { ROOM };
+    if let Err(costly) = room.check(text) {
+        return Some(ServerJsonRpcMessage::error(too_costly(costly), Some(id?)));
+    }
+    if let (true, Some(id), Some(result)) = (is_wrapped, &id, result) {
+        let result = serde_json::from_slice::<Value>(result).ok()?;
+        let result = ServerResult::CustomResult(CustomResult(json!({ WRAPPING: result })));
+        return Some(ServerJsonRpcMessage::response(result, id.clone()));
+    }
+    let known = serde_json::from_slice(text);
     known.ok().or_else(|| {
-        let error = rmcp::ErrorData::internal_error("its answer is none that the protocol knows", None);
+        let error = ErrorData::internal_error("its answer is none that the protocol knows", None);
         Some(ServerJsonRpcMessage::error(error, Some(id?)))
     })
+}
+
+/// A text that `rmcp` parses itself: as it is, with the answer to `asked` in a wrapping as text, or an error instead of an
+/// answer that would take too much memory. `None` if nobody can be told of it.
+pub(crate) fn text(text: String, asked: Option<&RequestId>) -> Option<String> {
+    let Some(Seen { id, result }) = Seen::of(text.as_bytes()) else { return Some(text) };
+    let is_wrapped = asked.is_some() && id.as_ref() == asked;
+    let room = if is_wrapped { WRAPPED_ROOM } else { ROOM };
+    let instead = match (room.check(text.as_bytes()), result) {
+        (Ok(_), Some(result)) if is_wrapped => {
+            let result = Value::from(String::from_utf8_lossy(result));
+            json!({"jsonrpc": "2.0", "id": id, "result": {WRAPPED_TEXT: result}})
+        }
+        (Ok(_), _) => return Some(text),
+        (Err(costly), _) => json!({"jsonrpc": "2.0", "id": id?, "error": too_costly(costly)}),
+    };
+    Some(instead.to_string())
+}
+
+fn too_costly(costly: JsonTooLarge) -> ErrorData {
+    ErrorData::internal_error(format!("its answer takes too much memory: {costly}"), None)
 }
 
 #[cfg(test)]
@@ -56,20 +113,46 @@ mod tests {
     #[test]
     fn an_answer_comes_through_whole() {
         let result = json!({"resultType": "complete", "skills": [1], "tools": [], "ttlMs": 1});
-        let answer = json!({"jsonrpc": "2.0", "id": 7, "result": result.clone()});
-        assert_eq!(id_of(&answer), Some(RequestId::Number(7)));
-        let Some(JsonRpcMessage::Response(response)) = message(wrapped(answer)) else { unreachable!() };
-        let ServerResult::CustomResult(got) = response.result else { unreachable!() };
-        assert_eq!(unwrapped(got.0), result);
+        let answer = json!({"jsonrpc": "2.0", "id": 7, "result": result.clone()}).to_string();
+        let asked = RequestId::Number(7);
+        let whole = message(answer.as_bytes(), |id| *id == asked);
+        let as_text = text(answer.clone(), Some(&asked)).unwrap();
+        for answer in [whole, message(as_text.as_bytes(), |_| false)] {
+            let Some(JsonRpcMessage::Response(response)) = answer else { unreachable!() };
+            let ServerResult::CustomResult(got) = response.result else { unreachable!() };
+            assert_eq!(unwrapped(got.0), result);
+        }
+        assert_eq!(text(answer.clone(), Some(&RequestId::Number(8))), Some(answer.clone()));
+        assert_eq!(text(answer.clone(), None), Some(answer));
         assert_eq!(unwrapped(json!({"skills": []})), Value::Null, "nothing gets by without its wrapping");
     }
 
     #[test]
     fn what_is_no_answer_is_an_error_for_whoever_waits() {
+        let message = |value: Value| message(value.to_string().as_bytes(), |_| false);
         assert!(matches!(message(json!({"jsonrpc": "2.0", "id": 7})), Some(JsonRpcMessage::Error(_))));
         assert!(message(json!({"jsonrpc": "2.0"})).is_none());
         assert!(message(json!([])).is_none());
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
-        assert_eq!(id_of(&request), None);
+        assert!(matches!(message(request), Some(JsonRpcMessage::Request(_))));
+    }
+
+    #[test]
+    fn an_answer_of_many_small_values_is_an_error_for_whoever_waits() {
+        let bomb = format!("[{}1]", "{},".repeat(1 << 20));
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":{bomb}}}}}"#);
+        let asked = RequestId::Number(7);
+        for is_wrapped in [false, true] {
+            let Some(JsonRpcMessage::Error(error)) = message(answer.as_bytes(), |_| is_wrapped) else {
+                panic!("it was taken")
+            };
+            assert_eq!(error.id, Some(asked.clone()));
+            assert!(error.error.message.contains("too many small values"), "{error:?}");
+            let told = text(answer.clone(), Some(&asked).filter(|_| is_wrapped)).unwrap();
+            assert!(told.len() < 300 && told.contains("too many small values"), "{told}");
+        }
+        let told = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{bomb}}}"#);
+        assert!(message(told.as_bytes(), |_| false).is_none());
+        assert_eq!(text(told, None), None);
     }
 }

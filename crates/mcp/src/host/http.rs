@@ -16,7 +16,6 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
     StreamableHttpError, StreamableHttpPostResponse,
 };
-use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use super::answer;
@@ -100,15 +99,11 @@ impl BoundedClient {
             }
         });
         let events = SseStream::from_bytes_stream(chunks);
-        let Some(asked) = asked else { return events.boxed() };
-        let wrap = move |mut event: Sse| {
-            let message = event.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
-            if let Some(message) = message.filter(|message| answer::id_of(message).as_ref() == Some(&asked)) {
-                event.data = Some(answer::wrapped(message).to_string());
-            }
+        let looked_at = move |mut event: Sse| {
+            event.data = event.data.and_then(|data| answer::text(data, asked.as_ref()));
             event
         };
-        events.map_ok(wrap).boxed()
+        events.map_ok(looked_at).boxed()
     }
 }
 
@@ -180,9 +175,9 @@ impl StreamableHttpClient for BoundedClient {
             };
         }
         let body = self.body(response).await?;
-        let parsed = serde_json::from_slice::<Value>(&body).ok();
-        let parsed = parsed.map(|parsed| if asked.is_some() { answer::wrapped(parsed) } else { parsed });
-        match parsed.and_then(answer::message) {
+        let parsed = answer::message(&body, |_| asked.is_some());
+        drop(body);
+        match parsed {
             Some(JsonRpcMessage::Error(mut error)) if is_discovery(&message) => {
                 // Whoever refuses before it looks at the message cannot tell its id.
                 error.id = id_of(&message);

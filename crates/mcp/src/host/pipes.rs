@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
@@ -95,10 +94,8 @@ where
         loop {
             let line = self.next_line().await?;
             // What is no JSON is not for us: programs print what they like.
-            let Ok(message) = serde_json::from_slice::<Value>(&line) else { continue };
-            let is_wrapped = answer::id_of(&message).is_some_and(|id| self.wrapped.remove(&id));
-            let message = if is_wrapped { answer::wrapped(message) } else { message };
-            let Some(message) = answer::message(message) else { continue };
+            let Some(message) = answer::message(&line, |id| self.wrapped.remove(id)) else { continue };
+            drop(line);
             if matches!(message, JsonRpcMessage::Request(_)) {
                 if self.unanswered.load(Ordering::Relaxed) >= MAX_UNANSWERED {
                     continue;

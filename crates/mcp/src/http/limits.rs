@@ -21,12 +21,20 @@ pub struct HttpLimits {
     pub headers: usize,
     /// The most bytes of all its headers, and of the line before them: 16 KiB.
     pub header_bytes: usize,
-    /// The most connections at once: 2,048. Others wait until one ends.
+    /// The most connections of clients at once: 2,048. Others wait until one ends.
     pub connections: usize,
+    /// The most connections at once that have not shown the token: 256. For one more, the oldest of whoever has the most
+    /// of them ends.
+    pub strangers: usize,
+    /// How long a connection may take to show the token: 10 seconds.
+    pub stranger_time: Duration,
     /// The most sessions at once: 1,024. Others are refused.
     pub sessions: usize,
     /// How long a session is kept that nobody uses and no stream is open of: 30 minutes.
     pub session_idle: Duration,
+    /// How long a client whose connection broke may take to come back, before a question that waits for its person is
+    /// dropped: 10 seconds.
+    pub gone: Duration,
     /// How long a connection may take for the headers of its next request: 60 seconds.
     pub header_time: Duration,
     /// How long a message may take to come: 30 seconds.
@@ -44,8 +52,11 @@ impl Default for HttpLimits {
             headers: 64,
             header_bytes: 16 << 10,
             connections: 2048,
+            strangers: 256,
+            stranger_time: Duration::from_secs(10),
             sessions: 1024,
             session_idle: Duration::from_secs(30 * 60),
+            gone: Duration::from_secs(10),
             header_time: Duration::from_secs(60),
             body_time: Duration::from_secs(30),
             stalled_time: Duration::from_secs(30),

@@ -1,8 +1,9 @@
 //! One message, read within bounds and looked at before a session sees it.
 
 use std::borrow::Cow;
+use std::error::Error;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::{HeaderName, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -58,6 +59,12 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Checks whether a message is JSON, before anything is taken out of it.
+pub(crate) fn check_json(message: &[u8]) -> Result<(), Refused> {
+    serde_json::from_slice::<IgnoredAny>(message).map_err(|error| unreadable(&error.to_string()))?;
+    Ok(())
+}
+
 /// Reads a message that is to be JSON. One that is too long is not read to its end, or at all.
 pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimits) -> Result<Bytes, Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -69,13 +76,25 @@ pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimit
     if headers.contains_key(CONTENT_LENGTH) && body.size_hint().lower() > limits.body as u64 {
         return Err(too_long());
     }
-    let whole = Limited::new(body, limits.body).collect();
-    match tokio::time::timeout(limits.body_time, whole).await {
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+    match tokio::time::timeout(limits.body_time, collected(body, limits.body)).await {
+        Ok(Ok(whole)) => Ok(whole),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
         Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, "The message did not come whole")),
         Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "The message took too long to come")),
     }
+}
+
+/// A whole body, in one piece from the beginning: pieces that are put together afterwards are there twice.
+async fn collected(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let mut whole = BytesMut::with_capacity(announced.unwrap_or_default().min(most));
+    let mut body = Limited::new(body, most);
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(whole.freeze())
 }
 
 /// Where a stream is to go on has to be an event of ours: a number, or two.

@@ -4,9 +4,12 @@ mod connection;
 mod guard;
 mod limits;
 mod message;
+mod presence;
 mod reply;
 mod serve;
 mod sessions;
+mod standing;
+mod strangers;
 mod token;
 
 pub use limits::HttpLimits;

@@ -1,11 +1,13 @@
 //! Requests of many clients, each handed to the session that it is for.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
@@ -28,6 +30,9 @@ use super::limits::HttpLimits;
 use super::message::{self, Envelope};
 use super::reply::{Refused, Reply, refused, unreadable};
 use super::sessions::{Sessions, Visit};
+use super::standing::Standing;
+use super::strangers::Strangers;
+use crate::incoming::{self, Unfit};
 use crate::lasting::Lasting;
 use crate::server::SkillServer;
 
@@ -37,7 +42,9 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// The first revision without a handshake and without sessions.
 const SESSIONLESS: &[u8] = b"2026-07-28";
 /// How much of a connection is kept in memory, in each direction.
-const BUFFER: usize = 64 << 10;
+const BUFFER: usize = 24 << 10;
+/// How long a client waits for a place, when there are as many clients as there may be.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(30);
 /// How long nothing is accepted after the system could not give another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,6 +58,9 @@ struct Service {
     /// What requests without a session leave for later ones.
     lasting: Lasting,
     make_server: Box<MakeServer>,
+    /// Room for connections of clients.
+    room: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
     stop: CancellationToken,
 }
 
@@ -100,6 +110,8 @@ pub async fn serve_http<F, Made>(
         sessions: Arc::new(Sessions::new(&limits)),
         lasting: Lasting::of_many(),
         make_server: Box::new(move || Box::pin(make_server())),
+        room: Arc::new(Semaphore::new(limits.connections)),
+        strangers: Arc::new(Strangers::new(limits.strangers)),
         stop: CancellationToken::new(),
         limits,
     });
@@ -120,21 +132,21 @@ pub async fn serve_http<F, Made>(
 
 impl Service {
     async fn accept(self: &Arc<Self>, listener: &TcpListener, connections: &mut JoinSet<()>) {
-        let room = Arc::new(Semaphore::new(self.limits.connections));
         loop {
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     let service = Arc::clone(self);
+                    let standing = Standing::of(self.strangers.enter(from.ip()));
                     connections.spawn(async move {
-                        if let Err(error) = service.connection(stream).await {
+                        if let Err(error) = service.connection(stream, standing).await {
                             tracing::debug!(%error, "A connection ended");
                         }
-                        drop(place);
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "A connection cannot be accepted");
+                    // It may be that too many files are open: strangers are the first to go.
+                    self.strangers.end_one();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -153,13 +165,16 @@ impl Service {
         }
     }
 
-    async fn connection(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
+    async fn connection(self: &Arc<Self>, stream: TcpStream, standing: Standing) -> io::Result<()> {
         let local = stream.local_addr()?;
         stream.set_nodelay(true)?;
         let stream = TokioIo::new(Connection::new(stream, self.limits.stalled_time));
+        let leave = standing.leave();
+        let standing = Arc::new(standing);
+        let known = Arc::clone(&standing);
         let answer = service_fn(move |request| {
-            let service = Arc::clone(self);
-            async move { Ok::<_, Infallible>(service.answer(local, request).await) }
+            let (service, standing) = (Arc::clone(self), Arc::clone(&known));
+            async move { Ok::<_, Infallible>(service.answer(local, &standing, request).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -169,8 +184,19 @@ impl Service {
             .max_buf_size(BUFFER)
             .serve_connection(stream, answer);
         let mut connection = std::pin::pin!(connection);
+        // Whoever has shown the token by then stays, and whoever is asked to leave has not.
+        let is_late = async {
+            tokio::select! {
+                () = tokio::time::sleep(self.limits.stranger_time) => {}
+                () = leave.cancelled() => {}
+            }
+            if !standing.is_stranger() {
+                std::future::pending::<()>().await;
+            }
+        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
+            () = is_late => return Ok(()),
             () = self.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -179,12 +205,17 @@ impl Service {
         ended.map_err(io::Error::other)
     }
 
-    async fn answer(&self, local: SocketAddr, request: Request<Incoming>) -> Reply {
+    async fn answer(&self, local: SocketAddr, standing: &Standing, request: Request<Incoming>) -> Reply {
         let origin = match self.guard.admit(local, &request) {
             Ok(origin) => origin,
             Err(refused) => return *refused,
         };
-        let reply = match self.attend(request).await {
+        if !standing.admit(&self.room, WAIT_FOR_ROOM).await {
+            let full = "There are too many connections; try again later";
+            return readable_by(*refused(StatusCode::SERVICE_UNAVAILABLE, full), origin.as_ref());
+        }
+        // On the heap, as it would stay a part of the connection while the answer is sent.
+        let reply = match Box::pin(self.attend(request)).await {
             Ok(reply) => reply,
             Err(refused) => *refused,
         };
@@ -202,7 +233,7 @@ impl Service {
         message::check_last_event(request.headers())?;
         if request.method() != Method::POST {
             let visit = self.visit(None);
-            let without_body = request.map(|_| http_body_util::Empty::<bytes::Bytes>::new());
+            let without_body = request.map(|_| http_body_util::Empty::<Bytes>::new());
             let mut reply = self.rmcp(visit, None).handle(without_body).await;
             // A session that is ended has ended.
             if reply.status() == StatusCode::ACCEPTED {
@@ -212,6 +243,11 @@ impl Service {
         }
         let (parts, body) = request.into_parts();
         let body = message::read(&parts.headers, body, &self.limits).await?;
+        message::check_json(&body)?;
+        let body = match incoming::lean(&body).map_err(|why| unfit(&why))? {
+            Cow::Borrowed(_) => body,
+            Cow::Owned(lean) => Bytes::from(lean),
+        };
         let method = Envelope::of(&body)?.method;
         let mut begins = None;
         let server = if method.as_deref() == Some("initialize") && !is_named {
@@ -252,6 +288,11 @@ impl Service {
         let make = move || server.clone().ok_or_else(|| io::Error::other("it begins no session"));
         StreamableHttpService::new(make, Arc::new(visit), config)
     }
+}
+
+/// Refuses a message that would take too much.
+fn unfit(why: &Unfit) -> Refused {
+    refused(StatusCode::PAYLOAD_TOO_LARGE, &why.to_string())
 }
 
 /// Whether a request is of a revision that has no sessions.

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use http::header::{HeaderMap, HeaderName};
 use http::{HeaderValue, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, ServerJsonRpcMessage};
 use rmcp::transport::WorkerTransport;
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use rmcp::transport::streamable_http_server::session::local::{
@@ -22,7 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::only;
 use super::limits::HttpLimits;
+use super::presence::{Presence, Presences};
 use super::reply::{Refused, refused};
+use crate::consent::Gone;
 use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -35,12 +38,14 @@ pub(crate) struct Sessions {
     kept: Mutex<HashMap<SessionId, Kept>>,
     seats: Arc<Semaphore>,
     idle: Duration,
+    gone: Duration,
 }
 
 #[derive(Debug)]
 struct Kept {
     handle: LocalSessionHandle,
     usage: Arc<Usage>,
+    presences: Presences,
     /// Ends what its client has running.
     stop: CancellationToken,
     _seat: OwnedSemaphorePermit,
@@ -82,7 +87,7 @@ impl Drop for Open {
 impl Sessions {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
         let seats = Arc::new(Semaphore::new(limits.sessions));
-        Self { kept: Mutex::default(), seats, idle: limits.session_idle }
+        Self { kept: Mutex::default(), seats, idle: limits.session_idle, gone: limits.gone }
     }
 
     /// Room for one more.
@@ -130,11 +135,11 @@ impl Sessions {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, id: &SessionId) -> Result<(LocalSessionHandle, Arc<Usage>), VisitError> {
+    fn handle(&self, id: &SessionId) -> Result<(LocalSessionHandle, Arc<Usage>, Presences), VisitError> {
         let kept = self.lock();
         let kept = kept.get(id).ok_or(VisitError::Unknown)?;
         kept.usage.touch();
-        Ok((kept.handle.clone(), Arc::clone(&kept.usage)))
+        Ok((kept.handle.clone(), Arc::clone(&kept.usage), kept.presences.clone()))
     }
 }
 
@@ -166,11 +171,19 @@ pub(crate) enum VisitError {
     Event(#[from] EventIdParseError),
 }
 
-fn messages(received: StreamableHttpMessageReceiver, open: Open) -> impl Stream<Item = ServerSseMessage> {
+fn messages(
+    received: StreamableHttpMessageReceiver,
+    open: Open,
+    mut presence: Presence,
+) -> impl Stream<Item = ServerSseMessage> {
     let mut messages = received.inner;
     poll_fn(move |context| {
         let _open = &open;
-        messages.poll_recv(context)
+        let message = messages.poll_recv(context);
+        if matches!(message, Poll::Ready(None)) {
+            presence.heard_all();
+        }
+        message
     })
 }
 
@@ -189,7 +202,9 @@ impl SessionManager for Visit {
         config.keep_alive = None;
         let (handle, worker) = create_local_session(Arc::clone(&id), config);
         let usage = Arc::new(Usage { streams: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
-        self.sessions.lock().insert(Arc::clone(&id), Kept { handle, usage, stop, _seat: seat });
+        let presences = Presences::new(self.sessions.gone);
+        let kept = Kept { handle, usage, presences, stop, _seat: seat };
+        self.sessions.lock().insert(Arc::clone(&id), kept);
         Ok((id, WorkerTransport::spawn(worker)))
     }
 
@@ -198,7 +213,7 @@ impl SessionManager for Visit {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        let (handle, usage) = self.sessions.handle(id)?;
+        let (handle, usage, _) = self.sessions.handle(id)?;
         let _open = usage.open();
         Ok(handle.initialize(message).await?)
     }
@@ -218,17 +233,22 @@ impl SessionManager for Visit {
     async fn create_stream(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage) = self.sessions.handle(id)?;
+        let (handle, usage, presences) = self.sessions.handle(id)?;
         let open = usage.open();
         let received = handle.establish_request_wise_channel().await?;
+        let gone = CancellationToken::new();
+        if let ClientJsonRpcMessage::Request(request) = &mut message {
+            request.request.extensions_mut().insert(Gone(gone.clone()));
+        }
+        let presence = presences.begins(received.http_request_id, gone);
         handle.push_message(message, received.http_request_id).await?;
-        Ok(messages(received, open))
+        Ok(messages(received, open, presence))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
-        let (handle, _) = self.sessions.handle(id)?;
+        let (handle, ..) = self.sessions.handle(id)?;
         Ok(handle.push_message(message, None).await?)
     }
 
@@ -236,9 +256,9 @@ impl SessionManager for Visit {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage) = self.sessions.handle(id)?;
+        let (handle, usage, presences) = self.sessions.handle(id)?;
         let open = usage.open();
-        Ok(messages(handle.establish_common_channel().await?, open))
+        Ok(messages(handle.establish_common_channel().await?, open, presences.resumes(None)))
     }
 
     async fn resume(
@@ -246,8 +266,10 @@ impl SessionManager for Visit {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage) = self.sessions.handle(id)?;
+        let (handle, usage, presences) = self.sessions.handle(id)?;
         let open = usage.open();
-        Ok(messages(handle.resume(last_event_id.parse()?).await?, open))
+        let received = handle.resume(last_event_id.parse()?).await?;
+        let presence = presences.resumes(received.http_request_id);
+        Ok(messages(received, open, presence))
     }
 }

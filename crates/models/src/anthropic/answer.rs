@@ -6,7 +6,7 @@ use prowess_agent::telemetry::response_model;
 use prowess_agent::{Delta, Finish, Usage};
 use serde_json::Value;
 
-use crate::http::{Complaint, Decoder, Failure, MAX_CALLS, Progress, SseEvent};
+use crate::http::{Complaint, Decoder, Failure, MAX_CALLS, Progress, SseEvent, parsed};
 
 /// One answer.
 #[derive(Debug, Default)]
@@ -31,11 +31,11 @@ impl Decoder for Answer {
         if event.data.trim().is_empty() {
             return Ok(Progress::More);
         }
-        let data: Value = match serde_json::from_str(&event.data) {
+        let data = match parsed(&event.data) {
             Ok(data) => data,
             // What is not known need not be understood.
             Err(_) if !event.event.is_empty() && !is_known(&event.event) => return Ok(Progress::More),
-            Err(error) => return Err(Failure::malformed(format!("an event is no JSON: {error}"))),
+            Err(failure) => return Err(failure),
         };
         match data["type"].as_str().unwrap_or(&event.event) {
             "message_start" => {

@@ -16,10 +16,18 @@ pub(crate) use self::sse::SseEvent;
 
 use std::collections::VecDeque;
 
-use prowess_agent::Delta;
+use prowess_agent::{Delta, MODEL_JSON};
+use serde_json::Value;
 
 /// How many calls an answer may have.
 pub(crate) const MAX_CALLS: usize = 128;
+
+/// The JSON of an event, if there is room for it.
+pub(crate) fn parsed(data: &str) -> Result<Value, Failure> {
+    let costly = |costly| Failure::malformed(format!("an event takes too much memory: {costly}")).lasting();
+    MODEL_JSON.check(data.as_bytes()).map_err(costly)?;
+    serde_json::from_str(data).map_err(|error| Failure::malformed(format!("an event is no JSON: {error}")))
+}
 
 /// Reads one provider's events. It sees one answer, from its beginning.
 pub(crate) trait Decoder: Send + 'static {

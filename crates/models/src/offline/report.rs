@@ -1,6 +1,6 @@
 //! What became of a run, for a person.
 
-use prowess_agent::{ToolCall, ToolResult};
+use prowess_agent::{MODEL_JSON, ToolCall, ToolResult};
 use serde_json::Value;
 
 /// How many files are shown, and how much of each, in characters.
@@ -11,8 +11,8 @@ const MAX_CONTENT: usize = 2_000;
 pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
     let arguments = call.parsed().unwrap_or_default();
     let text = |key: &str| arguments[key].as_str().unwrap_or_default();
-    let report: Value =
-        result.map(|result| serde_json::from_str(&result.text).unwrap_or_default()).unwrap_or_default();
+    let report = result.map(|result| &result.text).filter(|text| MODEL_JSON.check(text.as_bytes()).is_ok());
+    let report: Value = report.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let code = report["exit_code"].as_i64().filter(|_| result.is_some_and(|result| !result.is_error));
     let did = if result.is_some() && code.is_none() { "would have run" } else { "ran" };
     let mut said = format!(

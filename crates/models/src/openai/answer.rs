@@ -7,7 +7,7 @@ use prowess_agent::{Delta, Finish, ModelErrorKind, Usage};
 use serde_json::Value;
 
 use super::calls::Calls;
-use crate::http::{Complaint, Decoder, Failure, Progress, SseEvent};
+use crate::http::{Complaint, Decoder, Failure, Progress, SseEvent, parsed};
 
 /// One answer.
 #[derive(Debug, Default)]
@@ -31,8 +31,7 @@ impl Decoder for Answer {
             self.end(deltas)?;
             return Ok(Progress::Done);
         }
-        let chunk: Value = serde_json::from_str(data)
-            .map_err(|error| Failure::malformed(format!("an event is no JSON: {error}")))?;
+        let chunk = parsed(data)?;
         if is_error(event, &chunk)
             && let Some(complaint) = Complaint::in_json(&chunk)
         {

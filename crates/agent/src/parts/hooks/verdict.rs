@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::event::HookEvent;
 use super::run::{HookExit, HookRan};
+use crate::MODEL_JSON;
 
 /// What a hook decides. There is nothing in it that allows anything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,7 +58,11 @@ impl Verdict {
         if !output.starts_with('{') {
             return shown();
         }
-        match serde_json::from_str::<Map<String, Value>>(output) {
+        let room = MODEL_JSON.check(output.as_bytes()).map_err(|costly| costly.to_string());
+        let parsed = room.and_then(|_| {
+            serde_json::from_str::<Map<String, Value>>(output).map_err(|error| error.to_string())
+        });
+        match parsed {
             Ok(object) => Self::of_object(event, &object),
             Err(_) if event.shows_output() => shown(),
             Err(_) if !is_whole => Err("it printed more than is read".to_owned()),

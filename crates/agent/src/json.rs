@@ -1,0 +1,15 @@
+//! JSON that a model or a tool wrote.
+
+use prowess_catalog::JsonRoom;
+
+/// The memory that JSON of a model, a provider or a hook may take as a tree: 4 MiB, and four times its length.
+///
+/// A model writes whatever it likes. A few megabytes of tiny values would take a gigabyte.
+///
+/// ```
+/// use prowess_agent::MODEL_JSON;
+///
+/// assert!(MODEL_JSON.check(br#"{"path": "/notes.md"}"#).is_ok());
+/// assert!(MODEL_JSON.check("[{}],".repeat(100_000).as_bytes()).is_err());
+/// ```
+pub const MODEL_JSON: JsonRoom = JsonRoom::new(4 << 20, 400);

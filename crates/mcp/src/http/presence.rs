@@ -1,0 +1,132 @@
+//! Whether somebody hears what a call comes to.
+//!
+//! A client whose connection breaks may come back and take its stream up again. One that does not is gone, and a
+//! question that waits for its person need not be kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+/// The calls of one session whose streams are open, or were until just now.
+#[derive(Clone, Debug)]
+pub(crate) struct Presences {
+    calls: Arc<Mutex<HashMap<u64, Call>>>,
+    /// How long a client may take to come back.
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct Call {
+    gone: CancellationToken,
+    /// How many streams of it are open.
+    open: usize,
+    /// How many there were.
+    begun: u64,
+}
+
+impl Presences {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { calls: Arc::default(), patience }
+    }
+
+    /// Notes that a stream of a new call is open. `gone` is cancelled when none is any more, and nobody comes back.
+    pub(crate) fn begins(&self, call: Option<u64>, gone: CancellationToken) -> Presence {
+        if let Some(call) = call {
+            self.lock().insert(call, Call { gone, open: 0, begun: 0 });
+        }
+        self.resumes(call)
+    }
+
+    /// Notes that a stream of a call is open again. One that is no call's leaves no trace.
+    pub(crate) fn resumes(&self, call: Option<u64>) -> Presence {
+        let call = call.filter(|call| {
+            let mut calls = self.lock();
+            let known = calls.get_mut(call);
+            known.map(|known| (known.open, known.begun) = (known.open + 1, known.begun + 1)).is_some()
+        });
+        Presence(call.map(|call| (self.clone(), call)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Call>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream is closed before its end.
+    async fn left(self, call: u64) {
+        let begun = {
+            let mut calls = self.lock();
+            let Some(known) = calls.get_mut(&call) else { return };
+            known.open -= 1;
+            known.begun
+        };
+        tokio::time::sleep(self.patience).await;
+        let mut calls = self.lock();
+        if calls.get(&call).is_some_and(|known| known.open == 0 && known.begun == begun)
+            && let Some(known) = calls.remove(&call)
+        {
+            known.gone.cancel();
+        }
+    }
+}
+
+/// A stream of a call, until it is closed.
+pub(crate) struct Presence(Option<(Presences, u64)>);
+
+impl Presence {
+    /// Notes that all was heard that the call says.
+    pub(crate) fn heard_all(&mut self) {
+        if let Some((presences, call)) = self.0.take() {
+            presences.lock().remove(&call);
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let Some((presences, call)) = self.0.take() else { return };
+        // Without a runtime there are no calls any more.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(presences.left(call));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_does_not_come_back_is_gone() {
+        let presences = Presences::new(Duration::ZERO);
+        let gone = CancellationToken::new();
+        let stream = presences.begins(Some(1), gone.clone());
+        let again = presences.resumes(Some(1));
+        drop(stream);
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!gone.is_cancelled(), "another stream is open");
+        drop(again);
+        gone.cancelled().await;
+        assert!(presences.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_comes_back_in_time_or_heard_all_is_not_gone() {
+        let presences = Presences::new(Duration::from_secs(3600));
+        let gone = CancellationToken::new();
+        drop(presences.begins(Some(1), gone.clone()));
+        tokio::task::yield_now().await;
+        let mut again = presences.resumes(Some(1));
+        assert_eq!(presences.lock()[&1].open, 1);
+        again.heard_all();
+        drop(again);
+        assert!(presences.lock().is_empty());
+        // Neither of these is a call's.
+        drop(presences.resumes(Some(1)));
+        drop(presences.begins(None, gone.clone()));
+        assert!(presences.lock().is_empty() && !gone.is_cancelled());
+    }
+}

@@ -1,0 +1,124 @@
+//! Connections that have not shown the token yet.
+//!
+//! They have a small share of their own, so that however many there are keeps no client out. Whoever comes is let in: if
+//! the share is full, another stranger goes for it. It is the oldest of those whose address has the most, so that one
+//! machine that opens many pushes out its own.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Strangers {
+    known: Mutex<Known>,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    last: u64,
+    /// The oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    from: IpAddr,
+    leave: CancellationToken,
+}
+
+impl Strangers {
+    /// As many as this, and at least one.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { known: Mutex::default(), most: most.max(1) }
+    }
+
+    /// Lets a connection in, and ends another one if there are too many.
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Stranger {
+        while self.lock().waiting.len() >= self.most && self.end_one() {}
+        let leave = CancellationToken::new();
+        let mut known = self.lock();
+        known.last += 1;
+        let number = known.last;
+        known.waiting.push_back(Waiting { number, from: network(from), leave: leave.clone() });
+        Stranger { strangers: Arc::clone(self), number, leave }
+    }
+
+    /// Ends the oldest of those whose address has the most. Whether there was one.
+    pub(crate) fn end_one(&self) -> bool {
+        let mut known = self.lock();
+        let mut counts = HashMap::new();
+        for waiting in &known.waiting {
+            *counts.entry(waiting.from).or_insert(0_usize) += 1;
+        }
+        let most = counts.values().max();
+        let oldest = known.waiting.iter().position(|waiting| counts.get(&waiting.from) == most);
+        let Some(ended) = oldest.and_then(|at| known.waiting.remove(at)) else { return false };
+        ended.leave.cancel();
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose address it is, as far as that can be told: a machine has a whole /64 of IPv6.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// A connection that has not shown the token, until this goes.
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    strangers: Arc<Strangers>,
+    number: u64,
+    leave: CancellationToken,
+}
+
+impl Stranger {
+    /// Is cancelled when the connection has to end.
+    pub(crate) fn leave(&self) -> CancellationToken {
+        self.leave.clone()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.strangers.lock().waiting.retain(|waiting| waiting.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_whoever_has_the_most_goes() {
+        let strangers = Arc::new(Strangers::new(4));
+        let enter = |address: &str| strangers.enter(address.parse().unwrap());
+        let quiet = enter("192.0.2.1");
+        let loud: Vec<Stranger> = (1..=3).map(|host| enter(&format!("2001:db8::{host}"))).collect();
+        let next = enter("192.0.2.2");
+        assert!(loud[0].leave.is_cancelled() && !loud[1].leave.is_cancelled());
+        let more = enter("::ffff:192.0.2.3");
+        assert!(loud[1].leave.is_cancelled() && !loud[2].leave.is_cancelled());
+        // When nobody has more than others, the oldest goes.
+        let last = enter("192.0.2.4");
+        assert!(quiet.leave.is_cancelled());
+        assert!([&loud[2], &next, &more, &last].iter().all(|stranger| !stranger.leave.is_cancelled()));
+        drop((next, more, last, loud));
+        assert!(strangers.lock().waiting.is_empty());
+        assert!(!strangers.end_one());
+    }
+}

@@ -1,0 +1,208 @@
+//! One message of a client, cut down to what is needed of it before `rmcp` builds a tree of it.
+//!
+//! `rmcp` copies a message several times until it knows what it is, and keeps the metadata of a request as long as the
+//! request is served, which is as long as a person thinks. So only fields that somebody reads go on, and a message that still
+//! has many small values is refused before it is parsed.
+
+use std::borrow::Cow;
+
+use prowess_catalog::{JsonRoom, JsonTooLarge};
+
+use crate::fields::{Fields, fields, text};
+
+/// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment, and the message itself is
+/// there three times: together at most ten times its length, or 2 MiB.
+const ROOM: JsonRoom = JsonRoom::new(256 * 1024, 125);
+/// The most bytes of a request's metadata that are kept while it is served.
+const MAX_META: usize = 16 * 1024;
+/// The most bytes of what a client says of itself in a handshake, which its session keeps.
+const MAX_HELLO: usize = 64 * 1024;
+
+/// The fields of a message.
+const MESSAGE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+/// The fields of a handshake.
+const HELLO: [&str; 4] = ["protocolVersion", "capabilities", "clientInfo", META];
+const META: &str = "_meta";
+/// What is read of the metadata of a request.
+const META_FIELDS: [&str; 4] = [
+    "progressToken",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+];
+
+/// Why a message is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error("The message costs too much memory: {0}")]
+    Costly(#[from] JsonTooLarge),
+    #[error("The metadata of a request has at most {MAX_META} bytes")]
+    LongMeta,
+    #[error("What a client says of itself has at most {MAX_HELLO} bytes")]
+    LongHello,
+}
+
+/// A message without the fields that nobody reads, as it is if it has none of them. The text has to be valid JSON.
+pub(crate) fn lean(message: &[u8]) -> Result<Cow<'_, [u8]>, Unfit> {
+    let lean = match fields(message) {
+        Some(fields) => lean_fields(fields)?,
+        None => None,
+    };
+    let lean = lean.map_or(Cow::Borrowed(message), Cow::Owned);
+    ROOM.check(&lean)?;
+    Ok(lean)
+}
+
+/// The fields of a message, if there are others beside them.
+fn lean_fields(message: Fields<'_>) -> Result<Option<Vec<u8>>, Unfit> {
+    let is_hello = message.get("method").and_then(text).is_some_and(|method| method == "initialize");
+    let mut lean = Object::default();
+    for (name, value) in message {
+        match &*name {
+            "params" => {
+                let params = params(value, is_hello)?;
+                lean.is_changed |= params.is_some();
+                lean.push(&name, params.as_deref().unwrap_or(value));
+            }
+            known if MESSAGE.contains(&known) => lean.push(known, value),
+            _ => lean.is_changed = true,
+        }
+    }
+    Ok(lean.end())
+}
+
+/// Parameters without what nobody reads, if there is something of that.
+fn params(text: &[u8], is_hello: bool) -> Result<Option<Vec<u8>>, Unfit> {
+    let Some(params) = fields(text) else { return Ok(None) };
+    let mut lean = Object::default();
+    for (name, value) in params {
+        match &*name {
+            META => {
+                let meta = meta(value)?;
+                lean.is_changed |= meta.is_some();
+                lean.push(&name, meta.as_deref().unwrap_or(value));
+            }
+            other if is_hello && !HELLO.contains(&other) => lean.is_changed = true,
+            other => lean.push(other, value),
+        }
+    }
+    if is_hello && lean.text.len() > MAX_HELLO {
+        return Err(Unfit::LongHello);
+    }
+    Ok(lean.end())
+}
+
+/// Metadata without what nobody reads, if there is something of that.
+fn meta(text: &[u8]) -> Result<Option<Vec<u8>>, Unfit> {
+    let Some(meta) = fields(text) else { return Ok(None) };
+    let mut lean = Object::default();
+    for (name, value) in meta {
+        if META_FIELDS.contains(&&*name) {
+            lean.push(&name, value);
+        } else {
+            lean.is_changed = true;
+        }
+    }
+    if lean.text.len() > MAX_META {
+        return Err(Unfit::LongMeta);
+    }
+    Ok(lean.end())
+}
+
+/// The text of an object, field by field.
+#[derive(Default)]
+struct Object {
+    text: Vec<u8>,
+    /// Whether it is another one than it was.
+    is_changed: bool,
+}
+
+impl Object {
+    fn push(&mut self, name: &str, value: &[u8]) {
+        self.text.push(if self.text.is_empty() { b'{' } else { b',' });
+        self.text.extend_from_slice(serde_json::Value::from(name).to_string().as_bytes());
+        self.text.push(b':');
+        self.text.extend_from_slice(value);
+    }
+
+    /// All of it, if it is another one.
+    fn end(mut self) -> Option<Vec<u8>> {
+        if self.text.is_empty() {
+            self.text.push(b'{');
+        }
+        self.text.push(b'}');
+        Some(self.text).filter(|_| self.is_changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn leaned(message: &Value) -> Option<Value> {
+        let text = message.to_string();
+        match lean(text.as_bytes()).unwrap() {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(serde_json::from_slice(&text).unwrap()),
+        }
+    }
+
+    #[test]
+    fn what_is_read_goes_on_as_it_is() {
+        let meta = json!({
+            "progressToken": 7,
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        });
+        for message in [
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"b": [1]}, "_meta": meta}}),
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "anything": 1}}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": [1]}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": null}}),
+            json!([1]),
+        ] {
+            assert_eq!(leaned(&message), None, "{message}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_reads_is_left_out() {
+        let message = json!({
+            "jsonrpc": "2.0", "id": "a\"b", "method": "tools/call", "more": [{}, {}],
+            "params": {"name": "x", "arguments": {"_meta": {"mine": 1}}, "_meta": {"mine": {"much": []}, "progressToken": "t"}},
+        });
+        let expected = json!({
+            "jsonrpc": "2.0", "id": "a\"b", "method": "tools/call",
+            "params": {"name": "x", "arguments": {"_meta": {"mine": 1}}, "_meta": {"progressToken": "t"}},
+        });
+        assert_eq!(leaned(&message), Some(expected));
+        let escaped = br#"{"jsonrpc":"2.0","params":{"\u005fmeta":{"mine":1}},"result":{}}"#;
+        let lean: Value = serde_json::from_slice(&lean(escaped).unwrap()).unwrap();
+        assert_eq!(lean, json!({"jsonrpc": "2.0", "params": {"_meta": {}}, "result": {}}));
+        let hello = json!({"method": "initialize", "params": {"clientInfo": {"name": "x"}, "more": 1}});
+        assert_eq!(
+            leaned(&hello),
+            Some(json!({"method": "initialize", "params": {"clientInfo": {"name": "x"}}}))
+        );
+    }
+
+    #[test]
+    fn what_would_be_kept_is_bounded() {
+        let long = "x".repeat(MAX_HELLO);
+        let token = json!({"method": "tools/call", "params": {"_meta": {"progressToken": long}}}).to_string();
+        assert_eq!(lean(token.as_bytes()), Err(Unfit::LongMeta));
+        let hello = json!({"method": "initialize", "params": {"clientInfo": {"name": long}}}).to_string();
+        assert_eq!(lean(hello.as_bytes()), Err(Unfit::LongHello));
+        let hidden = hello.replace("initialize", "\\u0069nitialize");
+        assert_eq!(lean(hidden.as_bytes()), Err(Unfit::LongHello));
+        let values = format!("{{\"params\":[{}1]}}", "{},".repeat(100_000));
+        assert!(matches!(lean(values.as_bytes()), Err(Unfit::Costly(_))));
+        let dropped = format!("{{\"params\":{{\"_meta\":{{\"x\":{}}}}}}}", &values[10..values.len() - 1]);
+        assert_eq!(*lean(dropped.as_bytes()).unwrap(), *br#"{"params":{"_meta":{}}}"#);
+        let text = json!({"params": {"arguments": {"stdin": "x\n".repeat(1 << 20)}}}).to_string();
+        assert!(matches!(lean(text.as_bytes()), Ok(Cow::Borrowed(_))));
+    }
+}
