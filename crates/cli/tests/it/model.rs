@@ -73,7 +73,7 @@ impl Answer {
     }
 
     /// Says the first word of this, and the others once the test sends something.
-    pub(crate) fn held(text: &str) -> (Self, Sender<()>) {
+    pub(crate) fn paused(text: &str) -> (Self, Sender<()>) {
         let (go_on, held) = channel();
         let mut words: Vec<Part> =
             text.split_inclusive(' ').map(|word| Part::Text(word.to_owned())).collect();

@@ -51,7 +51,7 @@ fn a_file_of_the_machine_comes_after_a_yes() {
 /// What is typed while the model works is no answer to what it asks then, whatever it begins with.
 #[test]
 fn what_was_typed_before_the_question_is_no_answer() {
-    let (moment, go_on) = Answer::held("One moment, please.");
+    let (moment, go_on) = Answer::paused("One moment, please.");
     let model = FakeModel::start(vec![
         moment.and_call("skill_run", json!({"skill": "tides", "command": "echo ran"})),
         Answer::text("Very well."),
