@@ -10,6 +10,7 @@ use prowess_catalog::{Code, Layers, Location, Skill, SkillName, Surroundings};
 use serde_json::json;
 
 use crate::commands::Outcome;
+use crate::commands::run::place;
 use crate::terminal::{Style, Terminal, shown, styled};
 
 #[derive(Args, Debug)]
@@ -84,12 +85,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 
 /// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
 fn belongs_to_project(parent: &Path) -> bool {
-    let (Ok(surroundings), Ok(parent)) = (Surroundings::of_process(), parent.canonicalize()) else {
+    let (Ok(surroundings), Ok(parent)) = (Surroundings::of_process(), place(parent)) else {
         return false;
     };
     let roots = Layers::default().resolve(&surroundings);
     let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
-    of_project.any(|root| root.path.canonicalize().is_ok_and(|path| parent.starts_with(path)))
+    of_project.any(|root| place(&root.path).is_ok_and(|path| parent.starts_with(path)))
 }
 
 /// A scaffold that would not pass `check` is not made.

@@ -176,7 +176,7 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
     pty.wait_for("[y/N]");
     pty.type_line("y");
     assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
-    assert_eq!(ids(&world), [kept.clone()]);
+    assert_eq!(ids(&world), std::slice::from_ref(kept));
     assert!(!files.exists() && workspaces(&world, gone).is_empty());
     let output = world.output(&["chat", "--resume", gone, "again"]);
     assert!(stderr(&output).contains("there is no thread"), "{}", stderr(&output));
@@ -205,7 +205,7 @@ fn a_thread_in_use_stays() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stderr(&output);
     assert!(told.contains(&format!("not removed: {} is in use by process ", all[0])), "{told}");
-    assert_eq!(ids(&world), [all[0].clone()], "the other one went");
+    assert_eq!(ids(&world), std::slice::from_ref(&all[0]), "the other one went");
     pty.type_line("/quit");
 }
 
