@@ -97,12 +97,12 @@ impl<'a> Survey<'a> {
 
     /// Remembers that what was asked about is trusted as it was when this looked at it.
     pub(crate) fn remember(&self) -> Result<()> {
-        self.change(|record, path, digest| record.trust(path, digest))
+        self.change(Record::trust)
     }
 
     /// Remembers that it is not to be trusted as it was when this looked at it, so that nobody is asked again.
     fn refuse(&self) -> Result<()> {
-        self.change(|record, path, digest| record.refuse(path, digest))
+        self.change(Record::refuse)
     }
 
     fn change(&self, change: impl Fn(&mut Record, &str, &str)) -> Result<()> {
