@@ -33,7 +33,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    fn new(project: &str) -> Self {
+    /// Nothing was said of this project.
+    pub(super) fn new(project: &str) -> Self {
         let at = String::new();
         Self { project: project.to_owned(), at, items: BTreeMap::new(), refused: BTreeMap::new() }
     }

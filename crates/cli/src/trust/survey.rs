@@ -28,6 +28,7 @@ pub(crate) struct Survey<'a> {
     pub(super) project: &'a Project,
     pub(super) items: BTreeMap<String, Item>,
     pub(super) judged: BTreeMap<String, Judged>,
+    record: Option<Record>,
     scope: Scope,
 }
 
@@ -38,7 +39,7 @@ impl<'a> Survey<'a> {
         let remembered = record.iter().flat_map(Record::paths).collect();
         let items = walk::items(project, Purpose::Show, &remembered);
         let judged = judged(&items, record.as_ref());
-        Ok(Self { project, items, judged, scope })
+        Ok(Self { project, items, judged, record, scope })
     }
 
     /// Whether there is nothing that would have to be trusted.
@@ -76,22 +77,12 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// What cannot be trusted, whatever anybody says, and why.
+    /// What cannot be trusted, whatever anybody says, and why: also what leads to such an item.
     pub(crate) fn unfit(&self) -> Option<String> {
-        // What leads to something that is asked about is trusted with it.
-        let is_unfit = |verdict: &Verdict| match verdict {
-            Verdict::Unfit(_) => true,
-            Verdict::LeadsTo(to) => !self.is_asked(to),
-            _ => false,
-        };
-        let unfit = listed(self.judged.iter().filter(|(_, item)| is_unfit(&item.verdict)));
+        let mut record = self.record.clone().unwrap_or_else(|| Record::new(""));
+        self.asked().for_each(|(path, digest)| record.trust(path, digest));
+        let unfit = listed(&judged(&self.items, Some(&record)));
         (!unfit.is_empty()).then_some(unfit)
-    }
-
-    /// Whether the item at this path is asked about, or one of the items below it.
-    fn is_asked(&self, path: &str) -> bool {
-        let below = format!("{path}/");
-        self.asked().any(|(asked, _)| asked == path || asked.starts_with(&below))
     }
 
     /// What is asked about: the paths and the digests.
@@ -106,12 +97,12 @@ impl<'a> Survey<'a> {
 
     /// Remembers that what was asked about is trusted as it was when this looked at it.
     pub(crate) fn remember(&self) -> Result<()> {
-        self.change(|record, path, digest| record.trust(path, digest))
+        self.change(Record::trust)
     }
 
     /// Remembers that it is not to be trusted as it was when this looked at it, so that nobody is asked again.
     fn refuse(&self) -> Result<()> {
-        self.change(|record, path, digest| record.refuse(path, digest))
+        self.change(Record::refuse)
     }
 
     fn change(&self, change: impl Fn(&mut Record, &str, &str)) -> Result<()> {

@@ -372,6 +372,18 @@ fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
     trust(&world);
     std::fs::remove_file(&current).unwrap();
     symlink("../tides/SKILL.md", &current).unwrap();
+    let leads = "tides has a link to boats, which is not trusted";
+    assert!(standing(&world).contains(leads));
+    // What leads to something that cannot be trusted cannot be either, though somebody says yes.
+    let pipe = world.path("project/.prowess/skills/boats/pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let told = world.run(&["trust", "--yes"]);
+    assert!(
+        told.starts_with("exit 1") && told.contains("except for what cannot be: boats has something"),
+        "{told}"
+    );
+    assert!(told.contains(leads), "{told}");
+    std::fs::remove_file(&pipe).unwrap();
     assert_snapshot!(standing(&world), @r"
     part of this project is not trusted (boats changed, tides has a link to boats, which is not trusted): 2 project skills hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind.
