@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use prowess_catalog::{CatalogView, Place as RootPlace, SkillEntry};
+use prowess_catalog::{CatalogView, Place as RootPlace, SkillEntry, Trust};
 use prowess_permission::{Decision, Kind, Place, Request, real_path};
 
 use crate::session::SkillSession;
@@ -25,7 +25,7 @@ pub enum Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Withheld {
-    /// They are of a skill that this agent must not know of: one that is denied, not trusted, or shadowed.
+    /// They are of a skill that this agent must not know of: one that is denied or not trusted.
     Denied,
     /// They are of this skill, which has to be loaded first.
     LoadFirst(String),
@@ -33,24 +33,46 @@ pub enum Withheld {
 
 /// The directories of all skills, as they are spelled and as links lead to them.
 #[derive(Debug)]
-pub(crate) struct Owners(BTreeMap<String, Owner>);
+pub(crate) struct Owners(BTreeMap<String, Owned>);
+
+/// What is known of the skill that a directory belongs to, from the least to the most that may be done with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owned {
+    /// It is denied, or of a root that is not trusted.
+    Hidden,
+    /// Another skill of its name, which is this one's, takes precedence over it.
+    Shadowed(String),
+    /// It may be known of.
+    Visible(String),
+}
+
+impl Owned {
+    fn owner(&self) -> Owner {
+        match self {
+            Self::Visible(name) => Owner::Skill(name.clone()),
+            Self::Hidden | Self::Shadowed(_) => Owner::Denied,
+        }
+    }
+}
 
 impl Owners {
     pub(crate) fn of(view: &CatalogView) -> Self {
         let catalog = view.catalog();
         let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
         let all = catalog.entries().iter().chain(shadowed).chain(catalog.untrusted());
-        let mut owners = BTreeMap::new();
+        let mut owners: BTreeMap<String, Owned> = BTreeMap::new();
         for entry in all {
-            let owner = match view.get(entry.skill.name.as_str()) {
-                Some(visible) if Arc::ptr_eq(visible, entry) => Owner::Skill(entry.skill.name.to_string()),
-                _ => Owner::Denied,
+            let name = entry.skill.name.to_string();
+            let owned = match view.get(&name) {
+                Some(visible) if Arc::ptr_eq(visible, entry) => Owned::Visible(name),
+                _ if entry.root.trust == Trust::Trusted => Owned::Shadowed(name),
+                _ => Owned::Hidden,
             };
             for directory in directories(entry) {
-                let known = owners.entry(directory).or_insert_with(|| owner.clone());
-                // One directory that several roots lead to is a visible skill's if it is that by one of them.
-                if owner != Owner::Denied {
-                    *known = owner.clone();
+                // A directory that several roots lead to is what the best of them makes of it.
+                let known = owners.entry(directory).or_insert_with(|| owned.clone());
+                if owned > *known {
+                    *known = owned.clone();
                 }
             }
         }
@@ -62,8 +84,8 @@ impl Owners {
         let path = plain(path);
         let mut start = path.as_str();
         loop {
-            if let Some(owner) = self.0.get(start) {
-                return owner.clone();
+            if let Some(owned) = self.0.get(start) {
+                return owned.owner();
             }
             match start.rsplit_once('/') {
                 Some((above, _)) if !above.is_empty() => start = above,
@@ -75,27 +97,27 @@ impl Owners {
     /// The same where the letter case of a path does not count.
     pub(crate) fn of_path_in_any_case(&self, path: &str) -> Owner {
         let path = plain(path).to_lowercase();
-        let folded = self.0.iter().map(|(directory, owner)| (directory.to_lowercase(), owner));
+        let folded = self.0.iter().map(|(directory, owned)| (directory.to_lowercase(), owned));
         let around = folded.filter(|(directory, _)| is_at_or_below(&path, directory));
-        around.max_by_key(|(directory, _)| directory.len()).map_or(Owner::Nobody, |(_, owner)| owner.clone())
+        around.max_by_key(|(directory, _)| directory.len()).map_or(Owner::Nobody, |(_, owned)| owned.owner())
     }
 
     /// The owners of a place on this machine: of the directory that it lies in, and of what lies in it.
-    fn around<'a>(&'a self, path: &str, ignores_case: bool) -> impl Iterator<Item = &'a Owner> {
+    fn around<'a>(&'a self, path: &str, ignores_case: bool) -> impl Iterator<Item = &'a Owned> {
         let fold = move |text: &str| if ignores_case { text.to_lowercase() } else { text.to_owned() };
         let path = fold(&plain(path));
         // Of skills in skills, only the innermost is asked.
-        let mut innermost: Option<(usize, &Owner)> = None;
+        let mut innermost: Option<(usize, &Owned)> = None;
         let mut found = Vec::new();
-        for (directory, owner) in &self.0 {
+        for (directory, owned) in &self.0 {
             let folded = fold(directory);
             if is_at_or_below(&path, &folded) && innermost.is_none_or(|(length, _)| folded.len() > length) {
-                innermost = Some((folded.len(), owner));
+                innermost = Some((folded.len(), owned));
             } else if is_at_or_below(&folded, &path) {
-                found.push(owner);
+                found.push(owned);
             }
         }
-        found.into_iter().chain(innermost.map(|(_, owner)| owner))
+        found.into_iter().chain(innermost.map(|(_, owned)| owned))
     }
 }
 
@@ -139,11 +161,12 @@ impl SkillSession {
     pub fn check_owners(&self, place: &Place) -> Result<(), Withheld> {
         let known = self.known();
         for path in place.paths() {
-            for owner in known.owners().around(path, place.ignores_case()) {
-                match owner {
-                    Owner::Nobody => {}
-                    Owner::Denied => return Err(Withheld::Denied),
-                    Owner::Skill(name) => self.check_readable(name)?,
+            for owned in known.owners().around(path, place.ignores_case()) {
+                match owned {
+                    Owned::Visible(name) => self.check_readable(name)?,
+                    // Its name was allowed, and no text of it was loaded or approved.
+                    Owned::Shadowed(name) if self.allows_skill(name) => {}
+                    Owned::Shadowed(_) | Owned::Hidden => return Err(Withheld::Denied),
                 }
             }
         }
@@ -156,10 +179,13 @@ impl SkillSession {
     ///
     /// It has to be loaded first.
     pub fn check_readable(&self, name: &str) -> Result<(), Withheld> {
-        let decision = || self.permissions().decide(&Request::new(Kind::SKILL, name)).decision;
-        if self.state().get(name).is_some() || decision() == Decision::Allow {
+        if self.state().get(name).is_some() || self.allows_skill(name) {
             return Ok(());
         }
         Err(Withheld::LoadFirst(name.to_owned()))
+    }
+
+    fn allows_skill(&self, name: &str) -> bool {
+        self.permissions().decide(&Request::new(Kind::SKILL, name)).decision == Decision::Allow
     }
 }

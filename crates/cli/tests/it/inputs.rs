@@ -75,3 +75,16 @@ fn case_98_files_of_denied_and_untrusted_skills_are_no_inputs() {
         world.run(&["run", "tides", "--trust-project", "--input", "way.md", "--", "cat work/inputs/way.md"]);
     assert!(told.contains("HERON"), "{told}");
 }
+
+/// Skills that others take precedence over are neither denied nor untrusted.
+#[test]
+fn files_of_shadowed_skills_are_inputs() {
+    let world = world("");
+    world
+        .skill("home/.claude/skills", "tides", "Looks up tides.")
+        .file("home/.claude/skills/tides/data.txt", "egret\n");
+    for from in ["home/.claude/skills/tides/data.txt", "home/.claude"] {
+        let told = run(&world, "--input", &world.path(from).to_string_lossy());
+        assert!(told.contains("exit 0\n") && told.contains("egret"), "{from}: {told}");
+    }
+}

@@ -70,8 +70,9 @@ impl Files {
         Self { backends: backends.into(), permissions: None }
     }
 
-    /// The same within these permissions: rules of kind `read` and `write` by path, and `run` by command line. What
-    /// they want asked waits in the thread where nobody else can be asked. What they deny is not listed, and not found.
+    /// The same within these permissions: rules of kind `read` and `write` by the real path of a file on this machine, or
+    /// by its path in a backend that is elsewhere, and `run` by command line. What they want asked waits in the thread
+    /// where nobody else can be asked. What they deny is not listed, and not found.
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);

@@ -52,7 +52,7 @@ fn files_are_shown_before_they_are_written() {
     ]);
     let world = world(&model);
     world.file("project/.env", "KEY=hush\n");
-    let mut pty = begun(&world, &[], 60, 110);
+    let mut pty = begun(&world, &[], 200, 110);
     pty.type_line("write it down");
     for (questions, answer) in [(1, "yes"), (2, "y"), (3, "v"), (4, "y"), (5, "n it is a secret")] {
         pty.wait_until("a question", |screen| screen.matches("allow it?").count() == questions);

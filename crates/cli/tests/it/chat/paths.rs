@@ -64,6 +64,9 @@ fn every_way(world: &World) -> Answer {
     ] {
         answer = answer.and_call("skill_run", host(path));
     }
+    for from in ["host:///proc/self/cwd/private/key.txt", "host://proc/self/cwd//alias/./key.txt"] {
+        answer = answer.and_call("skill_run", shows(from));
+    }
     answer
 }
 

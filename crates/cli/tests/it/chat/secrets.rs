@@ -120,3 +120,17 @@ fn case_108_secret_files_come_into_no_run_unasked() {
         assert!(told.contains("a question waits"), "{from}: {told}");
     }
 }
+
+/// What was taken out of a model's sight is kept among the program's own files, and read by that model without a question.
+#[test]
+fn what_was_put_away_for_the_model_is_its_own() {
+    let model = FakeModel::start(vec![
+        Answer::call("ls", json!({"path": "/large_tool_results"}))
+            .and_call("ls", json!({"path": "/conversation_history"})),
+        Answer::text("Done."),
+    ]);
+    let world = home(&model);
+    let told = chat_at_home(&world, &["look"]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    assert_eq!(all(&model.requests()[1]).matches("(the directory is empty)").count(), 2, "{told}");
+}
