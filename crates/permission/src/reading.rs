@@ -229,7 +229,7 @@ fn old_reading(text: &str, action: Decision, base: &PathBase) -> Option<String> 
     })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
