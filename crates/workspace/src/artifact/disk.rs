@@ -265,7 +265,7 @@ fn new_blob() -> io::Result<String> {
 
 /// Where a blob is; `None` for what no blob is called.
 fn path_of(blob: &str) -> Option<String> {
-    let is_length = [BLOB_BYTES, OLDER_BLOB_BYTES].contains(&(blob.len() / 2)) && blob.len().is_multiple_of(2);
+    let is_length = [2 * BLOB_BYTES, 2 * OLDER_BLOB_BYTES].contains(&blob.len());
     let is_name = is_length && blob.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_name.then(|| format!("{}/{blob}", &blob[..2]))
 }
