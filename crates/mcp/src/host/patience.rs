@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::label::ServerLabel;
 
+/// What is told of a server.
+type Tell<'a> = &'a (dyn Fn(&ServerLabel) + Sync);
+
 /// Tells somebody of each server that takes longer than they would wait without a word. The server is waited for all
 /// the same.
 ///
@@ -20,7 +23,7 @@ use super::label::ServerLabel;
 /// # }
 /// ```
 #[derive(Clone, Copy)]
-pub struct Patience<'a>(Option<(Duration, &'a (dyn Fn(&ServerLabel) + Sync))>);
+pub struct Patience<'a>(Option<(Duration, Tell<'a>)>);
 
 impl<'a> Patience<'a> {
     /// Tells of a server after this time.
