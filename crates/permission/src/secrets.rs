@@ -6,7 +6,7 @@ use crate::{Kind, Rule};
 /// Patterns of the real paths of well-known secret files, matched without regard to letter case.
 ///
 /// ```
-/// use prowess_permission::{Decision, Kind, Layer, Policy, secret_files};
+/// use prowess_permission::{Kind, Layer, Policy, secret_files};
 ///
 /// let policy = Policy::new().with(Layer::Defaults, secret_files());
 /// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());
