@@ -1,6 +1,6 @@
 //! A call that takes its time: told about, and stopped when the client wants no answer any more.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::time::Duration;
 
 use rmcp::model::ProgressNotificationParam;
@@ -22,9 +22,9 @@ pub(crate) async fn attended<T>(
     context: &RequestContext<RoleServer>,
     stop: &CancellationToken,
     what: &str,
-    work: impl Future<Output = T>,
+    // On the heap, as each call that it is handed through would have a place for it.
+    mut work: Pin<Box<impl Future<Output = T>>>,
 ) -> Result<T, ErrorData> {
-    let mut work = pin!(work);
     let token = context.meta.get_progress_token();
     let begun = Instant::now();
     let mut ticks = interval(EVERY);

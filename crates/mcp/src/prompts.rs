@@ -68,7 +68,7 @@ impl SkillServer {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = consent.attend(|| attempt(session, &line));
+        let attended = Box::pin(consent.attend(|| attempt(session, &line)));
         match progress::attended(context, self.stop(), &name, attended).await? {
             Attended::Done(Ok(answer)) => {
                 let message = PromptMessage::new_text(Role::User, answer.text);

@@ -69,7 +69,7 @@ impl SkillServer {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = consent.attend(|| attempt(session, name));
+        let attended = Box::pin(consent.attend(|| attempt(session, name)));
         let approved = match progress::attended(context, self.stop(), &address, attended).await? {
             Attended::Done(Ok((_, approved))) => approved,
             Attended::Done(Err(error)) => return Err(ErrorData::invalid_request(error.to_string(), None)),

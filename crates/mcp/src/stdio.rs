@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn who_asks_too_much_is_told_by_its_id() {
         let many = format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"x\":[{}1]}}",
+            "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"params\":[{}1]}}",
             "{},".repeat(100_000)
         );
         let Read::Refused(error, id) = read(many.as_bytes()) else { panic!("it was taken") };

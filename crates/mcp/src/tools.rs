@@ -69,7 +69,7 @@ impl SkillServer {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = consent.attend(|| attempt(session, name, arguments.clone()));
+        let attended = Box::pin(consent.attend(|| attempt(session, name, arguments.clone())));
         Ok(match progress::attended(context, self.stop(), name, attended).await? {
             Attended::Done(reply) => self.result(reply).into(),
             Attended::Refused(refusal) => {

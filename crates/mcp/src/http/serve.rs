@@ -41,8 +41,9 @@ const PATH: &str = "/mcp";
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The first revision without a handshake and without sessions.
 const SESSIONLESS: &[u8] = b"2026-07-28";
-/// How much of a connection is kept in memory, in each direction.
-const BUFFER: usize = 24 << 10;
+/// How much of a connection is kept in memory, in each direction: headers as long as they may be, and little more. A call
+/// that waits has its connection open.
+const BUFFER: usize = 18 << 10;
 /// How long a client waits for a place, when there are as many clients as there may be.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(30);
 /// How long nothing is accepted after the system could not give another connection.
