@@ -139,7 +139,7 @@ pub(super) fn ask(input: &mut Input, waiting: &Waiting) -> Result<Answer> {
                     },
                     reason => reason.to_owned(),
                 };
-                return Ok(Answer::Reply(Reply::Reject { message }));
+                return Ok(Answer::Reply(Reply::RejectAll { message }));
             }
             _ => question = again,
         }
