@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prowess_catalog::{
     Code, ContentFile, ContentLimits, Contents, Diagnostic, Digest, FileError, MANIFEST, Skill, SkillEntry,
 };
+use prowess_permission::quoted;
 use prowess_skills::{Owner, SkillSession};
 use rmcp::ErrorData;
 use rmcp::model::Resource;
@@ -240,8 +241,9 @@ impl<'a> Publication<'a> {
                 break;
             }
         }
-        let name = &skill.entry.skill.name;
-        told.inspect_err(|why| tracing::warn!(skill = %name, "Skill '{name}' is not served: {why}")).ok()
+        let name = skill.entry.skill.name.as_str();
+        told.inspect_err(|why| tracing::warn!(skill = name, "Skill {} is not served: {why}", quoted(name)))
+            .ok()
     }
 
     fn entry(&self, skill: &Published) -> Result<Value, String> {

@@ -85,7 +85,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_subject_tells_its_name(name in r"[a\\ \u{a0}*-]{0,6}", act in r"[a\\ *]{0,6}") {
-            prop_assert_eq!(parted(&joined(&name, &act)), Some((name, act.as_str())));
+            let subject = joined(&name, &act);
+            prop_assert_eq!(parted(&subject), Some((name, act.as_str())));
         }
 
         #[test]

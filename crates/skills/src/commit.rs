@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use prowess_permission::quoted;
+
 use crate::delta::SkillDelta;
 use crate::event::SkillEvent;
 use crate::session::{LoadedText, Shared, SkillSession};
@@ -86,7 +88,8 @@ impl SkillSession {
                     skill,
                     resources,
                     tokens,
-                    "Skill '{skill}' loaded ({resources} resources discovered)"
+                    "Skill {} loaded ({resources} resources discovered)",
+                    quoted(skill)
                 );
             }
             SkillDelta::Unloaded { reason, .. } => {
@@ -97,19 +100,27 @@ impl SkillSession {
                     free,
                     slots,
                     ?reason,
-                    "Skill '{skill}' unloaded ({free}/{slots} slots available)"
+                    "Skill {} unloaded ({free}/{slots} slots available)",
+                    quoted(skill)
                 );
             }
-            SkillDelta::Reloaded { .. } => tracing::info!(skill, "Skill '{skill}' loaded again"),
+            SkillDelta::Reloaded { .. } => tracing::info!(skill, "Skill {} loaded again", quoted(skill)),
             SkillDelta::Selected { documents, .. } => {
-                tracing::info!(skill, documents = documents.len(), "Documents of skill '{skill}' selected");
+                tracing::info!(
+                    skill,
+                    documents = documents.len(),
+                    "Documents of skill {} selected",
+                    quoted(skill)
+                );
             }
             SkillDelta::DocumentChanged { document, .. } => {
                 let kept = document.is_some();
-                tracing::info!(skill, kept, "A selected document of skill '{skill}' changed");
+                tracing::info!(skill, kept, "A selected document of skill {} changed", quoted(skill));
             }
-            SkillDelta::Led { .. } => tracing::info!(skill, "Skill '{skill}' of a server led to this"),
-            SkillDelta::Offered { .. } => tracing::info!(skill, "Skill '{skill}' offered"),
+            SkillDelta::Led { .. } => {
+                tracing::info!(skill, "Skill {} of a server led to this", quoted(skill))
+            }
+            SkillDelta::Offered { .. } => tracing::info!(skill, "Skill {} offered", quoted(skill)),
         }
     }
 }

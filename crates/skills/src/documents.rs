@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prowess_catalog::{Location, SkillEntry};
-use prowess_permission::{Decision, Kind, Request};
+use prowess_permission::{Decision, Kind, Request, quoted};
 use serde_json::json;
 
 use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
@@ -91,7 +91,8 @@ impl SkillSession {
             tracing::warn!(
                 skill = name,
                 path = %diagnostic.file,
-                "Failed to list documents for skill '{name}': {diagnostic}"
+                "Failed to list documents for skill {}: {diagnostic}",
+                quoted(name)
             );
         }
         // The same JSON, with nothing in it that could pass for markup.

@@ -168,7 +168,7 @@ impl SkillSession {
 
     pub(crate) fn unreadable(&self, entry: &SkillEntry, error: prowess_catalog::ReadError) -> SkillError {
         let location = &entry.skill.location;
-        tracing::error!(skill = %entry.skill.name, %error, "Failed to read SKILL.md at {location}");
+        tracing::error!(skill = entry.skill.name.as_str(), %error, "Failed to read SKILL.md at {location}");
         error.into()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use globset::{GlobBuilder, GlobSet};
 use prowess_catalog::{Catalog, CatalogView, SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict};
+use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict, quoted};
 
 use crate::delta::SkillDelta;
 use crate::owner::Owners;
@@ -73,7 +73,8 @@ impl Known {
                         tracing::warn!(
                             skill,
                             left_out,
-                            "Skill '{skill}' has more `paths` than are looked at"
+                            "Skill {} has more `paths` than are looked at",
+                            quoted(skill)
                         );
                     }
                     let taken = &paths[..most.min(paths.len())];
@@ -145,7 +146,8 @@ fn matcher(skill: &str, pattern: &str) -> Option<GlobSet> {
     if pattern.chars().count() > MAX_PATTERN_CHARS {
         tracing::warn!(
             skill,
-            "Skill '{skill}' has a pattern in `paths` that is too long, and is passed over"
+            "Skill {} has a pattern in `paths` that is too long, and is passed over",
+            quoted(skill)
         );
         return None;
     }
@@ -162,7 +164,8 @@ fn matcher(skill: &str, pattern: &str) -> Option<GlobSet> {
                 skill,
                 %pattern,
                 %error,
-                "Skill '{skill}' has a pattern in `paths` that is none, and is passed over"
+                "Skill {} has a pattern in `paths` that is none, and is passed over",
+                quoted(skill)
             );
             None
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prowess_catalog::{Catalog, CatalogDiff, Resources, SkillEntry};
+use prowess_permission::quoted;
 
 use crate::delta::ResourceMetadata;
 use crate::event::{SkillEvent, Stale, Staleness};
@@ -147,7 +148,8 @@ pub(crate) fn told(entry: &SkillEntry, resources: &Resources) -> Vec<ResourceMet
         tracing::warn!(
             skill,
             path = %diagnostic.file,
-            "Failed to list resources for skill '{skill}': {diagnostic}"
+            "Failed to list resources for skill {}: {diagnostic}",
+            quoted(skill)
         );
     }
     let directory = entry.skill.location.directory().trim_end_matches('/');

@@ -433,7 +433,7 @@ impl Thread {
 
     /// Answers for a call that waits, and goes on. Given a [`Waiting`], it is for that question alone: one that was
     /// answered meanwhile is not answered again, whatever its call asks by now. Given a call, it is for what that asks now.
-    /// [`Reply::Reject`] also ends the other questions that wait in the thread.
+    /// [`Reply::RejectAll`] also ends the other questions that wait in the thread.
     ///
     /// # Errors
     ///
@@ -452,7 +452,7 @@ impl Thread {
         }
         // Stored together: after a crash nobody is asked about what was refused with another call.
         let others = match reply {
-            Reply::Reject { .. } => self.run.waiting(),
+            Reply::RejectAll { .. } => self.run.waiting(),
             _ => Vec::new(),
         };
         let mut events = vec![Event::Replied { call: call.clone(), reply }];

@@ -48,7 +48,7 @@ pub(crate) async fn allow(
     match consulted.filter(of_the_gate).and_then(|consulted| consulted.reply.as_ref()) {
         None | Some(Reply::Approve) => {}
         Some(Reply::Always) => remember(permissions, consulted).await,
-        Some(Reply::Reject { message }) => {
+        Some(Reply::Reject { message } | Reply::RejectAll { message }) => {
             let message = Some(message.clone());
             return Err(ToolAnswer::error(Refusal::Rejected { message }.to_string()));
         }

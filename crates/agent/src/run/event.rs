@@ -147,6 +147,11 @@ pub enum Reply {
         /// What the model is told.
         message: String,
     },
+    /// No, nor anything else that waits in the thread, or in the thread of the sub-agent that asks.
+    RejectAll {
+        /// What the model is told.
+        message: String,
+    },
 }
 
 impl std::fmt::Display for Outcome {

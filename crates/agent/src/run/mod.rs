@@ -404,7 +404,8 @@ impl Run {
         let pending = self.pending("asked", call)?;
         match pending.status {
             Status::Started { approved } if by_tool => {
-                pending.consulted = Some(Consulted { question: question.clone(), reply: None, approved });
+                pending.consulted =
+                    Some(Consulted { question: question.clone(), reply: None, approved, rejects_all: false });
             }
             // One that was begun and cut off may need a person by now.
             Status::New { approved: false } | Status::Started { approved: false } if !by_tool => {
@@ -423,7 +424,11 @@ impl Run {
         };
         if let (true, Some(consulted)) = (by_tool, &mut pending.consulted) {
             // The tool asked, and does with the reply what it means.
-            consulted.reply = Some(reply.clone());
+            consulted.rejects_all = matches!(reply, Reply::RejectAll { .. });
+            consulted.reply = Some(match reply.clone() {
+                Reply::RejectAll { message } => Reply::Reject { message },
+                reply => reply,
+            });
             pending.status = Status::New { approved: consulted.approved };
             return Ok(Vec::new());
         }
@@ -438,7 +443,9 @@ impl Run {
                 pending.is_edited = true;
                 Status::New { approved: true }
             }
-            Reply::Reject { message } => Status::Answered(pending.result(message, true)),
+            Reply::Reject { message } | Reply::RejectAll { message } => {
+                Status::Answered(pending.result(message, true))
+            }
         };
         Ok(self.take_answers())
     }

@@ -43,6 +43,9 @@ pub struct Consulted {
     pub reply: Option<Reply>,
     /// Whether a person had let the call pass before.
     pub(super) approved: bool,
+    /// Whether the person's no is for everything else that the asker waits for. A tool reads a plain no, so that none
+    /// mistakes this one for a yes.
+    pub(crate) rejects_all: bool,
 }
 
 /// Where a call stands.

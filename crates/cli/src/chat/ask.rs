@@ -138,7 +138,7 @@ pub(super) async fn ask(input: &mut Input, waiting: &Waiting, show: &mut Show<'_
                     },
                     reason => reason.to_owned(),
                 };
-                return Answer::Reply(Reply::Reject { message });
+                return Answer::Reply(Reply::RejectAll { message });
             }
             _ => question = again,
         }

@@ -130,7 +130,12 @@ impl Follow {
             }
             Event::StateChanged { changes } => skills(changes),
             Event::Replied { call, reply } => {
-                vec![Happening::Replied { call: call.clone(), reply: reply.clone() }]
+                // The others that it ends have events of their own.
+                let reply = match reply.clone() {
+                    Reply::RejectAll { message } => Reply::Reject { message },
+                    reply => reply,
+                };
+                vec![Happening::Replied { call: call.clone(), reply }]
             }
             Event::Compacted { cut, .. } => {
                 let before = std::mem::replace(&mut self.cut, *cut);

@@ -112,7 +112,11 @@ impl Work<'_> {
             return None;
         }
         let waiting = thread.waiting().into_iter().find(|waiting| asked["number"] == waiting.number)?;
-        Some((waiting, consulted.reply.clone()?))
+        let reply = match consulted.reply.clone()? {
+            Reply::Reject { message } if consulted.rejects_all => Reply::RejectAll { message },
+            reply => reply,
+        };
+        Some((waiting, reply))
     }
 
     async fn output(&self, thread: &Thread, turn: Result<Turn, AgentError>) -> ToolOutput {

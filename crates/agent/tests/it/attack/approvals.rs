@@ -58,6 +58,22 @@ async fn a_reply_is_for_one_call_and_once() {
     assert_eq!(results(&thread), ["no", "3"]);
 }
 
+/// A no to all ends every question of the message, and leaves what was allowed before.
+#[tokio::test]
+async fn a_no_to_all_ends_the_other_questions() {
+    let world = World::new(&[]).await;
+    let model = Says::new([calls(&[("a", "add", SUM), ("b", "add", SUM), ("c", "add", SUM)]), text("done")]);
+    let agent = world.agent(model).with(asking()).tool(add()).build().unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
+    let no = Reply::RejectAll { message: "no".to_owned() };
+    assert_eq!(thread.reply("a", no, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert!(thread.reply("c", Reply::Approve, &NoWatcher).await.is_err(), "it ended with the other");
+    let with_another = "not made, because another call of the same message was rejected";
+    assert_eq!(results(&thread), ["no", "3", with_another]);
+}
+
 /// What a person changed is what is done, also where it is nonsense; and the file rules see it.
 #[tokio::test]
 async fn edited_arguments_pass_all_other_rules() {

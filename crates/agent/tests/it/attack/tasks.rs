@@ -129,6 +129,22 @@ async fn two_sub_agents_ask_at_once() {
     assert_eq!(results(&thread), ["first", "second"]);
 }
 
+/// A no to all, said to what a sub-agent asks, ends its other questions.
+#[tokio::test]
+async fn a_no_to_all_ends_what_else_a_sub_agent_asks() {
+    let world = World::new(&[]).await;
+    let child = Says::new([calls(&[("x", "add", SUM), ("y", "add", SUM)]), text("nothing")]);
+    let worker = Agent::builder(child).with(asking()).tool(add()).build().unwrap();
+    let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
+    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let mut thread = open(&agent).await;
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let no = Reply::RejectAll { message: "no".to_owned() };
+    let turn = thread.reply(&waiting[0], no, &NoWatcher).await.unwrap();
+    assert_eq!(turn, Turn::Ended(Outcome::Answered), "it is not asked about the other");
+    assert_eq!(results(&thread), ["nothing"]);
+}
+
 /// A hook that runs when the sub-agent's session ends changes its log after it asked: the reply is still its own.
 #[tokio::test]
 async fn a_reply_reaches_a_sub_agent_whose_hooks_note_the_end_of_its_session() {

@@ -94,7 +94,7 @@ async fn a_hook_that_allows_widens_neither_a_denial_nor_a_question() {
     let agent = place.builder(&model).with(rules(Decision::Deny)).with(place.hooks(own.clone())).build();
     let mut thread = open(&agent.unwrap()).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    assert_eq!(results(&thread), ["Error: `add` is denied by the rules of this agent."]);
+    assert_eq!(results(&thread), ["Error: 'add' is denied by the rules of this agent."]);
 
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let agent = place.builder(&model).with(rules(Decision::Ask)).with(place.hooks(own)).build();
