@@ -316,7 +316,7 @@ mod tests {
         let mut counted = tree.counted();
         counted.note(&root, &[], 1);
         for each in [&sub, &cut] {
-            counted.note(each, &[root.clone()], 0);
+            counted.note(each, std::slice::from_ref(&root), 0);
             counted.pay(each, 2);
         }
         assert_eq!(counted.total(), 5);

@@ -8,8 +8,8 @@ mod compacting;
 mod costs;
 mod denied;
 mod evicted;
-mod guarding;
 mod finishing;
+mod guarding;
 mod hostile;
 mod imitation;
 mod killed;
@@ -25,8 +25,8 @@ mod servers;
 mod session;
 mod stopping;
 mod trusting;
-mod whereabouts;
 mod typing;
+mod whereabouts;
 
 use std::time::{Duration, Instant};
 
