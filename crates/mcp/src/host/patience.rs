@@ -20,7 +20,10 @@ use super::label::ServerLabel;
 /// # }
 /// ```
 #[derive(Clone, Copy)]
-pub struct Patience<'a>(Option<(Duration, &'a (dyn Fn(&ServerLabel) + Sync))>);
+pub struct Patience<'a>(Option<(Duration, &'a Tell<'a>)>);
+
+/// Tells somebody of a server.
+type Tell<'a> = dyn Fn(&ServerLabel) + Sync + 'a;
 
 impl<'a> Patience<'a> {
     /// Tells of a server after this time.
