@@ -227,9 +227,9 @@ async fn calls_pass_the_rules() {
     // A denial that comes while a call waits stands over the reply.
     permissions.set(Layer::User, vec![Rule::new("tool", "add", Decision::Deny)]);
     assert_eq!(thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
-    assert_eq!(results(&thread), ["not this", "Error: `add` is denied by the rules of this agent."]);
+    assert_eq!(results(&thread), ["not this", "Error: 'add' is denied by the rules of this agent."]);
     thread.say("again", &NoWatcher).await.unwrap();
-    assert_eq!(results(&thread)[2], "Error: `add` is denied by the rules of this agent.");
+    assert_eq!(results(&thread)[2], "Error: 'add' is denied by the rules of this agent.");
 }
 
 #[tokio::test]

@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use super::label::ServerLabel;
 
-/// What is told of a server.
-type Tell<'a> = &'a (dyn Fn(&ServerLabel) + Sync);
-
 /// Tells somebody of each server that takes longer than they would wait without a word. The server is waited for all
 /// the same.
 ///
@@ -23,7 +20,10 @@ type Tell<'a> = &'a (dyn Fn(&ServerLabel) + Sync);
 /// # }
 /// ```
 #[derive(Clone, Copy)]
-pub struct Patience<'a>(Option<(Duration, Tell<'a>)>);
+pub struct Patience<'a>(Option<(Duration, &'a Tell<'a>)>);
+
+/// Tells somebody of a server.
+type Tell<'a> = dyn Fn(&ServerLabel) + Sync + 'a;
 
 impl<'a> Patience<'a> {
     /// Tells of a server after this time.
