@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn the_largest_file_fits_and_more_does_not() {
-        let file = STANDARD.encode(vec![0; MAX_FILE as usize]);
+        let file = STANDARD.encode(vec![0; usize::try_from(MAX_FILE).unwrap()]);
         assert!(bounded(&file).is_ok());
         assert!(bounded("\u{1}".repeat(MAX_ANSWER_BYTES / 6 + 1)).is_err());
     }
