@@ -1,7 +1,5 @@
 //! No answer is larger than 16 MiB, whatever a client names as its limit.
 
-#![allow(clippy::print_stderr, reason = "who looks sees the figures")]
-
 use serde_json::{Value, json};
 
 use crate::mcp::Server;
