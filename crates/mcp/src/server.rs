@@ -219,11 +219,14 @@ impl SkillServer {
     }
 
     /// The scope that commands of this client save artifacts in.
+    #[cfg(feature = "run")]
     pub(crate) fn scope(&self) -> Option<&Whose> {
-        #[cfg(feature = "run")]
-        return self.0.artifacts.as_ref().map(Artifacts::scope);
-        #[cfg(not(feature = "run"))]
-        return None;
+        self.0.artifacts.as_ref().map(Artifacts::scope)
+    }
+
+    #[cfg(not(feature = "run"))]
+    pub(crate) fn scope(&self) -> Option<&Whose> {
+        None
     }
 
     /// The bytes of an artifact.
