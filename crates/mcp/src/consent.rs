@@ -87,7 +87,7 @@ impl Call {
 
 /// Is cancelled when nobody hears any more what a call comes to.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "other transports end with their client"))]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "other transports end with their client"))]
 pub(crate) struct Gone(pub(crate) CancellationToken);
 
 impl Waiting {
