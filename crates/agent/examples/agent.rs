@@ -6,24 +6,26 @@
 use std::sync::Arc;
 
 use prowess_agent::parts::Skills;
-use prowess_agent::{AgentError, DeepAgent, Outcome, Sight, ThreadId, Turn};
+use prowess_agent::{DeepAgent, NoWatcher, ThreadId};
 use prowess_models::Offline;
-use prowess_skills::SkillSession;
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_skills::prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
+use prowess_workspace::Runner;
 
 #[tokio::main]
-async fn main() -> Result<(), AgentError> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
-    let agent = DeepAgent::new(Arc::new(Offline)) // or OpenAi, Anthropic, Scripted
-        .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
-        .build()?;
+    let runner = Runner::local(std::env::temp_dir().join("prowess-example"))?; // runs commands in the sandbox
+    let rules = [Rule::new("run", "*", Decision::Allow)]; // without this rule a person is asked
+    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let skills = Skills::new(move |thread| {
+        let session = SkillSession::builder(catalog.clone()).options(SessionOptions::new(Dialect::Trpc));
+        session.runs(Runs::new(runner.clone(), thread.as_str())).permissions(permissions.clone())
+    });
+    let agent = DeepAgent::new(Arc::new(Offline)).skills(skills).build()?; // or OpenAi, Anthropic, Scripted
     let mut thread = agent.open(ThreadId::new()).await?;
-    let watch = |sight: Sight<'_>| {
-        if let Sight::Text(text) = sight {
-            print!("{text}"); // while the model says it
-        }
-    };
-    let turn = thread.say("Compute the first Fibonacci numbers.", &watch).await?;
-    println!("\n{}", if turn == Turn::Ended(Outcome::Answered) { "Done." } else { "There is more to do." });
-    thread.close().await
+    thread.say("Compute the first Fibonacci numbers.", &NoWatcher).await?;
+    println!("{}", thread.answer().unwrap_or_default());
+    Ok(thread.close().await?)
 }

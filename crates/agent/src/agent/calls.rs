@@ -14,6 +14,7 @@ use super::{AgentError, Thread};
 use crate::middleware::{Middleware, Moment};
 use crate::run::{Call, Event};
 use crate::telemetry;
+use crate::thread::ThreadError;
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
 /// A call that can be made.
@@ -49,7 +50,7 @@ enum Slot {
 
 impl Slots {
     /// Takes what came of a call. Gives what is known now, by the numbers of the calls.
-    fn put(&mut self, index: usize, output: ToolOutput) -> Vec<(usize, Known)> {
+    fn put(&mut self, index: usize, output: ToolOutput) -> Result<Vec<(usize, Known)>, ThreadError> {
         let mut known = Vec::new();
         self.0[index] = match output {
             ToolOutput::Done(answer) => {
@@ -61,6 +62,7 @@ impl Slots {
                 Slot::Closed
             }
             ToolOutput::InOrder(finish) => Slot::Held(finish),
+            ToolOutput::Unstored(error) => return Err(error),
         };
         for (index, slot) in self.0.iter_mut().enumerate() {
             match std::mem::replace(slot, Slot::Closed) {
@@ -74,7 +76,7 @@ impl Slots {
                 Slot::Closed => {}
             }
         }
-        known
+        Ok(known)
     }
 }
 
@@ -94,7 +96,7 @@ impl Thread {
         let mut running = FuturesUnordered::new();
         running.extend(waiting.by_ref().take(at_once).map(start));
         while let Some((index, output)) = self.hold.during(&*self.agent.store, running.next()).await? {
-            let known = slots.put(index, output).into_iter();
+            let known = slots.put(index, output)?.into_iter();
             let mut new: Vec<Event> = self.unstored().into_iter().collect();
             new.extend(known.map(|(index, known)| self.event(&ready[index], known)));
             let another = waiting.next();

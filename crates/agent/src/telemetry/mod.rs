@@ -177,6 +177,10 @@ pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -
             span.record("prowess.outcome", "waiting");
             ToolOutput::Ask(question)
         }
+        ToolOutput::Unstored(error) => {
+            failed(&span, "store_error");
+            ToolOutput::Unstored(error)
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::model::{Spent, ToolDefinition};
 use crate::parts::consult;
 use crate::run::{Consulted, StateChange};
 use crate::state::States;
+use crate::thread::ThreadError;
 
 /// How long a tool may take when it does not say otherwise.
 pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
@@ -172,6 +173,9 @@ pub enum ToolOutput {
     /// A question for a person, as a front end shows it. The call waits in the thread; once there is a reply the tool is
     /// called again, with [`ToolContext::consulted`].
     Ask(Value),
+    /// Nothing: the store of threads failed in the middle of the work. That is no answer for a model: the turn ends with
+    /// the error, and going on makes the call again if its tool says that it may be.
+    Unstored(ThreadError),
 }
 
 /// What a tool answers.
@@ -228,6 +232,7 @@ impl Debug for ToolOutput {
             Self::Done(answer) => f.debug_tuple("Done").field(answer).finish(),
             Self::InOrder(_) => f.debug_tuple("InOrder").finish_non_exhaustive(),
             Self::Ask(question) => f.debug_tuple("Ask").field(question).finish(),
+            Self::Unstored(error) => f.debug_tuple("Unstored").field(error).finish(),
         }
     }
 }

@@ -41,7 +41,7 @@ fn every_stage_is_played_and_leaves_nothing_behind() {
         "python-math is loaded",
         "exit 0, sandbox bwrap",
         "/ws/out/fib.txt  23 B",
-        "out/fib.txt@0 is kept  `prowess artifacts get out/fib.txt@0`",
+        "out/fib.txt@0 is kept  `prowess artifacts get out/fib.txt@0 --thread ",
         "a question waits",
         "allowed by --yes: run in skill 'json-schema-check'",
         "python-math is unloaded",

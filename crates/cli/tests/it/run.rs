@@ -70,11 +70,14 @@ fn the_summary_has_what_matters() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[0].starts_with("exit 0 after 0.") && lines[0].ends_with(" s, sandbox bwrap"), "{said}");
     let workspace = said.lines().find_map(|line| line.strip_prefix("  workspace  ")).unwrap();
+    let project = world.path("project").display().to_string();
     for line in [
         &*format!("  file       {workspace}/out/b (1 B, application/octet-stream)"),
         &*format!("  file       {workspace}/out/fib.txt (10 B, text/plain)"),
-        "  saved      out/b@0: `prowess artifacts get out/b@0`",
-        "  saved      out/fib.txt@0: `prowess artifacts get out/fib.txt@0`",
+        &*format!("  saved      out/b@0: `prowess artifacts get out/b@0 --scope project:{project}`"),
+        &*format!(
+            "  saved      out/fib.txt@0: `prowess artifacts get out/fib.txt@0 --scope project:{project}`"
+        ),
     ] {
         assert!(lines.contains(&line), "{line}: {said}");
     }

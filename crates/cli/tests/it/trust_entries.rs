@@ -214,7 +214,10 @@ fn a_link_out_makes_only_its_entry_untrustable() {
     [WORLD]/project is trusted, except for what cannot be: evil is a link that leads out of the project's directories of skills, saws is a link that leads out of the project's directories of skills.
     --- err
     ");
-    assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
+    assert_snapshot!(standing(&world), @r"
+    2 links were not followed, because they lead out of their roots: [WORLD]/project/.claude/skills/evil and 1 more; --follow-links follows links
+    models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
+    ");
     assert_snapshot!(world.run(&["trust"]), @r"
     exit 1
     --- out

@@ -574,7 +574,8 @@ async fn case_45_a_file_that_grows_while_it_is_read_stays_capped() {
             let (files, _) = collect_within(&workspace, &["out/log"], limits);
             let content = files[0].content.as_ref().unwrap();
             assert!(content.len() <= 10_000);
-            assert_eq!(files[0].truncated, files[0].size_bytes > content.len() as u64);
+            // One that was written meanwhile counts as truncated, however much of it was read.
+            assert!(files[0].truncated || files[0].size_bytes == content.len() as u64);
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -258,6 +258,7 @@ impl Opened {
                 self.unsaved.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
                 ToolOutput::Ask(question)
             }
+            ToolOutput::Unstored(error) => ToolOutput::Unstored(error),
         }
     }
 }

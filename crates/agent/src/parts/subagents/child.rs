@@ -46,11 +46,11 @@ impl Work<'_> {
                 }
                 (seeds, changes) = (Some(&self.seeds[..]), heard.changes);
             }
-            Err(error) => return failed(&error.into()).into(),
+            Err(error) => return failed(error.into()),
         }
         let mut thread = match open(&self.agent, &id, seeds).await {
             Ok(thread) => thread,
-            Err(error) => return failed(&error).into(),
+            Err(error) => return failed(error),
         };
         let turn = self.turn(&mut thread).await;
         let output = self.output(&thread, turn).await;
@@ -129,7 +129,12 @@ impl Work<'_> {
             // It ended before, and nobody heard of it.
             Ok(Turn::Idle) => thread.run().outcome().cloned().unwrap_or(Outcome::Silent),
             Err(error) => {
-                return ToolAnswer { spent: thread.run().spent().clone(), ..failed(&error) }.into();
+                return match failed(error) {
+                    ToolOutput::Done(answer) => {
+                        ToolAnswer { spent: thread.run().spent().clone(), ..answer }.into()
+                    }
+                    output => output,
+                };
             }
         };
         let said = thread.answer().unwrap_or_default();
@@ -161,8 +166,12 @@ impl Work<'_> {
     }
 }
 
-fn failed(error: &AgentError) -> ToolAnswer {
-    ToolAnswer::error(format!("Error: the sub-agent could not go on: {error}"))
+/// What a call gives when its sub-agent could not go on. A store that fails fails for the parent as well.
+fn failed(error: AgentError) -> ToolOutput {
+    match error {
+        AgentError::Thread(error @ ThreadError::Store { .. }) => ToolOutput::Unstored(error),
+        error => ToolAnswer::error(format!("Error: the sub-agent could not go on: {error}")).into(),
+    }
 }
 
 /// The thread of a task, the same whenever it is asked for.

@@ -16,7 +16,7 @@ fn calls_that_were_allowed_by_yes_have_ended() {
         Answer::text("It is *high* water."),
     ]);
     let world = world(&model);
-    let mut pty = Pty::start(&world, &["chat", "--yes", "is it high?"], 100, 30);
+    let mut pty = Pty::start(&world, &["chat", "--yes", "is it high?"], 200, 30);
     assert_eq!(pty.wait(), Some(0));
     let screen = pty.screen();
     assert!(!screen.contains('✗') && !screen.contains("stopped after"), "{screen}");

@@ -60,7 +60,8 @@ fn what_is_kept_is_fetched_by_the_command_that_is_shown() {
     let path = files.iter().find_map(|file| file["path"].as_str()).unwrap_or_else(|| panic!("{text}"));
     assert_eq!(std::fs::read_to_string(path).unwrap(), "high\n");
     let fetch = files.iter().find_map(|file| file["fetch"].as_str()).unwrap_or_else(|| panic!("{text}"));
-    assert!(fetch.starts_with("prowess artifacts get out/tide.txt@1"), "{fetch}");
+    // The other conversation has its own.
+    assert!(fetch.starts_with("prowess artifacts get out/tide.txt@0 --thread "), "{fetch}");
 }
 
 #[test]

@@ -48,6 +48,8 @@ fn case_103_what_is_taken_costs_no_more_either() {
     for (bytes, objects) in [(MIB, 700), (4 * MIB - 1000, 1_500)] {
         let served = Served::start("");
         let session = served.session();
+        // What every first call takes is not the message's.
+        assert_eq!(served.post(Some(&session), &load(4, &json!({})).to_string()).0, 200);
         let before = served.memory("VmHWM");
         // Text with an escape has to be copied, and fills the message up.
         let text = format!("\n{}", "x".repeat(bytes - 8 * objects - 200));
