@@ -2,7 +2,8 @@
 
 use super::{act, as_plain_user, said, world};
 
-/// Takes memory in pieces of 240 MiB, 2.4 GiB in all, and says what it holds. Then it waits to be killed.
+/// Takes memory in pieces of 240 MiB, 2.4 GiB in all, and says what it holds. After each it waits for longer than it takes
+/// until somebody looks; then it waits to be killed.
 const SCRIPT: &str = r"
 import ctypes, errno, mmap, os, sys, time
 PIECE, held = 240 << 20, []
@@ -25,6 +26,7 @@ for piece in range(1, 11):
     try: held.append(globals()[sys.argv[1]]())
     except OSError as error: sys.exit('refused: ' + errno.errorcode[error.errno])
     print('holds', piece * 240, 'MiB')
+    time.sleep(1)
 time.sleep(600)
 ";
 
