@@ -7,16 +7,31 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
-use prowess_permission::Permissions;
-use prowess_skills::SkillSession;
+use prowess_permission::{Decision, Kind, Permissions, joined};
+use prowess_skills::{SkillSession, denial};
 use prowess_workspace::{HostGate, RunInput, RunRequest, SkillInput, StageSource};
 
 use crate::config::Config;
+use crate::sight::rule_for;
 use crate::skills::Skills;
 use crate::terminal::shown;
 
 /// What the agent of these rules is called: [agent.run.permission].
 const NAME: &str = "run";
+
+/// Refuses a command that a rule denies. Nobody is asked about any other: whoever typed it has answered.
+pub(crate) fn check_rules(config: &Config, entry: &SkillEntry, request: &RunRequest) -> Result<()> {
+    let policy = config.policy(NAME);
+    let name = entry.skill.name.as_str();
+    if let Some(verdict) = denial(&policy, entry) {
+        bail!("nothing ran: the skill `{}` is denied by {}", shown(name), rule_for(NAME, &verdict));
+    }
+    let verdict = policy.decide(&Kind::RUN, &joined(name, &request.command));
+    if verdict.decision == Decision::Deny {
+        bail!("nothing ran: the command is denied by {}", rule_for(NAME, &verdict));
+    }
+    Ok(())
+}
 
 /// The inputs of a run. Nobody is asked: whoever typed a path has answered. A rule that denies a path stands over that, and
 /// files of skills that are denied or not trusted do not come in.

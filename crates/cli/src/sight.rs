@@ -141,14 +141,19 @@ impl Seen {
     }
 }
 
-/// The rule that denies something, and where a person finds it.
+/// The rule that denies something to the model of a conversation, and where a person finds it.
 pub(crate) fn rule(verdict: &Verdict) -> String {
+    rule_for(AGENT, verdict)
+}
+
+/// The same for another agent.
+pub(crate) fn rule_for(agent: &str, verdict: &Verdict) -> String {
     let Some((layer, rule)) = &verdict.rule else { return "the rules".to_owned() };
     let (table, line) = (rule.toml_table(), rule.toml_line());
     let told = match layer {
         Layer::User => format!("{table} {line} in your prowess.toml"),
         Layer::Project => format!("{table} {line} in the project's prowess.toml"),
-        Layer::Agent => format!("{line} in [agent.{AGENT}.permission]"),
+        Layer::Agent => format!("{line} in [agent.{agent}.permission]"),
         other => format!("{table} {line}, a rule of the {other}"),
     };
     shown(&told)

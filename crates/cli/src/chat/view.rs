@@ -171,7 +171,8 @@ impl<W: Write + Send> View for OnScreen<W> {
                     self.has_just_loaded = false;
                     return self.draw();
                 }
-                let (mark, style) = if *is_error { ("✗", Style::Bad) } else { ("✓", Style::Good) };
+                let is_bad = *is_error || words::has_failed(tool, text);
+                let (mark, style) = if is_bad { ("✗", Style::Bad) } else { ("✓", Style::Good) };
                 self.line(mark, style, &label, &note);
             }
             Happening::File { .. } => {

@@ -39,12 +39,7 @@ pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
         let text = text.strip_prefix("Error: ").unwrap_or(text);
         return Some(start_of(text.trim(), MAX_LINE));
     }
-    if !tool.starts_with("skill_") {
-        return None;
-    }
-    MODEL_JSON.check(text.as_bytes()).ok()?;
-    let report: Value = serde_json::from_str(text).ok()?;
-    let code = report["exit_code"].as_i64()?;
+    let (report, code) = report(tool, text)?;
     let mut told = match report["timed_out"].as_bool() {
         Some(true) => "ended: its time was over".to_owned(),
         _ => format!("exit {code}"),
@@ -53,6 +48,22 @@ pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
         told.push_str(&format!(", sandbox {level}"));
     }
     Some(start_of(&told, MAX_LINE))
+}
+
+/// Whether a command ended with a failure, which is no error of the call.
+pub(super) fn has_failed(tool: &str, text: &str) -> bool {
+    report(tool, text).is_some_and(|(_, code)| code != 0)
+}
+
+/// The report of a run, with its exit code.
+fn report(tool: &str, text: &str) -> Option<(Value, i64)> {
+    if !tool.starts_with("skill_") {
+        return None;
+    }
+    MODEL_JSON.check(text.as_bytes()).ok()?;
+    let report: Value = serde_json::from_str(text).ok()?;
+    let code = report["exit_code"].as_i64()?;
+    Some((report, code))
 }
 
 /// A file that a run left: where it is, and what to know of it; or what is kept, and how to fetch it.

@@ -105,14 +105,9 @@ impl Place {
         if found.len() > 1 {
             let line = |one: &Artifacts| artifacts::line(command, one.scope(), name.as_str(), &self.kept);
             // Names of threads begin with the day: the newest first.
-            let lines: Vec<String> =
-                found.iter().rev().map(|one| format!("  {}", shown(&line(one)))).collect();
-            bail!(
-                "`{}` is in {} scopes; say which:\n{}",
-                shown(name.as_str()),
-                lines.len(),
-                lines.join("\n")
-            );
+            let mut err = anstream::stderr();
+            found.iter().rev().try_for_each(|one| writeln!(err, "  {}", shown(&line(one))))?;
+            bail!("`{}` is in {} scopes: take one of these commands", shown(name.as_str()), found.len());
         }
         found.pop().with_context(|| {
             format!("there is no artifact `{}`; `prowess artifacts list` shows all", shown(name.as_str()))

@@ -54,8 +54,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     let level = least.map(level_name);
     let Some(file) = &options.record else {
-        demo::play(level, terminal)?;
-        return Ok(Outcome::Done);
+        return Ok(demo::play(level, terminal)?.map_or(Outcome::Done, Outcome::Code));
     };
     let program = std::env::current_exe().context("this program cannot be found again")?;
     let mut command = Command::new(program);

@@ -26,7 +26,7 @@ use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
 use crate::results;
-use crate::run_inputs::Inputs;
+use crate::run_inputs::{Inputs, check_rules};
 use crate::signals::Signals;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
@@ -137,6 +137,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     options.to.as_deref().map_or(Ok(()), results::check)?;
     let request = options.request()?;
+    let config = Config::load(skills.configured_project(), &[])?;
+    check_rules(&config, &entry, &request)?;
     let given = options.stdin.as_deref().map(stdin).transpose()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
@@ -146,7 +148,6 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let _ = place.workspaces.cleanup(KEPT_FOR);
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
-    let config = Config::load(skills.configured_project(), &[])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the run cannot be started")?;
     let mut artifacts = None;

@@ -12,10 +12,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use self::stages::STAGES;
+use crate::signals::Signals;
 use crate::terminal::{Style, Terminal, styled, wrapped};
 
 /// How long a person has to read a stage before the next one.
 const PAUSE: Duration = Duration::from_millis(1_500);
+/// How long a signal takes at most until it is known to both: whoever was started, and whoever started it.
+const SETTLED: Duration = Duration::from_millis(500);
 /// Variables that would let the demo see what is the user's.
 const OURS: [&str; 6] = [
     "XDG_CONFIG_HOME",
@@ -31,13 +34,24 @@ struct Scratch {
     place: tempfile::TempDir,
 }
 
-/// Plays all stages. `level` is the weakest isolation that is enough.
-pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<()> {
+/// Plays all stages. `level` is the weakest isolation that is enough. Gives the exit code if a signal ended it.
+pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<Option<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("the demo cannot be played")?;
+    // Caught, so that the scratch home goes also when somebody has seen enough.
+    let mut signals = {
+        let _within = runtime.enter();
+        Signals::catch().context("signals cannot be caught")?
+    };
+    let mut signal_within =
+        |time: Duration| runtime.block_on(async { tokio::time::timeout(time, signals.code()).await.ok() });
     let scratch = Scratch::new()?;
     for (number, stage) in STAGES.iter().enumerate() {
-        if number > 0 && terminal.is_screen() {
-            #[allow(clippy::disallowed_methods, reason = "a person reads, which is no event")]
-            std::thread::sleep(PAUSE);
+        if number > 0
+            && terminal.is_screen()
+            && let Some(code) = signal_within(PAUSE)
+        {
+            return Ok(Some(code));
         }
         let heading = format!("{}/{}  {}", number + 1, STAGES.len(), stage.name);
         writeln!(terminal, "\n{}", styled(heading, Style::Heading))?;
@@ -45,7 +59,14 @@ pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<()> {
         for (line, code) in stage.commands {
             writeln!(terminal, "{} {line}", styled("$", Style::Good))?;
             terminal.flush()?;
-            scratch.run(line, *code, level)?;
+            let played = scratch.run(line, *code, level);
+            // A command that a signal ended has failed for that.
+            if played.is_err()
+                && let Some(code) = signal_within(SETTLED)
+            {
+                return Ok(Some(code));
+            }
+            played?;
         }
     }
     writeln!(
@@ -53,7 +74,7 @@ pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<()> {
         "\n{} Talk to it yourself: `prowess chat`; `--model openai:NAME` asks a real model.",
         styled("That was all.", Style::Good)
     )?;
-    Ok(())
+    Ok(None)
 }
 
 impl Scratch {

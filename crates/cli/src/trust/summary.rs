@@ -12,6 +12,11 @@ use super::{FileKind, Item, ItemKind};
 use crate::config;
 use crate::terminal::{Style, count, shown, shown_lines, size, start_of, styled};
 
+/// Endings of files that interpreters run.
+const CODE: [&str; 17] = [
+    "bash", "bat", "cjs", "cmd", "fish", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts",
+    "tsx", "zsh",
+];
 /// How many files of a skill are named, beside its programs and links, which are all named.
 const MAX_NAMED: usize = 20;
 /// How many lines of a configuration or of a memory are shown.
@@ -89,7 +94,12 @@ impl Survey<'_> {
             return;
         }
         let of_kind = |wanted: FileKind| {
-            item.files.iter().filter(move |(_, kind)| **kind == wanted).map(|(path, _)| shown(path))
+            let kind_of = |path: &str, kind: &FileKind| match kind {
+                FileKind::Plain if is_code(path) => FileKind::Program,
+                kind => kind.clone(),
+            };
+            let files = item.files.iter().filter(move |(path, kind)| kind_of(path, kind) == wanted);
+            files.map(|(path, _)| shown(path))
         };
         let mut files: Vec<String> = of_kind(FileKind::Plain).take(MAX_NAMED).collect();
         let more = of_kind(FileKind::Plain).count().saturating_sub(MAX_NAMED);
@@ -120,6 +130,14 @@ impl Survey<'_> {
         }
         lines(&String::from_utf8_lossy(&source.bytes), &self.project.top().join(config::FILE_NAME), text);
     }
+}
+
+/// Whether a file that nobody can start by itself is meant to be handed to an interpreter.
+fn is_code(path: &str) -> bool {
+    let path = Path::new(path);
+    let is_script = path.parent().is_some_and(|above| above.iter().any(|part| part == "scripts"));
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    is_script || ending.is_some_and(|ending| CODE.contains(&&*ending))
 }
 
 /// The lines of a file, or the first of them and where the rest is.

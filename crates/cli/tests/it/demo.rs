@@ -93,6 +93,20 @@ fn nothing_fails_on_a_screen() {
     assert_eq!(shown.matches("✓ run json-schema-check").count(), 1, "{shown}");
 }
 
+#[test]
+fn whoever_has_seen_enough_leaves_nothing_behind_either() {
+    let world = World::new();
+    let temporary = world.path("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = world.command(&["demo"]);
+    command.env("TMPDIR", &temporary).env("TERM", "xterm-256color");
+    let mut pty = crate::pty::Pty::run(command, 100, 40);
+    pty.wait_for("2/8");
+    pty.press("\x03");
+    assert_eq!(pty.wait(), Some(130), "{}", pty.everything());
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left behind");
+}
+
 /// The picture of the README is of this demo, and not of an earlier one.
 #[test]
 fn the_picture_shows_these_stages() {

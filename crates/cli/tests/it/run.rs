@@ -85,6 +85,26 @@ fn the_summary_has_what_matters() {
 }
 
 #[test]
+fn what_a_rule_denies_does_not_run() {
+    let world = reachable();
+    let config = "home/.config/prowess/prowess.toml";
+    world.file(config, "[permission.run]\n\"* git push *\" = \"deny\"\n");
+    assert_eq!(run(&world, &[], &["echo git pull"]).status.code(), Some(0));
+    let output = run(&world, &[], &["git push origin"]);
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(
+        stderr(&output)
+            .contains("denied by [permission.run] \"* git push *\" = \"deny\" in your prowess.toml"),
+        "{}",
+        stderr(&output)
+    );
+    world.file(config, "[agent.run.permission]\nskill = \"deny\"\n");
+    let output = run(&world, &[], &["echo hello"]);
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(stderr(&output).contains("in [agent.run.permission]"), "{}", stderr(&output));
+}
+
+#[test]
 fn exit_codes_are_those_of_the_command() {
     let world = reachable();
     for (command, code) in [("exit 0", 0), ("exit 7", 7), ("no-such-program", 127), ("kill -9 $$", 137)] {

@@ -24,6 +24,19 @@ fn calls_that_were_allowed_by_yes_have_ended() {
 }
 
 #[test]
+fn a_command_that_failed_has_no_tick() {
+    let model = FakeModel::start(vec![runs("exit 3"), Answer::text("It failed.")]);
+    let world = world(&model);
+    let mut pty = Pty::start(&world, &["chat", "--yes", "is it high?"], 100, 30);
+    assert_eq!(pty.wait(), Some(0));
+    let screen = pty.screen();
+    assert!(
+        screen.contains("✗ run tides: exit 3  exit 3, sandbox bwrap") && !screen.contains('✓'),
+        "{screen}"
+    );
+}
+
+#[test]
 fn the_first_chat_of_the_readme_ends_with_its_answer() {
     let world = World::new();
     let args = ["chat", "--yes", "--root", &examples(), "Compute the first ten Fibonacci numbers."];
