@@ -102,7 +102,7 @@ pub use text::{ReadError, SkillIdentity, SkillText};
 pub use tokens::estimate_tokens;
 pub use trusted::TrustedEntries;
 pub use typed::Typed;
-pub use untrusted::{code_text, is_unprintable, one_line};
+pub use untrusted::{code_text, exact_line, is_unprintable, one_line};
 pub use view::CatalogView;
 pub use walk::scan_local;
 #[cfg(feature = "watch")]

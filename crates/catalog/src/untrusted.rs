@@ -49,6 +49,41 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// `text` on one line, where no two texts look the same: whatever [`one_line`] would fold or leave out is spelled out.
+///
+/// ```
+/// use prowess_catalog::exact_line;
+///
+/// assert_eq!(exact_line("a b.txt"), "a b.txt");
+/// assert_eq!(exact_line("a  b\u{A0}.txt "), r"a\u{20}×2b\u{a0}.txt\u{20}");
+/// ```
+pub fn exact_line(text: &str) -> Cow<'_, str> {
+    if is_one_line(text.as_bytes()) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        if c == ' ' {
+            let mut blanks = 1;
+            while characters.next_if_eq(&' ').is_some() {
+                blanks += 1;
+            }
+            let is_within = !line.is_empty() && characters.peek().is_some();
+            match blanks {
+                1 if is_within => line.push(' '),
+                1 => line.push_str(r"\u{20}"),
+                blanks => line.push_str(&format!(r"\u{{20}}×{blanks}")),
+            }
+        } else if c.is_whitespace() || is_unprintable(c) {
+            line.extend(c.escape_unicode());
+        } else {
+            line.push(c);
+        }
+    }
+    Cow::Owned(line)
+}
+
 /// Whether `text` is printable ASCII with single blanks between its words, as nearly all text is.
 fn is_one_line(text: &[u8]) -> bool {
     // Without a way out of the loop it runs over many bytes at a time.

@@ -53,8 +53,10 @@ pub(crate) fn copy(directory: &Path, name: &str, content: &[u8]) -> io::Result<P
 }
 
 /// Opens the directory that the person named. No link in it is followed from the working directory on; the way to an
-/// absolute one is the machine's, and only its last name may not be a link.
+/// absolute one that leads elsewhere is the machine's, and only its last name may not be a link.
 fn open(directory: &Path) -> io::Result<OwnedFd> {
+    let here = std::env::current_dir()?;
+    let directory = directory.strip_prefix(&here).unwrap_or(directory);
     let (mut at, rest) = match (directory.is_absolute(), directory.parent(), directory.file_name()) {
         (true, Some(parent), Some(name)) => {
             std::fs::create_dir_all(parent)?;

@@ -1,6 +1,7 @@
 //! Questions that a call waits for, put to the person at the keyboard.
 
 use prowess_agent::{Reply, Waiting};
+use prowess_catalog::exact_line;
 use serde_json::Value;
 
 use super::happening::Happening;
@@ -57,7 +58,8 @@ pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
     }
     let mut offers = vec!["y once".to_owned()];
     if !always.is_empty() {
-        let rules: Vec<String> = always.iter().map(|rule| shown(rule)).collect();
+        // What will be recorded is not folded: two rules never look the same.
+        let rules: Vec<_> = always.iter().map(|rule| exact_line(rule)).collect();
         offers.push(format!("a always: {}", rules.join(", ")));
     }
     offers.push("n no".to_owned());

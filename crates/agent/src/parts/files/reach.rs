@@ -2,7 +2,7 @@
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
 use prowess_permission::{Decision, Kind, Permissions, Place, Request, Verdict};
-use prowess_skills::prowess_catalog::is_unprintable;
+use prowess_skills::prowess_catalog::exact_line;
 use prowess_skills::{Owner, SkillSession, Withheld};
 use serde_json::{Value, json};
 
@@ -186,16 +186,7 @@ fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
     let inside = [path, &target.path].map(|path| path.as_str().to_owned());
     let mut request = Request::about_place(kind, place.inside(inside));
     if let Some(real) = target.on_disk.last() {
-        request.title = format!("{} {}", request.kind, visible(&real.to_string_lossy()));
+        request.title = format!("{} {}", request.kind, exact_line(&real.to_string_lossy()));
     }
     request
-}
-
-/// A path in which every character can be seen.
-fn visible(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    for c in path.chars() {
-        if is_unprintable(c) { text.extend(c.escape_unicode()) } else { text.push(c) }
-    }
-    text
 }

@@ -103,3 +103,22 @@ fn case_106_a_rule_for_one_skill_s_commands_is_none_for_another_s() {
     assert!(last(&requests[1]).contains("it ran"), "a rule for an ordinary name is as it was");
     assert!(!requests.get(2).is_some_and(|request| last(request).contains("it ran")));
 }
+
+#[test]
+fn case_106_no_two_paths_look_the_same_in_a_question() {
+    let names = ["/a b.txt", "/a  b.txt", "/a\u{a0}b.txt", "/a b.txt ", "/a\u{3164}b.txt"];
+    let mut shown = std::collections::BTreeSet::new();
+    for name in names {
+        let write = Answer::call("write_file", json!({"file_path": name, "content": "x"}));
+        let model = FakeModel::start(vec![write]);
+        let world = World::new();
+        configure(&world, &model.url(), "");
+        let pty = begun(&world, &[], 200, 20);
+        pty.type_line("write it");
+        let screen = pty.wait_for("allow it? [y/a/n]");
+        let title = screen.lines().find(|line| line.starts_with("? write ")).unwrap();
+        let always = screen.lines().find(|line| line.contains("a always: ")).unwrap();
+        let asked = format!("{title} {always}").replace(&*world.path("").to_string_lossy(), "");
+        assert!(shown.insert(asked.clone()), "{name:?}: {asked}");
+    }
+}

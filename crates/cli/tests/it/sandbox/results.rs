@@ -75,3 +75,15 @@ fn case_100_the_directory_itself_is_no_link() {
     untouched(&world, &output);
     assert!(said(&output).contains("linked is a link, which is not followed\n"), "{}", said(&output));
 }
+
+#[test]
+fn case_100_a_link_on_the_way_is_not_followed_however_the_way_is_spelled() {
+    let world = prepared();
+    symlink(world.path("home/own"), world.path("project/later")).unwrap();
+    let absolute = world.path("project/later/today");
+    for to in ["later/today", &absolute.to_string_lossy()] {
+        let output = copied(&world, to);
+        untouched(&world, &output);
+        assert!(said(&output).contains("later is a link, which is not followed"), "{}", said(&output));
+    }
+}
