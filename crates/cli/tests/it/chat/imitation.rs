@@ -103,3 +103,34 @@ fn case_106_a_rule_for_one_skill_s_commands_is_none_for_another_s() {
     assert!(last(&requests[1]).contains("it ran"), "a rule for an ordinary name is as it was");
     assert!(!requests.get(2).is_some_and(|request| last(request).contains("it ran")));
 }
+
+/// Rules from before names had backslashes in subjects still deny and ask. They allow nothing.
+#[test]
+fn rules_without_backslashes_still_forbid() {
+    for (rules, answer) in [
+        ("\"*\" = \"allow\"\n\"my skill *\" = \"deny\"\n", "denied"),
+        ("\"*\" = \"allow\"\n\"my skill *\" = \"ask\"\n", "asked"),
+        ("\"my skill *\" = \"allow\"\n", "asked"),
+        ("\"*\" = \"ask\"\n\"my\\\\ skill *\" = \"allow\"\n", "done"),
+        ("\"my skill *\" = \"deny\"\n\"my\\\\ skill *\" = \"allow\"\n", "done"),
+    ] {
+        let run = json!({"skill": "my skill", "command": "printf 'HER%s' ON"});
+        let model = FakeModel::start(vec![Answer::call("skill_run", run), Answer::text("Done.")]);
+        let world = World::new();
+        configure(&world, &model.url(), &format!("[permission.run]\n{rules}"));
+        world.file(
+            "home/.prowess/skills/mine/SKILL.md",
+            "---\nname: my skill\ndescription: Is mine.\n---\n\nUse it.\n",
+        );
+        let told = world.run(&["chat", "go"]);
+        let became = match model.requests().get(1) {
+            None if told.contains("a question waits") => "asked",
+            Some(request) if last(request).contains("HERON") => "done",
+            Some(request) if last(request).contains("not allowed") || last(request).contains("denied") => {
+                "denied"
+            }
+            other => panic!("{rules}: {other:?}\n{told}"),
+        };
+        assert_eq!(became, answer, "{rules}: {told}");
+    }
+}
