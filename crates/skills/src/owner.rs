@@ -38,7 +38,7 @@ pub(crate) struct Owners(BTreeMap<String, Owned>);
 /// What is known of the skill that a directory belongs to, from the least to the most that may be done with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owned {
-    /// It is denied, or of a root that is not trusted.
+    /// It is denied, or not trusted.
     Hidden,
     /// Another skill of its name, which is this one's, takes precedence over it.
     Shadowed(String),
@@ -65,7 +65,7 @@ impl Owners {
             let name = entry.skill.name.to_string();
             let owned = match view.get(&name) {
                 Some(visible) if Arc::ptr_eq(visible, entry) => Owned::Visible(name),
-                _ if entry.root.trust == Trust::Trusted => Owned::Shadowed(name),
+                _ if entry.trust == Trust::Trusted => Owned::Shadowed(name),
                 _ => Owned::Hidden,
             };
             for directory in directories(entry) {

@@ -87,4 +87,18 @@ fn files_of_shadowed_skills_are_inputs() {
         let told = run(&world, "--input", &world.path(from).to_string_lossy());
         assert!(told.contains("exit 0\n") && told.contains("egret"), "{from}: {told}");
     }
+    // In a project each skill is trusted for itself, whatever its directory is.
+    for root in ["project/.claude/skills", "project/.prowess/skills"] {
+        world.skill(root, "tides", "Looks up tides.").file(&format!("{root}/tides/data.txt"), "heron\n");
+    }
+    let give = |from: &str| run(&world, "--input", from);
+    for from in [".claude", ".prowess"] {
+        let told = give(from);
+        assert!(told.contains("exit 125") && !told.contains("heron"), "{from}: {told}");
+    }
+    world.stdout(&["trust", "--yes"]);
+    for from in [".claude/skills/tides/data.txt", ".claude", ".prowess"] {
+        let told = give(from);
+        assert!(told.contains("exit 0\n") && told.contains("heron"), "{from}: {told}");
+    }
 }
