@@ -49,7 +49,7 @@ impl Sight {
 
     /// The same for skills that were found, with the configuration that counts for them.
     pub(crate) fn of(skills: &Skills) -> Result<Self> {
-        let config = Config::load(skills.configured_project(), &[])?;
+        let config = Config::load(&skills.configuration()?, &[])?;
         Ok(Self::new(&skills.catalog, &config))
     }
 

@@ -28,9 +28,9 @@ use super::place::Place;
 use super::whereabouts::Whereabouts;
 use crate::artifacts;
 use crate::commands::run::quoted;
-use crate::config::{Config, Flag, guards};
+use crate::config::{Config, Flag, OfProject, guards};
 use crate::options::Places;
-use crate::project::{MEMORY, Project};
+use crate::project::MEMORY;
 use crate::servers;
 use crate::sight::Sight;
 use crate::state::Kept;
@@ -80,8 +80,8 @@ pub(super) struct Host {
     pub(super) places: Places,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
-    /// The project's configuration as it counts now, if it does.
-    configuration: Option<Vec<u8>>,
+    /// What counts of the project's configuration.
+    configuration: OfProject,
     /// Whether what the project tells models counts.
     trusts_memory: bool,
     /// What was last said of what is not trusted.
@@ -135,7 +135,7 @@ impl Host {
             directory,
             state,
             places,
-            configuration: configuration(&skills)?,
+            configuration: skills.configuration()?,
             trusts_memory: skills.trusts_memory(),
             notice: skills.notice(),
             project: artifacts::project(&skills)?,
@@ -177,10 +177,10 @@ impl Host {
             skills.catalog = servers::offered(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
-        let configuration = configuration(&skills)?;
+        let configuration = skills.configuration()?;
         if self.configuration != configuration {
-            // What the project set, its rules and hooks too, counts only while it is trusted.
-            let mut config = Config::load(skills.configured_project(), &self.flags)?;
+            // What the project set counts only while it is trusted; what it forbade stays.
+            let mut config = Config::load(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
             self.permissions = Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config));
             (self.config, self.configuration, is_same) = (config, configuration, false);
@@ -420,12 +420,6 @@ fn same(one: &Catalog, other: &Catalog) -> bool {
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
     };
     pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
-}
-
-/// The bytes of the project's configuration, if it counts.
-fn configuration(skills: &crate::skills::Skills) -> Result<Option<Vec<u8>>> {
-    let source = skills.configured_project().map(Project::configuration).transpose()?.flatten();
-    Ok(source.map(|source| source.bytes.clone()))
 }
 
 /// Makes a directory for this user alone.

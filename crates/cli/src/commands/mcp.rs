@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
     }
     let skills = options.places.discover()?;
-    let config = Config::load(skills.configured_project(), &[])?;
+    let config = Config::load(&skills.configuration()?, &[])?;
     for warning in config.warnings() {
         writeln!(err, "warning: {warning}")?;
     }

@@ -146,7 +146,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let _ = place.workspaces.cleanup(KEPT_FOR);
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
-    let config = Config::load(skills.configured_project(), &[])?;
+    let config = Config::load(&skills.configuration()?, &[])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the run cannot be started")?;
     let mut artifacts = None;

@@ -127,7 +127,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
     let skills = options.places.discover()?;
-    let config = Config::load(skills.configured_project(), &[])?;
+    let config = Config::load(&skills.configuration()?, &[])?;
     let policy = policy(&options.files, &config)?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();

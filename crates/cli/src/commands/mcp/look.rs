@@ -64,7 +64,7 @@ impl Look {
     fn found(&self, known: &Catalog) -> Result<(Catalog, Policy)> {
         let skills = self.places.discover_again(known)?;
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = configuration(&skills);
-        let config = Config::load(skills.configured_project(), &[])?;
+        let config = Config::load(&skills.configuration()?, &[])?;
         Ok((skills.catalog, config.policy(NAME)))
     }
 
