@@ -13,6 +13,7 @@ use prowess_workspace::{HostGate, RunInput, RunRequest, SkillInput, StageSource}
 
 use crate::config::Config;
 use crate::skills::Skills;
+use crate::state::Kept;
 use crate::terminal::shown;
 
 /// What the agent of these rules is called: [agent.run.permission].
@@ -34,7 +35,8 @@ impl Inputs {
         own: &Arc<SkillEntry>,
         request: &RunRequest,
     ) -> Result<Self> {
-        let permissions = Permissions::unattended(config.policy(NAME));
+        // What would be asked about is given: where files are kept makes no difference.
+        let permissions = Permissions::unattended(config.policy(NAME, &Kept::default()));
         let session = SkillSession::builder(skills.catalog.clone()).permissions(permissions).start().await;
         let inputs = Self { session, own: Arc::clone(own) };
         for input in &request.inputs {

@@ -121,7 +121,7 @@ impl Host {
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
         let mut notices = approvals::renew(&broker, &directory).await;
-        let permissions = Permissions::new(broker, NAME, policy(&config));
+        let permissions = Permissions::new(broker, NAME, policy(&config, &kept));
         let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
             let (catalog, more) = servers::offered_first(&connected.servers, &skills.catalog).await;
@@ -182,7 +182,8 @@ impl Host {
             // What the project set counts only while it is trusted; what it forbade stays.
             let mut config = Config::load(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
-            self.permissions = Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config));
+            self.permissions =
+                Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config, &self.kept_at));
             (self.config, self.configuration, is_same) = (config, configuration, false);
         }
         self.trusts_memory = skills.trusts_memory();
@@ -335,9 +336,9 @@ impl Host {
             Rule::new("read", here.as_str(), Decision::Allow),
             Rule::new("read", &below, Decision::Allow),
         ];
-        let policy = self.config.policy(NAME);
+        let policy = self.config.policy(NAME, &self.kept_at);
         // The directory may be the home, or hold secrets of its own.
-        let rules = rules.into_iter().chain(guards());
+        let rules = rules.into_iter().chain(guards(&self.kept_at));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy.with(Layer::BuiltInAgent, rules))
     }
 
@@ -347,7 +348,7 @@ impl Host {
             let place = Pattern::literal(&real_path(&self.kept(thread).join(name)).to_string_lossy());
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
-        let policy = policy(&self.config).with(Layer::BuiltInAgent, kept);
+        let policy = policy(&self.config, &self.kept_at).with(Layer::BuiltInAgent, kept);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 
@@ -409,9 +410,9 @@ fn dollars(amount: f64) -> Result<Price> {
 }
 
 /// The rules: those of this program, and then the person's.
-fn policy(config: &Config) -> Policy {
+fn policy(config: &Config, kept: &Kept) -> Policy {
     let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME).with(Layer::BuiltInAgent, rules)
+    config.policy(NAME, kept).with(Layer::BuiltInAgent, rules)
 }
 
 /// Whether two catalogs have the same skills to show: entries that did not change are shared.

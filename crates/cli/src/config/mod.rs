@@ -32,6 +32,7 @@ pub(crate) use self::settings::{
     Settings, SkillSettings,
 };
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
+use crate::state::Kept;
 use crate::terminal::shown;
 
 /// The providers that nobody has to set up.
@@ -140,9 +141,9 @@ impl Config {
         self.settings.prices()
     }
 
-    /// The rules for an agent.
-    pub(crate) fn policy(&self, agent: &str) -> Policy {
-        let mut policy = Policy::new().with(Layer::Defaults, guards::guards());
+    /// The rules for an agent whose files are kept there.
+    pub(crate) fn policy(&self, agent: &str, kept: &Kept) -> Policy {
+        let mut policy = Policy::new().with(Layer::Defaults, guards::guards(kept));
         for (layer, document) in [(Layer::User, &self.user), (Layer::Project, &self.project)] {
             let Some(document) = document else { continue };
             let config = &document.permissions;
