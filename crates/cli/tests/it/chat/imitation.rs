@@ -107,30 +107,32 @@ fn case_106_a_rule_for_one_skill_s_commands_is_none_for_another_s() {
 /// Rules from before names had backslashes in subjects still deny and ask. They allow nothing.
 #[test]
 fn rules_without_backslashes_still_forbid() {
-    for (rules, answer) in [
-        ("\"*\" = \"allow\"\n\"my skill *\" = \"deny\"\n", "denied"),
-        ("\"*\" = \"allow\"\n\"my skill *\" = \"ask\"\n", "asked"),
-        ("\"my skill *\" = \"allow\"\n", "asked"),
-        ("\"*\" = \"ask\"\n\"my\\\\ skill *\" = \"allow\"\n", "done"),
-        ("\"my skill *\" = \"deny\"\n\"my\\\\ skill *\" = \"allow\"\n", "done"),
+    let spelled = "my\\\\ skill *";
+    for (rules, runs) in [
+        (r#""*" = "allow""#.to_owned(), true),
+        ("\"*\" = \"allow\"\n\"my skill *\" = \"deny\"".to_owned(), false),
+        ("\"*\" = \"allow\"\n\"my skill *\" = \"ask\"".to_owned(), false),
+        ("\"my skill *\" = \"allow\"".to_owned(), false),
+        (format!("\"*\" = \"ask\"\n\"{spelled}\" = \"allow\""), true),
+        (format!("\"my skill *\" = \"deny\"\n\"{spelled}\" = \"allow\""), true),
     ] {
-        let run = json!({"skill": "my skill", "command": "printf 'HER%s' ON"});
-        let model = FakeModel::start(vec![Answer::call("skill_run", run), Answer::text("Done.")]);
+        let load = Answer::call("skill_load", json!({"skill": "my skill"}));
+        let model = FakeModel::start(vec![load, Answer::text("Loaded."), Answer::text("Hello.")]);
         let world = World::new();
-        configure(&world, &model.url(), &format!("[permission.run]\n{rules}"));
-        world.file(
-            "home/.prowess/skills/mine/SKILL.md",
-            "---\nname: my skill\ndescription: Is mine.\n---\n\nUse it.\n",
-        );
-        let told = world.run(&["chat", "go"]);
-        let became = match model.requests().get(1) {
-            None if told.contains("a question waits") => "asked",
-            Some(request) if last(request).contains("HERON") => "done",
-            Some(request) if last(request).contains("not allowed") || last(request).contains("denied") => {
-                "denied"
-            }
-            other => panic!("{rules}: {other:?}\n{told}"),
-        };
-        assert_eq!(became, answer, "{rules}: {told}");
+        configure(&world, &model.url(), &format!("[permission.hook]\n{rules}\n"));
+        with_hook(&world, "mine", "my skill", "Words of the hook.");
+        world.output(&["chat", "load it"]);
+        world.output(&["chat", "--resume", "last", "hello"]);
+        let requests = model.requests();
+        assert_eq!(requests.len(), 3, "{rules}");
+        assert_eq!(all(&requests[2]).contains("Words of the hook."), runs, "{rules}");
     }
+    // The gate of commands comes before anything else that is wrong with them.
+    let run = json!({"skill": "my skill", "command": "true"});
+    let model = FakeModel::start(vec![Answer::call("skill_run", run), Answer::text("Done.")]);
+    let world = World::new();
+    configure(&world, &model.url(), "[permission.run]\n\"*\" = \"allow\"\n\"my skill *\" = \"deny\"\n");
+    with_hook(&world, "mine", "my skill", "Words of the hook.");
+    let told = world.run(&["chat", "run it"]);
+    assert!(last(&model.requests()[1]).contains("denied"), "{}\n{told}", last(&model.requests()[1]));
 }
