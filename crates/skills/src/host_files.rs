@@ -1,11 +1,13 @@
 //! Files of the host that come into a run: past the rules, and past the gates of the skills whose files they are.
 
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use prowess_catalog::one_line;
-use prowess_permission::{Decision, Kind, Place, Refusal, Request, ignores_case, quoted};
+use prowess_permission::{Decision, Kind, Place, Refusal, Request, has_case, ignores_case, quoted};
 use prowess_workspace::{HostGate, RunRequest};
 use serde_json::json;
 
@@ -135,18 +137,28 @@ impl SkillSession {
 /// What lies below a directory, links not followed; `Some(None)` for a file, and `None` when it is too much to look
 /// at or cannot be looked at.
 fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
+    // A path that is no text is another path as text: what lies there cannot be looked at.
+    if !place.is_exact() {
+        return None;
+    }
     let path = PathBuf::from(place.real());
-    if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
-        return Some(None);
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Some(None),
+        // Whether there is something is told by nobody before the gate.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(None),
+        Err(_) => return None,
     }
     let mut pending = vec![(path, place.ignores_case())];
     let mut found = Vec::new();
     while let Some((directory, mut is_folded)) = pending.pop() {
-        for (number, entry) in std::fs::read_dir(&directory).ok()?.enumerate() {
-            let entry = entry.ok()?;
+        let entries = std::fs::read_dir(&directory).ok()?.take(MAX_HOST_ENTRIES + 1);
+        let entries: Vec<DirEntry> = entries.collect::<io::Result<_>>().ok()?;
+        // Whether case counts is a matter of the directory: one of its names tells, if it has letters.
+        let telling = entries.iter().find(|entry| has_case(&entry.file_name()));
+        is_folded |= telling.is_some_and(|entry| ignores_case(&entry.path()));
+        for entry in entries {
             let path = entry.path();
-            // Whether case counts is a matter of the directory: one of its names tells.
-            is_folded |= number == 0 && ignores_case(&path);
             if entry.file_type().ok()?.is_dir() {
                 pending.push((path.clone(), is_folded));
             }
@@ -159,4 +171,23 @@ fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
     // In the same order each time: what is asked about first is part of the question.
     found.sort_by(|one, other| one.real().cmp(other.real()));
     Some(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two names of one file that differ in case alone are what a directory shows that ignores case.
+    #[test]
+    fn the_first_name_with_letters_tells_whether_case_counts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let numbers = (0..20).map(|number| number.to_string());
+        for name in numbers.chain(["key".to_owned()]) {
+            std::fs::write(scratch.path().join(name), "").unwrap();
+        }
+        std::fs::hard_link(scratch.path().join("key"), scratch.path().join("KEY")).unwrap();
+        let found = entries_below(&Place::find(scratch.path())).unwrap().unwrap();
+        assert_eq!(found.len(), 22);
+        assert!(found.iter().all(Place::ignores_case));
+    }
 }

@@ -1,5 +1,7 @@
 //! Files that `prowess run` is given: what rules deny, and files of skills that are denied or not trusted.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use crate::world::World;
@@ -100,5 +102,19 @@ fn files_of_shadowed_skills_are_inputs() {
     for from in [".claude/skills/tides/data.txt", ".claude", ".prowess"] {
         let told = give(from);
         assert!(told.contains("exit 0\n") && told.contains("heron"), "{from}: {told}");
+    }
+}
+
+/// A link with a plain name can lead to a directory whose name is no text.
+#[test]
+fn case_96_a_directory_whose_name_is_no_text_is_not_taken_for_a_file() {
+    let world = world("[permission.read]\n\"key.txt\" = \"deny\"\n");
+    let directory = world.path("home").join(OsStr::from_bytes(b"odd\xff"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("key.txt"), "HERON\n").unwrap();
+    symlink(&directory, world.path("home/way")).unwrap();
+    for option in ["--input", "--link"] {
+        let told = run(&world, option, &world.path("home/way").to_string_lossy());
+        assert!(told.contains("exit 125") && !told.contains("HERON"), "{option}: {told}");
     }
 }
