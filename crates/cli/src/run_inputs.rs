@@ -51,11 +51,8 @@ impl Inputs {
             }
         }
         for path in paths {
-            if let Err(why) = inputs.session.look_at_input(&path).await {
-                bail!(
-                    "nothing ran: {}; a rule denies it, or it is of a skill that is denied or not trusted",
-                    shown(&why)
-                );
+            if let Err(why) = inputs.session.look_at_given_input(&path, own).await {
+                bail!("nothing ran: {}", shown(&why.for_person()));
             }
         }
         Ok(inputs)
@@ -73,6 +70,6 @@ impl Inputs {
 #[async_trait]
 impl HostGate for Inputs {
     async fn allow_host(&self, path: &Path) -> bool {
-        self.session.look_at_input(path).await.is_ok()
+        self.session.look_at_given_input(path, &self.own).await.is_ok()
     }
 }

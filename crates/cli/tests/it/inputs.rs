@@ -118,3 +118,41 @@ fn case_96_a_directory_whose_name_is_no_text_is_not_taken_for_a_file() {
         assert!(told.contains("exit 125") && !told.contains("HERON"), "{option}: {told}");
     }
 }
+
+/// Nothing can be loaded before a run that a person starts, so nothing has to be.
+#[test]
+fn nothing_has_to_be_loaded_before_a_run() {
+    for rules in ["[permission]\nskill = \"ask\"\n", "[permission.skill]\n\"tides\" = \"deny\"\n"] {
+        let world = world(rules);
+        world.file("home/.prowess/skills/tides/data.txt", "egret\n");
+        let told =
+            run(&world, "--input", &world.path("home/.prowess/skills/tides/data.txt").to_string_lossy());
+        assert!(told.contains("exit 0\n") && told.contains("egret"), "{rules}: {told}");
+        let told = run(&world, "--input", &world.path("home/.prowess").to_string_lossy());
+        assert!(told.contains("exit 0\n") && told.contains("egret"), "{rules}: {told}");
+    }
+}
+
+#[test]
+fn a_person_is_told_what_keeps_an_input_out() {
+    let world =
+        world("[permission.read]\n\"~/private/*\" = \"deny\"\n[permission.skill]\n\"hushed\" = \"deny\"\n");
+    let at = |path: &str| world.path(path).to_string_lossy().into_owned();
+    let why = |from: &str| {
+        let told = run(&world, "--input", from);
+        told.split("nothing ran: ").nth(1).unwrap_or(&told).trim_end().to_owned()
+    };
+    assert_eq!(why("."), "[WORLD]/project has files of the skill 'strange', which is denied or not trusted");
+    assert_eq!(
+        why(&at("home/.prowess")),
+        "[WORLD]/home/.prowess has files of the skill 'hushed', which is denied or not trusted"
+    );
+    assert_eq!(
+        why(&at("home/private/key.txt")),
+        r#"[WORLD]/home/private/key.txt must not be read: the rule "~/private/*" = "deny" denies it"#
+    );
+    assert_eq!(
+        why(&at("home")),
+        "[WORLD]/home has files of the skill 'hushed', which is denied or not trusted"
+    );
+}
