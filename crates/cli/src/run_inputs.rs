@@ -14,6 +14,7 @@ use prowess_workspace::{HostGate, RunInput, RunRequest, SkillInput, StageSource}
 use crate::config::Config;
 use crate::sight::rule_for;
 use crate::skills::Skills;
+use crate::state::Kept;
 use crate::terminal::shown;
 
 /// What the agent of these rules is called: [agent.run.permission].
@@ -49,7 +50,8 @@ impl Inputs {
         own: &Arc<SkillEntry>,
         request: &RunRequest,
     ) -> Result<Self> {
-        let permissions = Permissions::unattended(config.policy(NAME));
+        // What would be asked about is given: where files are kept makes no difference.
+        let permissions = Permissions::unattended(config.policy(NAME, &Kept::default()));
         let session = SkillSession::builder(skills.catalog.clone()).permissions(permissions).start().await;
         let inputs = Self { session, own: Arc::clone(own) };
         for input in &request.inputs {
@@ -64,11 +66,8 @@ impl Inputs {
             }
         }
         for path in paths {
-            if let Err(why) = inputs.session.look_at_input(&path).await {
-                bail!(
-                    "nothing ran: {}; a rule denies it, or it is of a skill that is denied or not trusted",
-                    shown(&why)
-                );
+            if let Err(why) = inputs.session.look_at_given_input(&path, own).await {
+                bail!("nothing ran: {}", shown(&why.for_person()));
             }
         }
         Ok(inputs)
@@ -86,6 +85,6 @@ impl Inputs {
 #[async_trait]
 impl HostGate for Inputs {
     async fn allow_host(&self, path: &Path) -> bool {
-        self.session.look_at_input(path).await.is_ok()
+        self.session.look_at_given_input(path, &self.own).await.is_ok()
     }
 }

@@ -9,6 +9,7 @@ use prowess_skills::{denial, known_view};
 
 use crate::config::Config;
 use crate::skills::Skills;
+use crate::state::Kept;
 use crate::terminal::{count, shown};
 
 /// What the agent of a conversation is called in rules, `[agent.chat.permission]`, and in telemetry.
@@ -43,13 +44,14 @@ pub(crate) enum Seen {
 impl Sight {
     /// The sight of a model for which this is the configuration.
     pub(crate) fn new(catalog: &Catalog, config: &Config) -> Self {
-        let policy = config.policy(AGENT);
+        // Which skills are seen does not depend on where files are kept.
+        let policy = config.policy(AGENT, &Kept::default());
         Self { view: known_view(catalog, &policy), policy }
     }
 
     /// The same for skills that were found, with the configuration that counts for them.
     pub(crate) fn of(skills: &Skills) -> Result<Self> {
-        let config = Config::load(skills.configured_project(), &[])?;
+        let config = Config::load(&skills.configuration()?, &[])?;
         Ok(Self::new(&skills.catalog, &config))
     }
 

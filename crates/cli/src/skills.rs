@@ -10,7 +10,7 @@ use prowess_catalog::{
     Trust,
 };
 
-use crate::config::Config;
+use crate::config::{Config, OfProject};
 use crate::nearest::nearest;
 use crate::options::Places;
 use crate::progress::Progress;
@@ -106,7 +106,7 @@ impl Places {
     fn surroundings(&self) -> Result<Surroundings> {
         let mut surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
         if !self.only {
-            let mut roots = Config::load(None, &[])?.settings.skills.roots;
+            let mut roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
             roots.append(&mut surroundings.explicit);
             surroundings.explicit = roots;
         }
@@ -124,9 +124,9 @@ impl Skills {
         Ok(())
     }
 
-    /// The project, if its configuration counts.
-    pub(crate) fn configured_project(&self) -> Option<&Project> {
-        self.project.as_ref().filter(|_| self.standing.trusts_configuration())
+    /// What counts of the project's configuration.
+    pub(crate) fn configuration(&self) -> Result<OfProject> {
+        self.standing.configuration(self.project.as_ref())
     }
 
     /// Whether what the project tells models counts.

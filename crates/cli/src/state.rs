@@ -10,6 +10,8 @@ use prowess_workspace::{Artifacts, Workspaces};
 
 /// The directory of workspaces, below the one that everything is kept in.
 const WORKSPACES: &str = "workspaces";
+/// The directory of artifacts, beside it.
+const ARTIFACTS: &str = "artifacts";
 /// How often it is looked for bytes of artifacts that nobody names.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -63,6 +65,12 @@ impl Kept {
         self.workspace.as_deref()
     }
 
+    /// What is in the directory that was given: that may be one in which others have their files.
+    pub(crate) fn given_directories(&self) -> Vec<PathBuf> {
+        let given = self.given().and_then(|given| std::path::absolute(given).ok());
+        given.into_iter().flat_map(|base| [WORKSPACES, ARTIFACTS].map(|name| base.join(name))).collect()
+    }
+
     /// The workspaces that are there already, wherever those of this user may be. Nothing is made.
     pub(crate) fn existing_workspaces(&self) -> Result<Vec<Workspaces>> {
         let mut places = vec![self.base()?];
@@ -79,7 +87,7 @@ impl Kept {
     }
 
     pub(crate) fn artifacts_path(&self) -> Result<PathBuf> {
-        Ok(self.base()?.join("artifacts"))
+        Ok(self.base()?.join(ARTIFACTS))
     }
 
     /// Whether it is time to look for bytes of artifacts that nobody names; notes that it is done.

@@ -92,7 +92,7 @@ pub use kind::{Kind, KindError, MAX_KIND_CHARS};
 pub use name::{joined, quoted};
 pub use pattern::{MAX_WILDCARD_CHARS, MAX_WILDCARDS, Pattern, PatternError};
 pub use permissions::{AllowedOnce, Permissions};
-pub use place::{Place, ignores_case, real_path};
+pub use place::{Place, has_case, ignores_case, real_path};
 pub use policy::{Policy, Verdict};
 pub use reading::PathBase;
 pub use refusal::Refusal;

@@ -29,6 +29,19 @@ pub fn joined(name: &str, act: &str) -> String {
     subject
 }
 
+/// The subject as versions had it that did not put backslashes into names, if that is another.
+pub(crate) fn unescaped(subject: &str) -> Option<String> {
+    let (mut name, mut chars) = (String::new(), subject.char_indices());
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => name.push(chars.next()?.1),
+            ' ' => return (name.len() < at).then(|| name + &subject[at..]),
+            c => name.push(c),
+        }
+    }
+    None
+}
+
 /// A name in quotes, for a question or a log. Nothing in the name can look like the end of the quotes.
 ///
 /// Letters, digits, blanks and `-_.:/@+` stay as they are. Other ASCII characters get a backslash in front, and all others
@@ -110,6 +123,8 @@ mod tests {
             assert_eq!(quoted(name), format!("'{name}'"));
         }
         assert_eq!(joined("größe", "x"), "größe x");
+        assert_eq!(unescaped("größe x\\ y"), None);
+        assert_eq!(unescaped(&joined("a b", r"x\ y")).as_deref(), Some(r"a b x\ y"));
         assert_eq!(quoted("a\u{202e}\n"), r"'a\u{202e}\u{a}'");
     }
 }

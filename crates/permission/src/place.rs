@@ -109,7 +109,9 @@ impl Place {
         &self.inside
     }
 
-    pub(crate) fn is_exact(&self) -> bool {
+    /// Whether the real path is exactly that text: a name that is no UTF-8 is not.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
         self.is_exact
     }
 }
@@ -166,6 +168,12 @@ pub fn ignores_case(real: &Path) -> bool {
             _ => false,
         }
     })
+}
+
+/// Whether the letter case of a name can tell something: it is text, and there are other letters for it.
+#[must_use]
+pub fn has_case(name: &OsStr) -> bool {
+    turned(name).is_some()
 }
 
 /// A name with small letters for large ones and the other way round, if that makes another name.

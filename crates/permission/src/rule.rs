@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name;
 use crate::reading::{self, PathBase};
 use crate::text::{toml_key, toml_string};
 use crate::{Decision, Kind, Pattern};
@@ -118,7 +119,9 @@ impl Rule {
             return false;
         }
         if !kind.is_of_paths() {
-            return self.pattern.matches(subject.text);
+            // Rules of earlier versions name the owner without backslashes. They still ask and deny.
+            let is_meant = || subject.unescaped().is_some_and(|before| self.pattern.matches(before));
+            return self.pattern.matches(subject.text) || (self.action != Decision::Allow && is_meant());
         }
         let own = std::slice::from_ref(&self.pattern);
         let patterns = if self.paths.is_empty() { own } else { &self.paths };
@@ -179,11 +182,17 @@ pub(crate) struct Subject<'a> {
     pub(crate) text: &'a str,
     ignores_case: bool,
     folded: OnceCell<String>,
+    unescaped: OnceCell<Option<String>>,
 }
 
 impl<'a> Subject<'a> {
     pub(crate) fn new(text: &'a str, ignores_case: bool) -> Self {
-        Self { text, ignores_case, folded: OnceCell::new() }
+        Self { text, ignores_case, folded: OnceCell::new(), unescaped: OnceCell::new() }
+    }
+
+    /// With the name in it as it is, if that is another text.
+    fn unescaped(&self) -> Option<&str> {
+        self.unescaped.get_or_init(|| name::unescaped(self.text)).as_deref()
     }
 
     /// In small letters.

@@ -1,15 +1,17 @@
 //! Files of the host that come into a run: past the rules, and past the gates of the skills whose files they are.
 
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use prowess_catalog::one_line;
-use prowess_permission::{Decision, Kind, Place, Refusal, Request, ignores_case, quoted};
+use prowess_catalog::{SkillEntry, one_line};
+use prowess_permission::{Decision, Kind, Place, Refusal, Request, Verdict, has_case, ignores_case, quoted};
 use prowess_workspace::{HostGate, RunRequest};
 use serde_json::json;
 
-use crate::owner::Withheld;
+use crate::owner::{Withheld, directories};
 use crate::session::SkillSession;
 
 /// The most files and directories of the host that one input may hold.
@@ -31,7 +33,76 @@ pub(crate) enum Unread {
     /// The gate did not let it.
     Refused(Refusal),
     /// There is something in it that cannot come, whoever is asked.
-    Denied(String),
+    Denied(InputRefused),
+}
+
+/// Why a file or directory of the host does not come into a run, whoever is asked.
+///
+/// As text it is for a model: it names neither skills that are hidden nor files that are denied.
+/// [`for_person`](Self::for_person) names them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputRefused {
+    /// It cannot be looked at whole.
+    #[error("{} of the host is too much to look at, or cannot be read", one_line(.path))]
+    Unreadable {
+        /// What was to come in.
+        path: String,
+    },
+    /// It has files of a skill that was not loaded.
+    #[error("{} of the host has files of the skill '{}', which has to be loaded first", one_line(.path), one_line(.skill))]
+    LoadFirst {
+        /// What was to come in.
+        path: String,
+        /// Whose files it has.
+        skill: String,
+    },
+    /// It has files of a skill that is denied or not trusted.
+    #[error("{} of the host has something in it that must not be read", one_line(.path))]
+    Hidden {
+        /// What was to come in.
+        path: String,
+        /// Whose files it has.
+        skill: String,
+    },
+    /// A rule denies it, or a file in it.
+    #[error("{} of the host {}", one_line(.path), if .denied.is_some() { "has something in it that must not be read" } else { "must not be read" })]
+    Denied {
+        /// What was to come in.
+        path: String,
+        /// The file in it that is denied, if it is not that itself.
+        denied: Option<String>,
+        /// The line of the rule.
+        rule: Option<String>,
+    },
+}
+
+impl InputRefused {
+    /// The same for a person, who may know what it is about.
+    #[must_use]
+    pub fn for_person(&self) -> String {
+        let path = |path: &str| one_line(path).into_owned();
+        match self {
+            Self::Unreadable { .. } | Self::LoadFirst { .. } => self.to_string(),
+            Self::Hidden { path: given, skill } => {
+                format!(
+                    "{} has files of the skill {}, which is denied or not trusted",
+                    path(given),
+                    quoted(skill)
+                )
+            }
+            Self::Denied { path: given, denied, rule } => {
+                let what = match denied {
+                    Some(denied) => format!("{} has {} in it, which", path(given), path(denied)),
+                    None => path(given),
+                };
+                let by = rule
+                    .as_ref()
+                    .map_or_else(|| "a rule".to_owned(), |rule| format!("the rule {}", path(rule)));
+                format!("{what} must not be read: {by} denies it")
+            }
+        }
+    }
 }
 
 /// A file or directory of the host that nothing denies, and what has to be asked about it.
@@ -84,29 +155,53 @@ impl SkillSession {
     ///
     /// Why it must not come in, whoever is asked: a rule denies it or something in it, or it has files of a skill that
     /// this agent must not know of.
-    pub async fn look_at_input(&self, path: &Path) -> Result<HostInput, String> {
-        let denied = |why: &str| format!("{} of the host {why}", one_line(&path.to_string_lossy()));
+    pub async fn look_at_input(&self, path: &Path) -> Result<HostInput, InputRefused> {
+        self.look_at_host(path, None).await
+    }
+
+    /// The same for an input that a person gives to a skill. Nothing has to be loaded first, and the skill's own files
+    /// are no secret of it.
+    ///
+    /// # Errors
+    ///
+    /// Why it must not come in.
+    pub async fn look_at_given_input(
+        &self,
+        path: &Path,
+        runs: &SkillEntry,
+    ) -> Result<HostInput, InputRefused> {
+        self.look_at_host(path, Some(runs)).await
+    }
+
+    async fn look_at_host(
+        &self,
+        path: &Path,
+        given_to: Option<&SkillEntry>,
+    ) -> Result<HostInput, InputRefused> {
+        let name = || path.to_string_lossy().into_owned();
         let at = path.to_owned();
         let looked = tokio::task::spawn_blocking(move || {
             let place = Place::find(&at);
             entries_below(&place).map(|entries| (place, entries))
         });
         let Ok(Some((place, entries))) = looked.await else {
-            return Err(denied("is too much to look at, or cannot be read"));
+            return Err(InputRefused::Unreadable { path: name() });
         };
-        match self.check_owners(&place) {
-            Ok(()) => {}
-            Err(Withheld::LoadFirst(name)) => {
-                let why =
-                    format!("has files of the skill '{}', which has to be loaded first", one_line(&name));
-                return Err(denied(&why));
-            }
-            Err(Withheld::Denied) => return Err(denied("has something in it that must not be read")),
-        }
+        let own = given_to.map(directories).unwrap_or_default();
+        let may_read = |directory: &str, withheld: &Withheld| match withheld {
+            Withheld::LoadFirst(_) => given_to.is_some(),
+            Withheld::Denied(_) => own.iter().any(|own| own == directory),
+        };
+        self.check_owners_but(&place, may_read).map_err(|withheld| match withheld {
+            Withheld::LoadFirst(skill) => InputRefused::LoadFirst { path: name(), skill },
+            Withheld::Denied(skill) => InputRefused::Hidden { path: name(), skill },
+        })?;
         let policy = self.permissions().policy();
         let judge = |place: &Place| policy.evaluate(&Request::about_place(Kind::READ, place.clone()));
-        if judge(&place).decision == Decision::Deny {
-            return Err(denied("must not be read"));
+        let line = |verdict: Verdict| verdict.rule.map(|(_, rule)| rule.toml_line());
+        let verdict = judge(&place);
+        if verdict.decision == Decision::Deny {
+            return Err(InputRefused::Denied { path: name(), denied: None, rule: line(verdict) });
         }
         let is_directory = entries.is_some();
         let mut input = HostInput { place, is_directory, asks: None, secrets: Vec::new() };
@@ -115,7 +210,10 @@ impl SkillSession {
             let verdict = judge(&entry);
             match verdict.decision {
                 Decision::Allow => {}
-                Decision::Deny => return Err(denied("has something in it that must not be read")),
+                Decision::Deny => {
+                    let denied = Some(entry.real().to_owned());
+                    return Err(InputRefused::Denied { path: name(), denied, rule: line(verdict) });
+                }
                 Decision::Ask => {
                     let is_secret = verdict.rule.is_some_and(|(_, rule)| rule.is_guard());
                     if is_secret && input.secrets.len() < MAX_NAMED {
@@ -135,18 +233,28 @@ impl SkillSession {
 /// What lies below a directory, links not followed; `Some(None)` for a file, and `None` when it is too much to look
 /// at or cannot be looked at.
 fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
+    // A path that is no text is another path as text: what lies there cannot be looked at.
+    if !place.is_exact() {
+        return None;
+    }
     let path = PathBuf::from(place.real());
-    if !std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
-        return Some(None);
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Some(None),
+        // Whether there is something is told by nobody before the gate.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(None),
+        Err(_) => return None,
     }
     let mut pending = vec![(path, place.ignores_case())];
     let mut found = Vec::new();
     while let Some((directory, mut is_folded)) = pending.pop() {
-        for (number, entry) in std::fs::read_dir(&directory).ok()?.enumerate() {
-            let entry = entry.ok()?;
+        let entries = std::fs::read_dir(&directory).ok()?.take(MAX_HOST_ENTRIES + 1);
+        let entries: Vec<DirEntry> = entries.collect::<io::Result<_>>().ok()?;
+        // Whether case counts is a matter of the directory: one of its names tells, if it has letters.
+        let telling = entries.iter().find(|entry| has_case(&entry.file_name()));
+        is_folded |= telling.is_some_and(|entry| ignores_case(&entry.path()));
+        for entry in entries {
             let path = entry.path();
-            // Whether case counts is a matter of the directory: one of its names tells.
-            is_folded |= number == 0 && ignores_case(&path);
             if entry.file_type().ok()?.is_dir() {
                 pending.push((path.clone(), is_folded));
             }
@@ -159,4 +267,23 @@ fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
     // In the same order each time: what is asked about first is part of the question.
     found.sort_by(|one, other| one.real().cmp(other.real()));
     Some(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two names of one file that differ in case alone are what a directory shows that ignores case.
+    #[test]
+    fn the_first_name_with_letters_tells_whether_case_counts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let numbers = (0..20).map(|number| number.to_string());
+        for name in numbers.chain(["key".to_owned()]) {
+            std::fs::write(scratch.path().join(name), "").unwrap();
+        }
+        std::fs::hard_link(scratch.path().join("key"), scratch.path().join("KEY")).unwrap();
+        let found = entries_below(&Place::find(scratch.path())).unwrap().unwrap();
+        assert_eq!(found.len(), 22);
+        assert!(found.iter().all(Place::ignores_case));
+    }
 }

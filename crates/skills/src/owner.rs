@@ -25,8 +25,9 @@ pub enum Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Withheld {
-    /// They are of a skill that this agent must not know of: one that is denied or not trusted.
-    Denied,
+    /// They are of this skill, which this agent must not know of: it is denied or not trusted. Its name is for a person,
+    /// and never for a model.
+    Denied(String),
     /// They are of this skill, which has to be loaded first.
     LoadFirst(String),
 }
@@ -38,8 +39,8 @@ pub(crate) struct Owners(BTreeMap<String, Owned>);
 /// What is known of the skill that a directory belongs to, from the least to the most that may be done with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owned {
-    /// It is denied, or of a root that is not trusted.
-    Hidden,
+    /// It is denied, or not trusted.
+    Hidden(String),
     /// Another skill of its name, which is this one's, takes precedence over it.
     Shadowed(String),
     /// It may be known of.
@@ -50,7 +51,7 @@ impl Owned {
     fn owner(&self) -> Owner {
         match self {
             Self::Visible(name) => Owner::Skill(name.clone()),
-            Self::Hidden | Self::Shadowed(_) => Owner::Denied,
+            Self::Hidden(_) | Self::Shadowed(_) => Owner::Denied,
         }
     }
 }
@@ -65,8 +66,8 @@ impl Owners {
             let name = entry.skill.name.to_string();
             let owned = match view.get(&name) {
                 Some(visible) if Arc::ptr_eq(visible, entry) => Owned::Visible(name),
-                _ if entry.root.trust == Trust::Trusted => Owned::Shadowed(name),
-                _ => Owned::Hidden,
+                _ if entry.trust == Trust::Trusted => Owned::Shadowed(name),
+                _ => Owned::Hidden(name),
             };
             for directory in directories(entry) {
                 // A directory that several roots lead to is what the best of them makes of it.
@@ -103,21 +104,21 @@ impl Owners {
     }
 
     /// The owners of a place on this machine: of the directory that it lies in, and of what lies in it.
-    fn around<'a>(&'a self, path: &str, ignores_case: bool) -> impl Iterator<Item = &'a Owned> {
+    fn around<'a>(&'a self, path: &str, ignores_case: bool) -> impl Iterator<Item = (&'a str, &'a Owned)> {
         let fold = move |text: &str| if ignores_case { text.to_lowercase() } else { text.to_owned() };
         let path = fold(&plain(path));
         // Of skills in skills, only the innermost is asked.
-        let mut innermost: Option<(usize, &Owned)> = None;
+        let mut innermost: Option<(usize, (&str, &Owned))> = None;
         let mut found = Vec::new();
         for (directory, owned) in &self.0 {
             let folded = fold(directory);
             if is_at_or_below(&path, &folded) && innermost.is_none_or(|(length, _)| folded.len() > length) {
-                innermost = Some((folded.len(), owned));
+                innermost = Some((folded.len(), (directory, owned)));
             } else if is_at_or_below(&folded, &path) {
-                found.push(owned);
+                found.push((directory.as_str(), owned));
             }
         }
-        found.into_iter().chain(innermost.map(|(_, owned)| owned))
+        found.into_iter().chain(innermost.map(|(_, found)| found))
     }
 }
 
@@ -126,7 +127,7 @@ fn is_at_or_below(path: &str, above: &str) -> bool {
 }
 
 /// Where the files of a skill are.
-fn directories(entry: &SkillEntry) -> Vec<String> {
+pub(crate) fn directories(entry: &SkillEntry) -> Vec<String> {
     let spelled = plain(entry.skill.location.directory());
     if entry.root.place != RootPlace::Local {
         return vec![spelled];
@@ -159,14 +160,28 @@ impl SkillSession {
     ///
     /// It has: why they must not be.
     pub fn check_owners(&self, place: &Place) -> Result<(), Withheld> {
+        self.check_owners_but(place, |_, _| false)
+    }
+
+    /// The same for somebody who may read certain files anyway: by the directory of their skill, and why not others.
+    pub(crate) fn check_owners_but(
+        &self,
+        place: &Place,
+        may_read: impl Fn(&str, &Withheld) -> bool,
+    ) -> Result<(), Withheld> {
         let known = self.known();
         for path in place.paths() {
-            for owned in known.owners().around(path, place.ignores_case()) {
-                match owned {
-                    Owned::Visible(name) => self.check_readable(name)?,
+            for (directory, owned) in known.owners().around(path, place.ignores_case()) {
+                let checked = match owned {
+                    Owned::Visible(name) => self.check_readable(name),
                     // Its name was allowed, and no text of it was loaded or approved.
-                    Owned::Shadowed(name) if self.allows_skill(name) => {}
-                    Owned::Shadowed(_) | Owned::Hidden => return Err(Withheld::Denied),
+                    Owned::Shadowed(name) if self.allows_skill(name) => Ok(()),
+                    Owned::Shadowed(name) | Owned::Hidden(name) => Err(Withheld::Denied(name.clone())),
+                };
+                if let Err(withheld) = checked
+                    && !may_read(directory, &withheld)
+                {
+                    return Err(withheld);
                 }
             }
         }

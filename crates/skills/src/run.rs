@@ -223,7 +223,7 @@ impl SkillSession {
             let asked = passed.host(self, request).ask(&path).await;
             let real = asked.map_err(|error| match error {
                 Unread::Refused(refusal) => SkillError::RunRefused { name: name.clone(), refusal },
-                Unread::Denied(why) => failed(ExecuteError::Refused(why).into()),
+                Unread::Denied(why) => failed(ExecuteError::Refused(why.to_string()).into()),
             })?;
             passed.read.insert(real);
         }

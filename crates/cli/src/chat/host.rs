@@ -28,9 +28,9 @@ use super::place::Place;
 use super::whereabouts::Whereabouts;
 use crate::artifacts;
 use crate::commands::run::quoted;
-use crate::config::{Config, Flag, guards};
+use crate::config::{Config, Flag, OfProject, guards};
 use crate::options::Places;
-use crate::project::{MEMORY, Project};
+use crate::project::MEMORY;
 use crate::servers;
 use crate::sight::Sight;
 use crate::state::Kept;
@@ -80,8 +80,8 @@ pub(super) struct Host {
     pub(super) places: Places,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
-    /// The project's configuration as it counts now, if it does.
-    configuration: Option<Vec<u8>>,
+    /// What counts of the project's configuration.
+    configuration: OfProject,
     /// Whether what the project tells models counts.
     trusts_memory: bool,
     /// What was last said of what is not trusted.
@@ -121,7 +121,7 @@ impl Host {
         let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
         let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
         let mut notices = approvals::renew(&broker, &directory).await;
-        let permissions = Permissions::new(broker, NAME, policy(&config));
+        let permissions = Permissions::new(broker, NAME, policy(&config, &kept));
         let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
             let (catalog, more) = servers::offered_first(&connected.servers, &skills.catalog).await;
@@ -135,7 +135,7 @@ impl Host {
             directory,
             state,
             places,
-            configuration: configuration(&skills)?,
+            configuration: skills.configuration()?,
             trusts_memory: skills.trusts_memory(),
             notice: skills.notice(),
             project: artifacts::project(&skills)?,
@@ -177,12 +177,13 @@ impl Host {
             skills.catalog = servers::offered(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
-        let configuration = configuration(&skills)?;
+        let configuration = skills.configuration()?;
         if self.configuration != configuration {
-            // What the project set, its rules and hooks too, counts only while it is trusted.
-            let mut config = Config::load(skills.configured_project(), &self.flags)?;
+            // What the project set counts only while it is trusted; what it forbade stays.
+            let mut config = Config::load(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
-            self.permissions = Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config));
+            self.permissions =
+                Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy(&config, &self.kept_at));
             (self.config, self.configuration, is_same) = (config, configuration, false);
         }
         self.trusts_memory = skills.trusts_memory();
@@ -335,9 +336,9 @@ impl Host {
             Rule::new("read", here.as_str(), Decision::Allow),
             Rule::new("read", &below, Decision::Allow),
         ];
-        let policy = self.config.policy(NAME);
+        let policy = self.config.policy(NAME, &self.kept_at);
         // The directory may be the home, or hold secrets of its own.
-        let rules = rules.into_iter().chain(guards());
+        let rules = rules.into_iter().chain(guards(&self.kept_at));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy.with(Layer::BuiltInAgent, rules))
     }
 
@@ -347,7 +348,7 @@ impl Host {
             let place = Pattern::literal(&real_path(&self.kept(thread).join(name)).to_string_lossy());
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
-        let policy = policy(&self.config).with(Layer::BuiltInAgent, kept);
+        let policy = policy(&self.config, &self.kept_at).with(Layer::BuiltInAgent, kept);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 
@@ -409,9 +410,9 @@ fn dollars(amount: f64) -> Result<Price> {
 }
 
 /// The rules: those of this program, and then the person's.
-fn policy(config: &Config) -> Policy {
+fn policy(config: &Config, kept: &Kept) -> Policy {
     let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME).with(Layer::BuiltInAgent, rules)
+    config.policy(NAME, kept).with(Layer::BuiltInAgent, rules)
 }
 
 /// Whether two catalogs have the same skills to show: entries that did not change are shared.
@@ -420,12 +421,6 @@ fn same(one: &Catalog, other: &Catalog) -> bool {
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
     };
     pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
-}
-
-/// The bytes of the project's configuration, if it counts.
-fn configuration(skills: &crate::skills::Skills) -> Result<Option<Vec<u8>>> {
-    let source = skills.configured_project().map(Project::configuration).transpose()?.flatten();
-    Ok(source.map(|source| source.bytes.clone()))
 }
 
 /// Makes a directory for this user alone.

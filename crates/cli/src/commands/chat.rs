@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     if prompt.is_none() {
         skills = options.trusted(skills)?;
     }
-    let config = Config::load(skills.configured_project(), &options.flags())?;
+    let config = Config::load(&skills.configuration()?, &options.flags())?;
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let mut err = anstream::stderr();

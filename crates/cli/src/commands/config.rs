@@ -66,7 +66,7 @@ fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> 
     let surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
     let project = Project::around(&surroundings, &Layers::default());
     let standing = if trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
-    let config = Config::load(project.as_ref().filter(|_| standing.trusts_configuration()), &[])?;
+    let config = Config::load(&standing.configuration(project.as_ref())?, &[])?;
     let rows = rows(&config);
     if json {
         terminal.json(&rows)?;

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::commands::run::level_name;
-use crate::config::{Config, SandboxSettings};
+use crate::config::{Config, OfProject, SandboxSettings};
 use crate::executor::Containers;
 use crate::isolation;
 use crate::options::VERSION;
@@ -124,7 +124,7 @@ fn examine(options: &Options) -> Result<Report> {
     let kept = &options.kept;
     let mut problems = Vec::new();
     // Whatever is wrong with the configuration is one thing more to mend.
-    let settings = match Config::load(None, &[]) {
+    let settings = match Config::load(&OfProject::Nothing, &[]) {
         Ok(config) => config.settings.sandbox,
         Err(mistake) => {
             problems.push(format!("{mistake:#}"));

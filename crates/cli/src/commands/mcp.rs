@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
     }
     let skills = options.places.discover()?;
-    let config = Config::load(skills.configured_project(), &[])?;
+    let config = Config::load(&skills.configuration()?, &[])?;
     for warning in config.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
@@ -114,7 +114,8 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     behaviour.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
     behaviour.allowed_tools = settings.allowed_tools.into();
     behaviour.create_in.clone_from(&skills.create_in);
-    let permissions = Permissions::new(broker(&skills).await?, NAME, config.policy(NAME));
+    let permissions =
+        Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.kept()));
     let own = Scope::new_session().context("there are no random bytes")?;
     let scope = config.settings.artifacts.scope;
     let scope = artifacts::configured(scope, own.clone(), &artifacts::project(&skills)?)?;

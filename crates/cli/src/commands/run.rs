@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     options.to.as_deref().map_or(Ok(()), results::check)?;
     let request = options.request()?;
-    let config = Config::load(skills.configured_project(), &[])?;
+    let config = Config::load(&skills.configuration()?, &[])?;
     check_rules(&config, &entry, &request)?;
     let given = options.stdin.as_deref().map(stdin).transpose()?;
     let place = options.kept.workspaces()?;

@@ -77,7 +77,7 @@ impl Told {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
-    let config = Config::load(skills.configured_project(), &[])?;
+    let config = Config::load(&skills.configuration()?, &[])?;
     let settings = &config.settings;
     if let Some(label) = &options.label {
         check(label, settings)?;

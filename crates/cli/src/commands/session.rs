@@ -127,8 +127,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
     let skills = options.places.discover()?;
-    let config = Config::load(skills.configured_project(), &[])?;
-    let policy = policy(&options.files, &config)?;
+    let config = Config::load(&skills.configuration()?, &[])?;
+    let policy = policy(&options.files, &config, options.running.kept())?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
     let dialect = options.behaviour.dialect;
@@ -173,6 +173,11 @@ impl Running {
     /// The artifacts of this scope.
     pub(crate) fn artifacts(&self, scope: Scope) -> Result<Artifacts> {
         Ok(self.kept.artifacts()?.in_scope(scope))
+    }
+
+    /// Where workspaces and artifacts are kept.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
@@ -249,12 +254,12 @@ impl Behaviour {
 }
 
 /// The rules in a file, over the defaults; those of the configuration where no file was named.
-fn policy(files: &Files, config: &Config) -> Result<Policy> {
+fn policy(files: &Files, config: &Config, kept: &Kept) -> Result<Policy> {
     let Some(path) = &files.permissions else {
         for warning in config.warnings() {
             writeln!(anstream::stderr(), "warning: {warning}")?;
         }
-        return Ok(config.policy("session"));
+        return Ok(config.policy("session", kept));
     };
     let name = path.display().to_string();
     let mut text = String::new();
@@ -266,7 +271,7 @@ fn policy(files: &Files, config: &Config) -> Result<Policy> {
     for warning in &config.warnings {
         writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;
     }
-    let policy = Policy::new().with(Layer::Defaults, guards()).with(Layer::User, config.rules);
+    let policy = Policy::new().with(Layer::Defaults, guards(kept)).with(Layer::User, config.rules);
     let Some(agent) = &files.agent else { return Ok(policy) };
     let rules = config.agents.get(agent).cloned();
     let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", shown(agent)))?;

@@ -1,7 +1,7 @@
 //! Names of models and of servers, as the configuration has them. Nobody is asked, least of all a provider.
 
 use super::Offer;
-use crate::config::{Config, Settings};
+use crate::config::{Config, OfProject, Settings};
 
 /// Models of the providers that are built in, for those who have not written any down.
 const WELL_KNOWN: [&str; 6] = [
@@ -43,5 +43,5 @@ pub(super) fn servers() -> Option<Vec<Offer>> {
 
 /// The user's own configuration: what a project sets is no reason to offer anything.
 fn settings() -> Option<Settings> {
-    Some(Config::load(None, &[]).ok()?.settings)
+    Some(Config::load(&OfProject::Nothing, &[]).ok()?.settings)
 }

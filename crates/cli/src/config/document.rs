@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use prowess_agent::parts::HookSet;
 use prowess_catalog::one_line;
-use prowess_permission::{PathBase, PermissionConfig};
+use prowess_permission::{Decision, PathBase, PermissionConfig};
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -46,6 +46,17 @@ impl Document {
             _ => path_base(),
         };
         Self::read(source, whole, Some(&base))
+    }
+
+    /// What is left of it without settings, and without rules that allow something.
+    pub(crate) fn restrictions(mut self) -> Self {
+        self.leaves.clear();
+        self.permissions.warnings.clear();
+        let agents = self.permissions.agents.values_mut();
+        for rules in agents.chain([&mut self.permissions.rules]) {
+            rules.retain(|rule| rule.action != Decision::Allow);
+        }
+        self
     }
 
     /// The same for a file that nobody trusts yet: none of its paths is looked up.

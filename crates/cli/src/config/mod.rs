@@ -31,8 +31,8 @@ pub(crate) use self::settings::{
     Api, ExecutorWord, McpSettings, ModelName, ModelSettings, ProviderSettings, SandboxSettings, ScopeWord,
     Settings, SkillSettings,
 };
-pub(crate) use self::source::{FILE_NAME, Source, user_path};
-use crate::project::Project;
+pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
+use crate::state::Kept;
 use crate::terminal::shown;
 
 /// The providers that nobody has to set up.
@@ -59,23 +59,26 @@ impl Settings {
 }
 
 impl Config {
-    /// The configuration for a project that is trusted, or for none, under options of the command.
-    pub(crate) fn load(project: Option<&Project>, flags: &[Flag]) -> Result<Self> {
+    /// The configuration with what counts of a project's, under options of the command.
+    pub(crate) fn load(project: &OfProject, flags: &[Flag]) -> Result<Self> {
         let variables = environment::variables()?;
         let user = Source::of_user()?;
-        let project = project.map(Project::configuration).transpose()?.flatten();
         Self::layered(user.as_ref(), project, variables, flags)
     }
 
     fn layered(
         user: Option<&Source>,
-        project: Option<&Source>,
+        project: &OfProject,
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &[Flag],
     ) -> Result<Self> {
         let whole = shape::whole();
         let user = user.map(|source| Document::parse(source, whole)).transpose()?;
-        let project = project.map(|source| Document::parse(source, whole)).transpose()?;
+        let project = match project {
+            OfProject::Nothing => None,
+            OfProject::Whole(source) => Some(Document::parse(source, whole)?),
+            OfProject::Restrictions(source) => Some(Document::parse(source, whole)?.restrictions()),
+        };
         let mut values: BTreeMap<Vec<String>, (Value, Origin)> = defaults(whole);
         let of_files =
             [&user, &project].into_iter().flatten().flat_map(|document| document.leaves.iter().cloned());
@@ -138,9 +141,9 @@ impl Config {
         self.settings.prices()
     }
 
-    /// The rules for an agent.
-    pub(crate) fn policy(&self, agent: &str) -> Policy {
-        let mut policy = Policy::new().with(Layer::Defaults, guards::guards());
+    /// The rules for an agent whose files are kept there.
+    pub(crate) fn policy(&self, agent: &str, kept: &Kept) -> Policy {
+        let mut policy = Policy::new().with(Layer::Defaults, guards::guards(kept));
         for (layer, document) in [(Layer::User, &self.user), (Layer::Project, &self.project)] {
             let Some(document) = document else { continue };
             let config = &document.permissions;

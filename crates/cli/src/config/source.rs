@@ -21,11 +21,23 @@ pub(crate) enum Owner {
 }
 
 /// A file as it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) owner: Owner,
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// What counts of a project's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OfProject {
+    /// Nothing: there is none, or nobody trusts it.
+    Nothing,
+    /// All of it.
+    Whole(Source),
+    /// It is not trusted as it is now. This is how it was when it was: its hooks count, and what its rules forbid or ask
+    /// about. Otherwise a change to the file would be a way to be rid of them.
+    Restrictions(Source),
 }
 
 impl Source {
@@ -39,6 +51,11 @@ impl Source {
     /// The file of the project whose top this is, if it has one.
     pub(crate) fn of_project(top: &Path) -> Result<Option<Self>> {
         Self::read(Owner::Project, &top.join(FILE_NAME), OFlags::NOFOLLOW)
+    }
+
+    /// The file of a project as it was before.
+    pub(crate) fn earlier(top: &Path, text: &str) -> Self {
+        Self { owner: Owner::Project, path: top.join(FILE_NAME), bytes: text.as_bytes().to_vec() }
     }
 
     fn read(owner: Owner, path: &Path, more: OFlags) -> Result<Option<Self>> {

@@ -56,7 +56,7 @@ fn load(user: &str, project: &str, variables: &[(&str, &str)], flags: &[Flag]) -
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let user = source(Owner::User, user);
     let project = source(Owner::Project, project);
-    Config::layered(Some(&user), Some(&project), variables, flags)
+    Config::layered(Some(&user), &OfProject::Whole(project), variables, flags)
 }
 
 fn refusal(user: &str) -> String {
@@ -90,7 +90,7 @@ fn each_layer_stands_over_those_before_it_and_is_named() {
 
 #[test]
 fn without_anything_the_defaults_count() {
-    let settings = Config::layered(None, None, [], &[]).unwrap().settings;
+    let settings = Config::layered(None, &OfProject::Nothing, [], &[]).unwrap().settings;
     assert_eq!(settings.model.name, ModelName::Offline);
     assert_eq!(settings.skills.max_loaded, 10);
     assert_eq!(settings.sandbox.image, "python:3-slim");
@@ -115,7 +115,7 @@ fn everything_in_the_guide_can_be_set() {
     assert_eq!(config.settings.sandbox.hosts.len(), 2);
     assert_eq!(config.prices().unwrap().of("gpt-5.1").unwrap().input.to_string(), "1.25");
     assert_eq!(config.hooks().unwrap().len(), 2);
-    let decide = |agent: &str, kind| config.policy(agent).decide(&kind, "x").decision;
+    let decide = |agent: &str, kind| config.policy(agent, &Kept::default()).decide(&kind, "x").decision;
     assert_eq!(decide("chat", Kind::RUN), Decision::Allow);
     assert_eq!(decide("other", Kind::RUN), Decision::Deny);
     assert_eq!(decide("other", Kind::READ), Decision::Allow, "a project's rules count");
@@ -242,7 +242,7 @@ fn hostile_files_end_in_one_line() {
         assert!(!refusal.contains(['\u{1b}', '\n', '\u{202e}']), "{refusal}");
     }
     let bytes = Source { bytes: b"[model]\n\xff".to_vec(), ..source(Owner::User, "") };
-    let error = Config::layered(Some(&bytes), None, [], &[]).err().unwrap().to_string();
+    let error = Config::layered(Some(&bytes), &OfProject::Nothing, [], &[]).err().unwrap().to_string();
     assert_eq!(error, "/home/me/prowess.toml:2: this is no text in UTF-8: save the file as UTF-8");
 }
 

@@ -9,7 +9,7 @@ use prowess_catalog::{SkillEntry, TrustedEntries};
 use super::store::{Record, TrustFile};
 use super::walk::{self, Purpose};
 use super::{Item, ItemKind};
-use crate::config::FILE_NAME;
+use crate::config::{FILE_NAME, OfProject, Source};
 use crate::project::{MEMORY, Project};
 use crate::terminal::{count, shown};
 
@@ -26,7 +26,11 @@ pub(crate) enum Standing {
     /// Nothing, because nobody was asked. It was not even looked at.
     Unasked,
     /// Something was said of it before: this is how each item stands, by its path below the project's top.
-    Known(BTreeMap<String, Judged>),
+    Known {
+        items: BTreeMap<String, Judged>,
+        /// The text of its configuration as it was when it was trusted.
+        configuration: Option<String>,
+    },
 }
 
 /// An item, and how it stands.
@@ -61,7 +65,8 @@ pub(crate) fn standing(project: Option<&Project>) -> Result<Standing> {
     let Some(file) = TrustFile::of_user() else { return Ok(Standing::Unasked) };
     let Some(record) = file.get(project.top())? else { return Ok(Standing::Unasked) };
     let items = walk::items(project, Purpose::Compare, &record.paths().collect());
-    Ok(Standing::Known(judged(&items, Some(&record))))
+    let configuration = record.trusted_configuration().map(ToOwned::to_owned);
+    Ok(Standing::Known { items: judged(&items, Some(&record)), configuration })
 }
 
 /// How each item stands by what is remembered. What is gone does no harm.
@@ -120,13 +125,26 @@ impl Standing {
         match self {
             Self::NothingToTrust | Self::Whole => false,
             Self::Unasked => true,
-            Self::Known(items) => items.values().any(|item| item.verdict.is_open()),
+            Self::Known { items, .. } => items.values().any(|item| item.verdict.is_open()),
         }
     }
 
-    /// Whether the project's configuration counts.
-    pub(crate) fn trusts_configuration(&self) -> bool {
-        self.trusts(FILE_NAME)
+    /// What counts of the project's configuration: all of it, or what it forbade when it was last trusted.
+    pub(crate) fn configuration(&self, project: Option<&Project>) -> Result<OfProject> {
+        let Some(project) = project else { return Ok(OfProject::Nothing) };
+        if self.trusts(FILE_NAME) {
+            return Ok(project.configuration()?.cloned().map_or(OfProject::Nothing, OfProject::Whole));
+        }
+        Ok(match self.earlier(project) {
+            Some(text) => OfProject::Restrictions(Source::earlier(project.top(), text)),
+            None => OfProject::Nothing,
+        })
+    }
+
+    /// The configuration that was trusted, while there is another that is not.
+    fn earlier(&self, project: &Project) -> Option<&str> {
+        let Self::Known { configuration, .. } = self else { return None };
+        configuration.as_deref().filter(|_| project.has_configuration() && !self.trusts(FILE_NAME))
     }
 
     /// Whether what the project tells models counts.
@@ -138,14 +156,14 @@ impl Standing {
         match self {
             Self::NothingToTrust | Self::Unasked => false,
             Self::Whole => true,
-            Self::Known(items) => items.get(path).is_some_and(|item| item.verdict == Verdict::Trusted),
+            Self::Known { items, .. } => items.get(path).is_some_and(|item| item.verdict == Verdict::Trusted),
         }
     }
 
     /// The entries of the project's directories of skills that are trusted one by one.
     pub(crate) fn entries(&self, project: Option<&Project>) -> TrustedEntries {
         let mut entries = TrustedEntries::default();
-        let (Self::Known(items), Some(project)) = (self, project) else { return entries };
+        let (Self::Known { items, .. }, Some(project)) = (self, project) else { return entries };
         for (path, item) in items {
             if item.kind == ItemKind::Skill
                 && item.verdict == Verdict::Trusted
@@ -159,7 +177,7 @@ impl Standing {
 
     /// Why a skill of the project is not trusted, as a sentence about it.
     pub(crate) fn reason(&self, project: Option<&Project>, entry: &SkillEntry) -> Option<String> {
-        let (Self::Known(items), Some(project)) = (self, project) else { return None };
+        let (Self::Known { items, .. }, Some(project)) = (self, project) else { return None };
         let root = entry.root.path.strip_prefix(project.top()).ok()?;
         let below =
             std::path::Path::new(entry.skill.location.directory()).strip_prefix(&entry.root.path).ok()?;
@@ -185,8 +203,10 @@ impl Standing {
     }
 
     fn unused(&self, project: Option<&Project>) -> Option<String> {
-        let project = project.filter(|project| project.has_configuration() && !self.trusts_configuration());
-        project.map(|_| format!("its {FILE_NAME} not used"))
+        let project = project.filter(|project| project.has_configuration() && !self.trusts(FILE_NAME))?;
+        let stays =
+            if self.earlier(project).is_some() { ", except what you trusted of it forbids" } else { "" };
+        Some(format!("its {FILE_NAME} not used{stays}"))
     }
 
     fn told(
@@ -203,7 +223,7 @@ impl Standing {
         }
         let left_out = left_out.join(", ");
         let none = BTreeMap::new();
-        let items = if let Self::Known(items) = self { items } else { &none };
+        let items = if let Self::Known { items, .. } = self { items } else { &none };
         let trusted = items.values().filter(|item| item.verdict == Verdict::Trusted).count();
         let named = listed(items.iter().filter(|(_, item)| counts(item.kind)));
         let is_new = |item: &Judged| matches!(item.verdict, Verdict::New | Verdict::Refused);

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
+use super::walk::digest_of;
+use crate::config::FILE_NAME;
 use crate::state;
 
 /// The largest such file, in bytes.
@@ -30,13 +32,22 @@ pub(crate) struct Record {
     /// The digest of each entry that was refused. An earlier digest of it may be trusted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) refused: BTreeMap<String, String>,
+    /// The text of the trusted configuration: what it forbids holds while the file is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    configuration: Option<String>,
 }
 
 impl Record {
     /// Nothing was said of this project.
     pub(super) fn new(project: &str) -> Self {
         let at = String::new();
-        Self { project: project.to_owned(), at, items: BTreeMap::new(), refused: BTreeMap::new() }
+        Self {
+            project: project.to_owned(),
+            at,
+            items: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            configuration: None,
+        }
     }
 
     /// The entries of which anything is remembered.
@@ -48,6 +59,17 @@ impl Record {
     pub(crate) fn trust(&mut self, path: &str, digest: &str) {
         self.refused.remove(path);
         self.items.insert(path.to_owned(), digest.to_owned());
+    }
+
+    /// Keeps the text of the configuration that is trusted.
+    pub(super) fn keep_configuration(&mut self, text: &str) {
+        self.configuration = Some(text.to_owned());
+    }
+
+    /// The text of the configuration as it was when it was trusted, if it still is.
+    pub(super) fn trusted_configuration(&self) -> Option<&str> {
+        let text = self.configuration.as_deref()?;
+        (self.items.get(FILE_NAME)? == &digest_of(text.as_bytes())).then_some(text)
     }
 
     /// Does not trust an entry as it was when it had this digest.
@@ -90,7 +112,7 @@ impl From<Whole> for Record {
         let Whole { project, at, items, refused } = whole;
         let none = BTreeMap::new();
         let (items, refused) = if refused { (none, items) } else { (items, none) };
-        Self { project, at, items, refused }
+        Self { project, at, items, refused, configuration: None }
     }
 }
 

@@ -9,6 +9,7 @@ use super::standing::{Judged, Verdict, judged, listed};
 use super::store::{Record, TrustFile};
 use super::walk::{self, Purpose};
 use super::{Item, summary};
+use crate::config::FILE_NAME;
 use crate::project::Project;
 
 /// The longest answer that is read, in bytes.
@@ -97,7 +98,19 @@ impl<'a> Survey<'a> {
 
     /// Remembers that what was asked about is trusted as it was when this looked at it.
     pub(crate) fn remember(&self) -> Result<()> {
-        self.change(Record::trust)
+        self.change(|record, path, digest| {
+            record.trust(path, digest);
+            if path == FILE_NAME
+                && let Some(text) = self.configuration_text()
+            {
+                record.keep_configuration(text);
+            }
+        })
+    }
+
+    /// The very text that was looked at. What is no text cannot be used, and forbids nothing.
+    fn configuration_text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.project.configuration().ok()??.bytes).ok()
     }
 
     /// Remembers that it is not to be trusted as it was when this looked at it, so that nobody is asked again.

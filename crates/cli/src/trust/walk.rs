@@ -88,11 +88,16 @@ fn unread(error: Errno) -> String {
     format!("cannot be read: {error}")
 }
 
+/// The digest of a file that is an item by itself.
+pub(super) fn digest_of(bytes: &[u8]) -> String {
+    hex(&Hash::hash(bytes))
+}
+
 fn configuration(project: &Project) -> Option<Item> {
     Some(match project.configuration() {
         Ok(None) => return None,
         Ok(Some(source)) => Item {
-            digest: Ok(hex(&Hash::hash(&source.bytes))),
+            digest: Ok(digest_of(&source.bytes)),
             bytes: source.bytes.len() as u64,
             ..Item::new(ItemKind::Configuration)
         },

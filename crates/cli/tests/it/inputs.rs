@@ -1,5 +1,7 @@
 //! Files that `prowess run` is given: what rules deny, and files of skills that are denied or not trusted.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use crate::world::World;
@@ -87,4 +89,70 @@ fn files_of_shadowed_skills_are_inputs() {
         let told = run(&world, "--input", &world.path(from).to_string_lossy());
         assert!(told.contains("exit 0\n") && told.contains("egret"), "{from}: {told}");
     }
+    // In a project each skill is trusted for itself, whatever its directory is.
+    for root in ["project/.claude/skills", "project/.prowess/skills"] {
+        world.skill(root, "tides", "Looks up tides.").file(&format!("{root}/tides/data.txt"), "heron\n");
+    }
+    let give = |from: &str| run(&world, "--input", from);
+    for from in [".claude", ".prowess"] {
+        let told = give(from);
+        assert!(told.contains("exit 125") && !told.contains("heron"), "{from}: {told}");
+    }
+    world.stdout(&["trust", "--yes"]);
+    for from in [".claude/skills/tides/data.txt", ".claude", ".prowess"] {
+        let told = give(from);
+        assert!(told.contains("exit 0\n") && told.contains("heron"), "{from}: {told}");
+    }
+}
+
+/// A link with a plain name can lead to a directory whose name is no text.
+#[test]
+fn case_96_a_directory_whose_name_is_no_text_is_not_taken_for_a_file() {
+    let world = world("[permission.read]\n\"key.txt\" = \"deny\"\n");
+    let directory = world.path("home").join(OsStr::from_bytes(b"odd\xff"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("key.txt"), "HERON\n").unwrap();
+    symlink(&directory, world.path("home/way")).unwrap();
+    for option in ["--input", "--link"] {
+        let told = run(&world, option, &world.path("home/way").to_string_lossy());
+        assert!(told.contains("exit 125") && !told.contains("HERON"), "{option}: {told}");
+    }
+}
+
+/// Nothing can be loaded before a run that a person starts, so nothing has to be.
+#[test]
+fn nothing_has_to_be_loaded_before_a_run() {
+    for rules in ["[permission]\nskill = \"ask\"\n", "[permission.skill]\n\"tides\" = \"deny\"\n"] {
+        let world = world(rules);
+        world.file("home/.prowess/skills/tides/data.txt", "egret\n");
+        let told =
+            run(&world, "--input", &world.path("home/.prowess/skills/tides/data.txt").to_string_lossy());
+        assert!(told.contains("exit 0\n") && told.contains("egret"), "{rules}: {told}");
+        let told = run(&world, "--input", &world.path("home/.prowess").to_string_lossy());
+        assert!(told.contains("exit 0\n") && told.contains("egret"), "{rules}: {told}");
+    }
+}
+
+#[test]
+fn a_person_is_told_what_keeps_an_input_out() {
+    let world =
+        world("[permission.read]\n\"~/private/*\" = \"deny\"\n[permission.skill]\n\"hushed\" = \"deny\"\n");
+    let at = |path: &str| world.path(path).to_string_lossy().into_owned();
+    let why = |from: &str| {
+        let told = run(&world, "--input", from);
+        told.split("nothing ran: ").nth(1).unwrap_or(&told).trim_end().to_owned()
+    };
+    assert_eq!(why("."), "[WORLD]/project has files of the skill 'strange', which is denied or not trusted");
+    assert_eq!(
+        why(&at("home/.prowess")),
+        "[WORLD]/home/.prowess has files of the skill 'hushed', which is denied or not trusted"
+    );
+    assert_eq!(
+        why(&at("home/private/key.txt")),
+        r#"[WORLD]/home/private/key.txt must not be read: the rule "~/private/*" = "deny" denies it"#
+    );
+    assert_eq!(
+        why(&at("home")),
+        "[WORLD]/home has files of the skill 'hushed', which is denied or not trusted"
+    );
 }

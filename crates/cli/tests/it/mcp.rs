@@ -278,16 +278,20 @@ fn a_project_that_is_trusted_no_more_has_no_skills_and_no_rules() {
 }
 
 #[test]
-fn what_a_trusted_projects_configuration_says_counts_no_more_once_it_changes() {
+fn what_a_trusted_projects_configuration_allows_counts_no_more_once_it_changes() {
     let world = World::new();
     world
         .skill("home/.prowess/skills", "tides", "Looks up tides. Use at sea.")
-        .file("project/prowess.toml", "[permission.skill]\n\"tides\" = \"deny\"\n");
+        .skill("home/.prowess/skills", "kites", "Builds kites. Use in wind.")
+        .file("home/.config/prowess/prowess.toml", "[permission.skill]\n\"kites\" = \"deny\"\n")
+        .file("project/prowess.toml", "[permission.skill]\n\"tides\" = \"deny\"\n\"kites\" = \"allow\"\n");
     world.stdout(&["trust", "--yes"]);
     let mut server = Server::start(&world, &[]);
-    assert!(names(&mut server).is_empty());
+    assert_eq!(names(&mut server), ["kites"]);
     world.file("project/prowess.toml", "[permission.skill]\n\"tides\" = \"allow\" # or not\n");
-    until("the old rules count", || names(&mut server) == ["tides"]);
+    until("the old rules allow, or do not forbid", || names(&mut server).is_empty());
+    world.stdout(&["trust", "--yes"]);
+    until("the new rules do not count", || names(&mut server) == ["tides"]);
     server.end();
 }
 

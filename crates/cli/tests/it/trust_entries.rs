@@ -400,14 +400,14 @@ fn a_configuration_that_is_not_trusted_is_not_used_while_skills_are() {
     assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
     let told = world.run(&["config", "show"]);
     assert!(told.contains("skills.max_loaded\t10\tdefault"), "{told}");
-    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used; 3 other items stay trusted; `prowess trust` shows the rest");
+    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except what you trusted of it forbids; 3 other items stay trusted; `prowess trust` shows the rest");
     assert_snapshot!(world.run(&["session", "-c", "load tides"]).lines().take(4).collect::<Vec<_>>().join("\n"), @r"
     exit 0
     --- out
     > load tides
     ── answer (57 tokens)
     ");
-    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used; 3 other items stay trusted; `prowess trust` shows the rest");
+    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except what you trusted of it forbids; 3 other items stay trusted; `prowess trust` shows the rest");
     trust(&world);
     assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t19\t"));
 }

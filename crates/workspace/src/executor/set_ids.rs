@@ -37,6 +37,22 @@ pub(crate) fn clear_workspace(workspace: &Path) -> Option<String> {
     clear(&Written::in_workspace(workspace))
 }
 
+/// The same for the directories of commands that ran apart: `all` holds them and nothing else.
+pub(crate) fn clear_own(all: &Path) -> Option<String> {
+    let root = match Dir::open(all) {
+        Ok(root) => root,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => return Some(unseen(&error)),
+    };
+    match root.entries(MAX_ENTRIES) {
+        Ok((entries, _)) => {
+            let parts = entries.into_iter().map(|(name, _)| name).collect();
+            clear(&Written { root: all.to_owned(), parts })
+        }
+        Err(error) => Some(unseen(&error)),
+    }
+}
+
 fn unseen(error: &io::Error) -> String {
     format!(
         "not all files could be looked at for set-uid and set-gid bits: {error}; do not run programs from the workspace"

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{Mode, OFlags, openat};
 
 use super::metadata::seconds;
-use super::{INSIDE, RUNNING, Workspaces, is_workspace, lock_file};
+use super::{INSIDE, OWN, RUNNING, Workspaces, is_workspace, lock_file};
 use crate::dir::Dir;
 use crate::executor::set_ids;
 use crate::limits::MAX_TIMEOUT;
@@ -76,7 +76,9 @@ impl Workspaces {
             // The run that uses it sees to it at its end.
             return Ok(Left::InUse);
         }
-        match set_ids::clear_workspace(&self.path.join(name).join(INSIDE)) {
+        let place = self.path.join(name);
+        let left = set_ids::clear_workspace(&place.join(INSIDE));
+        match left.or_else(|| set_ids::clear_own(&place.join(OWN))) {
             None => Ok(Left::Settled),
             Some(problem) => Err(io::Error::other(problem)),
         }
@@ -105,8 +107,8 @@ mod tests {
 
     use super::*;
 
-    fn program(workspace: &Path) -> std::path::PathBuf {
-        let program = workspace.join("out/program");
+    fn program(directory: &Path) -> std::path::PathBuf {
+        let program = directory.join("program");
         fs::write(&program, "").unwrap();
         fs::set_permissions(&program, Permissions::from_mode(0o6755)).unwrap();
         program
@@ -124,7 +126,8 @@ mod tests {
     fn the_next_start_sees_to_what_a_killed_runtime_left() {
         let place = tempfile::tempdir().unwrap();
         let workspace = Workspaces::open(place.path()).unwrap().for_session("one").unwrap();
-        let program = program(workspace.path());
+        let apart = program(&workspace.own_directory("hooks").unwrap());
+        let program = program(&workspace.path().join("out"));
         let guard = workspace.lock_running().unwrap();
         Workspaces::open(place.path()).unwrap();
         assert_eq!((mode(&program), marks(place.path())), (0o6755, 1), "it is in use");
@@ -139,6 +142,7 @@ mod tests {
         std::mem::forget(Mark::new(&root, name).unwrap());
         Workspaces::open(place.path()).unwrap();
         assert_eq!((mode(&program), marks(place.path())), (0o755, 1), "its commands may still be dying");
+        assert_eq!(mode(&apart), 0o755, "of commands that ran apart, too");
         let mark = fs::read_dir(place.path().join(MARKS)).unwrap().next().unwrap().unwrap().path();
         File::open(&mark).unwrap().set_modified(SystemTime::now() - 2 * LONGEST).unwrap();
         Workspaces::open(place.path()).unwrap();

@@ -107,20 +107,17 @@ impl Reach<'_> {
     fn owned(&self, path: &VirtualPath, place: &str, ignores_case: bool) -> Result<(), BackendError> {
         let Some(skills) = self.skills else { return Ok(()) };
         let owner = if ignores_case { skills.owner_of_any_case(place) } else { skills.owner_of(place) };
-        let withheld = match owner {
-            Owner::Denied => Withheld::Denied,
-            Owner::Skill(name) => match skills.check_readable(&name) {
-                Err(withheld) => withheld,
-                Ok(()) => return Ok(()),
-            },
-            _ => return Ok(()),
-        };
-        match withheld {
-            Withheld::LoadFirst(name) => {
-                let reason = format!("it is of the skill '{name}', which has to be loaded first");
-                Err(BackendError::PermissionDenied { path: path.clone(), reason })
-            }
-            _ => Err(BackendError::NotFound { path: path.clone() }),
+        let hidden = || BackendError::NotFound { path: path.clone() };
+        match owner {
+            Owner::Denied => Err(hidden()),
+            Owner::Skill(name) => skills.check_readable(&name).map_err(|withheld| match withheld {
+                Withheld::LoadFirst(name) => {
+                    let reason = format!("it is of the skill '{name}', which has to be loaded first");
+                    BackendError::PermissionDenied { path: path.clone(), reason }
+                }
+                _ => hidden(),
+            }),
+            _ => Ok(()),
         }
     }
 }

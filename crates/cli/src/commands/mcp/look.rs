@@ -15,7 +15,7 @@ use super::NAME;
 use crate::config::{Config, FILE_NAME, user_path};
 use crate::options::Places;
 use crate::skills::Skills;
-use crate::state;
+use crate::state::{self, Kept};
 use crate::terminal::shown;
 
 /// How often it is looked whether somebody changed what is trusted or the configuration.
@@ -64,8 +64,9 @@ impl Look {
     fn found(&self, known: &Catalog) -> Result<(Catalog, Policy)> {
         let skills = self.places.discover_again(known)?;
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = configuration(&skills);
-        let config = Config::load(skills.configured_project(), &[])?;
-        Ok((skills.catalog, config.policy(NAME)))
+        let config = Config::load(&skills.configuration()?, &[])?;
+        // The rules that guard files stay those of the start.
+        Ok((skills.catalog, config.policy(NAME, &Kept::default())))
     }
 
     /// Makes these the rules of all clients.

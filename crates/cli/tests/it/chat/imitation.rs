@@ -122,3 +122,36 @@ fn case_106_no_two_paths_look_the_same_in_a_question() {
         assert!(shown.insert(asked.clone()), "{name:?}: {asked}");
     }
 }
+
+/// Rules from before names had backslashes in subjects still deny and ask. They allow nothing.
+#[test]
+fn rules_without_backslashes_still_forbid() {
+    let spelled = "my\\\\ skill *";
+    for (rules, runs) in [
+        (r#""*" = "allow""#.to_owned(), true),
+        ("\"*\" = \"allow\"\n\"my skill *\" = \"deny\"".to_owned(), false),
+        ("\"*\" = \"allow\"\n\"my skill *\" = \"ask\"".to_owned(), false),
+        ("\"my skill *\" = \"allow\"".to_owned(), false),
+        (format!("\"*\" = \"ask\"\n\"{spelled}\" = \"allow\""), true),
+        (format!("\"my skill *\" = \"deny\"\n\"{spelled}\" = \"allow\""), true),
+    ] {
+        let load = Answer::call("skill_load", json!({"skill": "my skill"}));
+        let model = FakeModel::start(vec![load, Answer::text("Loaded."), Answer::text("Hello.")]);
+        let world = World::new();
+        configure(&world, &model.url(), &format!("[permission.hook]\n{rules}\n"));
+        with_hook(&world, "mine", "my skill", "Words of the hook.");
+        world.output(&["chat", "load it"]);
+        world.output(&["chat", "--resume", "last", "hello"]);
+        let requests = model.requests();
+        assert_eq!(requests.len(), 3, "{rules}");
+        assert_eq!(all(&requests[2]).contains("Words of the hook."), runs, "{rules}");
+    }
+    // The gate of commands comes before anything else that is wrong with them.
+    let run = json!({"skill": "my skill", "command": "true"});
+    let model = FakeModel::start(vec![Answer::call("skill_run", run), Answer::text("Done.")]);
+    let world = World::new();
+    configure(&world, &model.url(), "[permission.run]\n\"*\" = \"allow\"\n\"my skill *\" = \"deny\"\n");
+    with_hook(&world, "mine", "my skill", "Words of the hook.");
+    let told = world.run(&["chat", "run it"]);
+    assert!(last(&model.requests()[1]).contains("denied"), "{}\n{told}", last(&model.requests()[1]));
+}

@@ -9,6 +9,7 @@ mod costs;
 mod denied;
 mod evicted;
 mod finishing;
+mod forbidden;
 mod guarding;
 mod hostile;
 mod imitation;

@@ -134,3 +134,33 @@ fn what_was_put_away_for_the_model_is_its_own() {
     assert!(told.starts_with("exit 0"), "{told}");
     assert_eq!(all(&model.requests()[1]).matches("(the directory is empty)").count(), 2, "{told}");
 }
+
+/// Workspaces and artifacts of other threads are the program's own, wherever the person has them kept.
+#[test]
+fn case_108_files_of_other_threads_are_asked_about_where_they_are_kept() {
+    let unused = FakeModel::start(Vec::new());
+    let world = world(&unused);
+    std::fs::set_permissions(world.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    for kept in ["artifacts", "workspaces"] {
+        world.file(&format!("project/ws/{kept}/other/note.txt"), "HERON\n");
+    }
+    world.file("project/ws/own.txt", "an egret\n");
+    for path in ["ws/artifacts/other/note.txt", "ws/workspaces/other/note.txt"] {
+        let host = format!("host://{}", world.path("project").join(path).display());
+        let shows = json!({"skill": "tides", "command": "cat work/inputs/*", "inputs": [{"from": host}]});
+        for call in [
+            Answer::call("read_file", json!({"file_path": format!("/{path}")})),
+            Answer::call("skill_run", shows),
+        ] {
+            let model = FakeModel::start(vec![
+                call.and_call("read_file", json!({"file_path": "/ws/own.txt"})),
+                Answer::text("Done."),
+            ]);
+            let rules = "[permission]\nread = \"allow\"\nrun = \"allow\"\n";
+            configure(&world, &model.url(), rules);
+            let told = world.run(&["chat", "--json", "--workspace", "ws", "look"]);
+            assert!(told.contains("an egret") && !told.contains("HERON"), "{path}: {told}");
+            assert_eq!(model.requests().len(), 1, "it waits: {told}");
+        }
+    }
+}
