@@ -58,7 +58,7 @@ enum Command {
         /// The file [default: prowess-THREAD.md in the working directory]
         file: Option<PathBuf>,
     },
-    /// Remove conversations, with their workspaces and all files that belong to them
+    /// Remove conversations, with their workspaces, artifacts and all files that belong to them
     Rm {
         /// Which ones
         #[arg(required = true, value_name = "THREAD", add = crate::complete::threads())]
@@ -83,6 +83,13 @@ struct Removal {
     yes: bool,
     #[command(flatten)]
     kept: Kept,
+}
+
+impl Removal {
+    fn belongings(&self, state: PathBuf, store: SqliteStore) -> Result<Belongings> {
+        let (workspaces, artifacts) = (self.kept.existing_workspaces()?, self.kept.existing_artifacts()?);
+        Ok(Belongings { store, state, workspaces, artifacts })
+    }
 }
 
 /// A thread, as a list shows it.
@@ -248,7 +255,7 @@ async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -
     }
     let all = threads::all(&store).await?;
     let chosen: Vec<ThreadInfo> = all.into_iter().filter(|info| ids.contains(&info.id)).collect();
-    let belongings = Belongings { store, state, workspaces: removal.kept.existing_workspaces()? };
+    let belongings = removal.belongings(state, store)?;
     removed(&belongings, &chosen, removal.yes, terminal).await
 }
 
@@ -259,7 +266,7 @@ async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal)
     };
     let mut old = threads::all(&store).await?;
     old.retain(|info| info.changed.elapsed().is_ok_and(|age| age > older_than));
-    let belongings = Belongings { store, state, workspaces: removal.kept.existing_workspaces()? };
+    let belongings = removal.belongings(state, store)?;
     belongings.tidy(older_than).await?;
     if old.is_empty() {
         writeln!(terminal, "There is nothing to remove.")?;
@@ -294,6 +301,7 @@ async fn removed(
                 gone += 1;
                 let mut parts = Vec::new();
                 parts.extend((with.workspaces > 0).then(|| count(with.workspaces, "workspace")));
+                parts.extend((with.artifacts > 0).then(|| count(with.artifacts, "artifact")));
                 parts.extend(
                     (with.sub_agents > 0)
                         .then(|| format!("{} of sub-agents", count(with.sub_agents, "thread"))),

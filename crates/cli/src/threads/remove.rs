@@ -7,7 +7,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::parts::sub_agent_threads;
 use prowess_agent::{ThreadError, ThreadId, ThreadStore};
 use prowess_store::SqliteStore;
-use prowess_workspace::{Removed, Workspaces, remove_tree};
+use prowess_workspace::{
+    ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Removed, Scope, Workspaces, remove_tree,
+};
 
 use super::{FILES, MAX_SEARCHED};
 use crate::terminal::shown;
@@ -25,6 +27,8 @@ pub(crate) struct Belongings {
     pub(crate) state: PathBuf,
     /// Where workspaces may be.
     pub(crate) workspaces: Vec<Workspaces>,
+    /// The artifacts of all scopes, if there are any.
+    pub(crate) artifacts: Option<Artifacts>,
 }
 
 /// What went with a thread.
@@ -32,13 +36,14 @@ pub(crate) struct Belongings {
 pub(crate) struct Gone {
     pub(crate) workspaces: usize,
     pub(crate) sub_agents: usize,
+    pub(crate) artifacts: usize,
     /// What stayed, and why.
     pub(crate) left: Vec<String>,
 }
 
 impl Belongings {
-    /// Removes a thread: the threads of its sub-agents, their workspaces, the files beside it, and then itself. What is
-    /// left when this fails can be removed again by the thread's name.
+    /// Removes a thread: the threads of its sub-agents, their workspaces, its artifacts, the files beside it, and then
+    /// itself. What is left when this fails can be removed again by the thread's name.
     pub(crate) async fn remove(&self, id: &ThreadId) -> Result<Gone> {
         let owner = format!("process {} (removing it)", std::process::id());
         let lease = self.store.lease(id, &owner, HELD).await.map_err(|error| in_use(id, error))?;
@@ -67,6 +72,7 @@ impl Belongings {
             gone.sub_agents += 1;
         }
         self.remove_workspaces(id, &mut gone)?;
+        self.remove_artifacts(id, &mut gone).await?;
         let files = self.files(id);
         remove_tree(&files)
             .with_context(|| format!("{} cannot be removed", shown(&files.to_string_lossy())))?;
@@ -81,6 +87,28 @@ impl Belongings {
                 Removed::InUse => {
                     bail!("a command runs in the workspace of {id}: wait until it is done, or end it")
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the artifacts of the thread's scope, which its sub-agents share. Those that it saved for a project or a user stay.
+    async fn remove_artifacts(&self, id: &ThreadId, gone: &mut Gone) -> Result<()> {
+        let Some(all) = &self.artifacts else { return Ok(()) };
+        let own = all.in_scope(Scope::thread(id.as_str())?);
+        let listed = match own.list().await {
+            Ok(listed) => listed,
+            // A damaged index keeps nobody from removing the thread.
+            Err(error) => {
+                gone.left.push(format!("artifacts of {}: {error}", own.scope()));
+                return Ok(());
+            }
+        };
+        for record in listed {
+            match own.delete(&ArtifactName::parse(&record.name)?).await {
+                Ok(()) => gone.artifacts += 1,
+                Err(ArtifactError::NotFound { .. }) => {}
+                Err(error) => return Err(anyhow!("{error}")),
             }
         }
         Ok(())

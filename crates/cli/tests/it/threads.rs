@@ -22,6 +22,25 @@ fn world(model: &FakeModel) -> World {
     world
 }
 
+/// A run that saves what it wrote as an artifact.
+fn saves() -> Answer {
+    let command = "echo high > $OUTPUT_DIR/tide.txt";
+    let outputs = json!({"globs": ["out/tide.txt"], "save": true});
+    Answer::call("skill_run", json!({"skill": "tides", "command": command, "outputs": outputs}))
+}
+
+/// The scopes that have artifacts.
+fn scopes(world: &World) -> Vec<String> {
+    let listed = world.json(&["artifacts", "list", "--json"]);
+    listed.as_array().unwrap().iter().map(|one| one["scope"].as_str().unwrap().to_owned()).collect()
+}
+
+/// How many files hold the bytes of artifacts.
+fn blobs(world: &World) -> usize {
+    let parts = std::fs::read_dir(world.path("home/.local/state/prowess/artifacts/blobs")).unwrap();
+    parts.map(|part| std::fs::read_dir(part.unwrap().path()).unwrap().count()).sum()
+}
+
 fn runs() -> Answer {
     Answer::call("skill_run", json!({"skill": "tides", "command": "sh scripts/tides.sh"}))
 }
@@ -38,7 +57,7 @@ fn stderr(output: &std::process::Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The workspaces there are, wherever they are kept on this machine.
+/// The workspaces of a session, wherever they are kept on this machine.
 fn workspaces(world: &World, session: &str) -> Vec<PathBuf> {
     let places = [world.path("home/.local/state/prowess/workspaces"), shared().join("workspaces")];
     let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
@@ -141,19 +160,20 @@ fn what_is_not_there_is_told_in_one_line() {
 #[test]
 fn a_thread_goes_with_all_that_belongs_to_it() {
     let model = FakeModel::start(vec![
-        runs(),
+        saves(),
         Answer::call("task", json!({"description": "Look it up.", "subagent_type": "general-purpose"})),
-        runs().when(|body| {
+        saves().when(|body| {
             body["messages"].to_string().contains("Look it up.")
                 && body["messages"].as_array().unwrap().len() < 4
         }),
         Answer::text("The sub-agent is done."),
         Answer::text("Done."),
+        saves(),
         Answer::text("Another."),
     ]);
     let world = world(&model);
     world.output(&["chat", "--yes", "is it high water?"]);
-    world.stdout(&["chat", "something else"]);
+    world.stdout(&["chat", "--yes", "something else"]);
     let all = ids(&world);
     let (kept, gone) = (&all[0], &all[1]);
     let files = world.path(&format!("home/.local/state/prowess/threads/{gone}"));
@@ -162,7 +182,10 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
         world.file(&kept, "What was said before.\n");
     }
     assert_eq!(workspaces(&world, gone).len(), 1, "the command had a workspace");
-    assert_eq!(workspaces(&world, "task-").len(), 0);
+    let task = sub_agents(&world).remove(0);
+    assert_eq!(workspaces(&world, &task).len(), 1, "and so had the sub-agent's");
+    assert!(scopes(&world).contains(&format!("thread:{gone}")), "{:?}", scopes(&world));
+    assert_eq!(blobs(&world), 3, "two versions of the one, one of the other");
 
     // A person is asked, and may say no.
     let mut pty = Pty::start(&world, &["threads", "rm", gone], 100, 20);
@@ -177,10 +200,15 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
     pty.type_line("y");
     assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
     assert_eq!(ids(&world), std::slice::from_ref(kept));
+    assert!(pty.screen().contains("2 workspaces, "), "{}", pty.screen());
     assert!(!files.exists() && workspaces(&world, gone).is_empty());
+    assert_eq!(workspaces(&world, &task), Vec::<PathBuf>::new());
+    assert_eq!(scopes(&world), [format!("thread:{kept}")], "its artifacts went, and the other's stayed");
+    assert_eq!(blobs(&world), 1, "with their bytes");
     let output = world.output(&["chat", "--resume", gone, "again"]);
     assert!(stderr(&output).contains("there is no thread"), "{}", stderr(&output));
     // Neither the other one nor what is not a thread's is touched.
+    assert_eq!(world.stdout(&["artifacts", "get", "out/tide.txt"]), "high\n");
     assert!(world.path(&format!("home/.local/state/prowess/threads/{kept}")).is_dir());
     assert!(world.path("home/.prowess/skills/tides/SKILL.md").is_file());
     assert_eq!(threads_in_database(&world), 1, "the sub-agent's thread went as well");
@@ -188,8 +216,18 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
 
 /// How many threads of all kinds there are.
 fn threads_in_database(world: &World) -> usize {
+    in_database(world).len()
+}
+
+fn in_database(world: &World) -> Vec<String> {
     let path = world.path("home/.local/state/prowess/threads.db");
-    prowess_store::SqliteStore::glance(&path, 1000).unwrap().len()
+    let threads = prowess_store::SqliteStore::glance(&path, 1000).unwrap();
+    threads.iter().map(|info| info.id.to_string()).collect()
+}
+
+/// The threads of sub-agents.
+fn sub_agents(world: &World) -> Vec<String> {
+    in_database(world).into_iter().filter(|id| id.starts_with("task-")).collect()
 }
 
 #[test]
