@@ -268,3 +268,22 @@ fn old_threads_are_listed_and_then_removed() {
     assert_eq!(listed(&world), Vec::<Value>::new());
     assert_eq!(std::fs::read_dir(world.path("home/.local/state/prowess/threads")).unwrap().count(), 0);
 }
+
+#[test]
+fn nobody_is_asked_who_cannot_see_the_question() {
+    let model = FakeModel::start(vec![Answer::text("One.")]);
+    let world = world(&model);
+    world.stdout(&["chat", "first"]);
+    let command = world.command(&[]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "\"$0\" threads rm last 2> told"]).arg(command.get_program());
+    shell.current_dir(world.path("project")).env_clear();
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let mut pty = Pty::run(shell, 100, 20);
+    assert_eq!(pty.wait(), Some(2), "{}", pty.screen());
+    let told = std::fs::read_to_string(world.path("project/told")).unwrap();
+    assert!(told.contains("nobody can be asked here") && !told.contains("[y/N]"), "{told}");
+    assert_eq!(ids(&world).len(), 1);
+}
