@@ -293,9 +293,9 @@ fn obstacle(talk: &Talk, name: &str) -> Option<String> {
     let entry = catalog.get(name).or(untrusted)?;
     let shown = crate::terminal::shown(name);
     match sight.seen(entry) {
-        Seen::Untrusted => Some(format!(
-            "`{shown}` belongs to this project, which is not trusted: `prowess trust` shows what it brings"
-        )),
+        Seen::Untrusted => {
+            Some(format!("`{shown}` of this project is not trusted: `prowess trust` shows what it brings"))
+        }
         Seen::Denied(verdict) => {
             Some(format!("the skill /{shown} is denied by {}; nothing was sent", sight::rule(&verdict)))
         }
