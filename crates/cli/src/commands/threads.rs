@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use prowess_agent::{ThreadId, ThreadInfo};
 use prowess_store::SqliteStore;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::commands::Outcome;
 use crate::confirm::confirm;
 use crate::markdown::Markdown;
-use crate::state::{self, Kept};
+use crate::state::Kept;
 use crate::terminal::{Style, Terminal, count, shown, styled};
 use crate::threads::{self, Belongings, ago};
 
@@ -124,20 +124,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     })
 }
 
-/// The state directory, and the database of threads in it. None is made for those who only look.
-async fn opened() -> Result<Option<(PathBuf, SqliteStore)>> {
-    let state = state::directory().context("there is no home to keep threads in: set HOME")?;
-    let path = state.join(threads::FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let store = SqliteStore::open(&path).await.map_err(|error| anyhow!("{error}"))?;
-    Ok(Some((state, store)))
-}
-
 /// The database, and the thread in it that somebody means.
 async fn found(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
-    let (_, store) = opened().await?.context("there are no threads yet; `prowess chat` begins one")?;
+    let (_, store) =
+        threads::opened().await?.context("there are no threads yet; `prowess chat` begins one")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let id = threads::find(&store, &directory, wanted).await?;
     Ok((store, id))
@@ -146,7 +136,7 @@ async fn found(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
 async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<Outcome> {
     let mut listed = Vec::new();
     let mut more = 0;
-    if let Some((_, store)) = opened().await? {
+    if let Some((_, store)) = threads::opened().await? {
         let all = threads::all(&store).await?;
         more = all.len().saturating_sub(limit);
         for info in all.iter().take(limit) {
@@ -244,7 +234,7 @@ async fn export(wanted: &str, file: Option<PathBuf>, terminal: &mut Terminal) ->
 }
 
 async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
-    let (state, store) = opened().await?.context("there are no threads to remove")?;
+    let (state, store) = threads::opened().await?.context("there are no threads to remove")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let mut ids = Vec::new();
     for wanted in wanted {
@@ -260,7 +250,7 @@ async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -
 }
 
 async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
-    let Some((state, store)) = opened().await? else {
+    let Some((state, store)) = threads::opened().await? else {
         writeln!(terminal, "There is nothing to remove.")?;
         return Ok(Outcome::Done);
     };

@@ -1,5 +1,6 @@
 //! `prowess threads`: conversations as a person keeps them, and gets rid of them.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -286,4 +287,40 @@ fn nobody_is_asked_who_cannot_see_the_question() {
     let told = std::fs::read_to_string(world.path("project/told")).unwrap();
     assert!(told.contains("nobody can be asked here") && !told.contains("[y/N]"), "{told}");
     assert_eq!(ids(&world).len(), 1);
+}
+
+#[test]
+fn the_line_that_goes_on_finds_the_same_files() {
+    let model = FakeModel::start(vec![runs(), Answer::text("Done."), Answer::text("Done.")]);
+    let world = world(&model);
+    world.skill("more skills", "kites", "Builds kites. Use on windy days.");
+    // Commands of root run as somebody else, who has to get there.
+    std::fs::set_permissions(world.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let args = ["chat", "--workspace", "../kept here", "--root", "../more skills", "run the script"];
+    let output = world.output(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", world.told(&output));
+    let told = world.told(&output);
+    let line =
+        told.split('`').find(|text| text.starts_with("prowess chat")).unwrap_or_else(|| panic!("{told}"));
+    let id = ids(&world).remove(0);
+    let expected = format!(
+        "prowess chat --root '[WORLD]/project/../more skills' --workspace '[WORLD]/project/../kept here' --resume {id}"
+    );
+    assert_eq!(line, expected);
+    let line = line.replace("[WORLD]", world.path("").to_str().unwrap().trim_end_matches('/'));
+    let script = format!("prowess() {{ {} \"$@\"; }}; {line} --yes go", env!("CARGO_BIN_EXE_prowess"));
+    let mut shell = std::process::Command::new("sh");
+    let command = world.command(&[]);
+    shell.args(["-c", &script]).current_dir(world.path("home")).env_clear();
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let output = shell.output().unwrap();
+    assert!(
+        output.status.success() && world.told(&output).contains("skill_run: exit 0"),
+        "{}",
+        world.told(&output)
+    );
+    let kept = std::fs::read_dir(world.path("kept here/workspaces")).unwrap();
+    assert!(kept.flatten().any(|entry| entry.path().join("workspace.json").is_file()));
 }
