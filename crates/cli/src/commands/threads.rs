@@ -246,7 +246,10 @@ async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -
     let all = threads::all(&store).await?;
     let chosen: Vec<ThreadInfo> = all.into_iter().filter(|info| ids.contains(&info.id)).collect();
     let belongings = removal.belongings(state, store)?;
-    removed(&belongings, &chosen, removal.yes, terminal).await
+    if !agreed(&belongings, &chosen, removal.yes, terminal).await? {
+        return Ok(Outcome::Findings);
+    }
+    removed(&belongings, &chosen, terminal).await
 }
 
 async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
@@ -254,24 +257,39 @@ async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal)
         writeln!(terminal, "There is nothing to remove.")?;
         return Ok(Outcome::Done);
     };
-    let mut old = threads::all(&store).await?;
-    old.retain(|info| info.changed.elapsed().is_ok_and(|age| age > older_than));
+    let old = threads::unchanged_for(&store, older_than).await?;
     let belongings = removal.belongings(state, store)?;
-    belongings.tidy(older_than).await?;
-    if old.is_empty() {
+    if !old.is_empty() {
+        if !agreed(&belongings, &old, removal.yes, terminal).await? {
+            return Ok(Outcome::Findings);
+        }
+        let outcome = removed(&belongings, &old, terminal).await?;
+        let leftovers = belongings.leftovers(older_than).await?;
+        belongings.discard(&leftovers).await;
+        return Ok(outcome);
+    }
+    let leftovers = belongings.leftovers(older_than).await?;
+    if leftovers.count() == 0 {
         writeln!(terminal, "There is nothing to remove.")?;
         return Ok(Outcome::Done);
     }
-    removed(&belongings, &old, removal.yes, terminal).await
+    let what = format!("{} of conversations that are gone or empty", count(leftovers.count(), "remnant"));
+    if !removal.yes && !confirm(&format!("Remove {what}?"))? {
+        writeln!(terminal, "Nothing was removed.")?;
+        return Ok(Outcome::Findings);
+    }
+    let gone = belongings.discard(&leftovers).await;
+    writeln!(terminal, "{gone} of {what} removed")?;
+    Ok(Outcome::Done)
 }
 
-/// Shows what is to go, asks, and removes it. One that is in use does not keep the others.
-async fn removed(
+/// Shows what is to go, and asks.
+async fn agreed(
     belongings: &Belongings,
     chosen: &[ThreadInfo],
     yes: bool,
     terminal: &mut Terminal,
-) -> Result<Outcome> {
+) -> Result<bool> {
     let mut rows = Vec::new();
     for info in chosen {
         rows.push(row(&belongings.store, info).await);
@@ -282,8 +300,14 @@ async fn removed(
     let them = if chosen.len() == 1 { "it" } else { "them" };
     if !yes && !confirm(&format!("Remove {what} and everything that belongs to {them}?"))? {
         writeln!(terminal, "Nothing was removed.")?;
-        return Ok(Outcome::Findings);
+        return Ok(false);
     }
+    Ok(true)
+}
+
+/// Removes threads. One that is in use does not keep the others.
+async fn removed(belongings: &Belongings, chosen: &[ThreadInfo], terminal: &mut Terminal) -> Result<Outcome> {
+    let what = count(chosen.len(), "thread");
     let (mut gone, mut failed) = (0, false);
     for info in chosen {
         match belongings.remove(&info.id).await {

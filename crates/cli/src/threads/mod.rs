@@ -1,11 +1,12 @@
 //! The threads that are kept: finding one, and what is known of each.
 
 mod export;
+mod leftovers;
 mod lookup;
 mod remove;
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::{Event, Message, Run, ThreadId, ThreadInfo, ThreadStore};
@@ -25,6 +26,8 @@ pub(crate) const FILES: &str = "threads";
 /// What the names of sub-agents' threads begin with.
 const SUB_AGENT: &str = "task-";
 
+/// How many old threads are removed at once: those that did not change for the longest time.
+pub(crate) const MAX_OLD: usize = 100_000;
 /// How many threads are looked through.
 const MAX_SEARCHED: usize = 10_000;
 /// Where in a thread its first words are.
@@ -73,7 +76,20 @@ pub(crate) async fn all(store: &SqliteStore) -> Result<Vec<ThreadInfo>> {
 
 /// Whether a thread is a person's, and not a sub-agent's.
 pub(crate) fn is_of_people(info: &ThreadInfo) -> bool {
-    info.events > 0 && !info.id.as_str().starts_with(SUB_AGENT)
+    info.events > 0 && !is_of_sub_agent(&info.id)
+}
+
+/// Whether a thread is a sub-agent's.
+fn is_of_sub_agent(id: &ThreadId) -> bool {
+    id.as_str().starts_with(SUB_AGENT)
+}
+
+/// The threads of people that did not change for so long, the one that changed last first.
+pub(crate) async fn unchanged_for(store: &SqliteStore, age: Duration) -> Result<Vec<ThreadInfo>> {
+    let mut threads = store.unchanged_for(age, MAX_OLD).await.map_err(|error| anyhow!("{error}"))?;
+    threads.retain(is_of_people);
+    threads.reverse();
+    Ok(threads)
 }
 
 /// How a thread begins; nothing is known of one that cannot be read.

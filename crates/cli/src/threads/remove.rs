@@ -11,14 +11,11 @@ use prowess_workspace::{
     ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Removed, Scope, Workspaces, remove_tree,
 };
 
-use super::{FILES, MAX_SEARCHED};
+use super::FILES;
 use crate::terminal::shown;
 
 /// How long a thread is held while its files are removed: nobody begins to work on it meanwhile.
 const HELD: Duration = Duration::from_secs(60);
-
-/// How old files without a thread have to be: a thread that is being made has its files first.
-const SETTLED: Duration = Duration::from_secs(60 * 60);
 
 /// Where threads and what belongs to them are kept.
 pub(crate) struct Belongings {
@@ -60,7 +57,7 @@ impl Belongings {
             Ok(tasks) => tasks,
             // A thread that cannot be read can still be removed.
             Err(error @ ThreadError::Damaged { .. }) => {
-                gone.left.push(format!("threads of its sub-agents, which are not known: {error}"));
+                gone.left.push(format!("threads of its sub-agents, which are not known: {error}; `prowess threads prune` removes them"));
                 Vec::new()
             }
             Err(error) => return Err(anyhow!("{error}")),
@@ -109,31 +106,6 @@ impl Belongings {
                 Ok(()) => gone.artifacts += 1,
                 Err(ArtifactError::NotFound { .. }) => {}
                 Err(error) => return Err(anyhow!("{error}")),
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what nobody would miss: threads in which nothing was said, and files whose thread is gone, which a
-    /// removal left that was cut off.
-    pub(crate) async fn tidy(&self, older_than: Duration) -> Result<()> {
-        let threads = self.store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
-        for info in threads.iter().filter(|info| info.events == 0) {
-            if info.changed.elapsed().is_ok_and(|age| age > older_than) {
-                // One that is open is in use.
-                let _ = self.remove(&info.id).await;
-            }
-        }
-        let Ok(entries) = std::fs::read_dir(self.state.join(FILES)) else { return Ok(()) };
-        for entry in entries.flatten() {
-            let changed = entry.metadata().and_then(|found| found.modified());
-            let is_settled = changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SETTLED));
-            let id = entry.file_name().to_str().and_then(|name| name.parse::<ThreadId>().ok());
-            if let Some(id) = id.filter(|_| is_settled)
-                && matches!(self.store.events(&id, 0, 1).await, Err(ThreadError::NotFound(_)))
-            {
-                // What cannot be removed now can be another time.
-                let _ = remove_tree(&entry.path());
             }
         }
         Ok(())

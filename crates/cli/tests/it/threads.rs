@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use prowess_agent::ThreadStore as _;
+use prowess_store::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::model::{Answer, FakeModel};
@@ -222,7 +224,7 @@ fn threads_in_database(world: &World) -> usize {
 
 fn in_database(world: &World) -> Vec<String> {
     let path = world.path("home/.local/state/prowess/threads.db");
-    let threads = prowess_store::SqliteStore::glance(&path, 1000).unwrap();
+    let threads = SqliteStore::glance(&path, 1000).unwrap();
     threads.iter().map(|info| info.id.to_string()).collect()
 }
 
@@ -323,4 +325,59 @@ fn the_line_that_goes_on_finds_the_same_files() {
     );
     let kept = std::fs::read_dir(world.path("kept here/workspaces")).unwrap();
     assert!(kept.flatten().any(|entry| entry.path().join("workspace.json").is_file()));
+}
+
+#[test]
+fn threads_of_sub_agents_whose_parent_is_gone_are_pruned() {
+    let task =
+        || Answer::call("task", json!({"description": "Look it up.", "subagent_type": "general-purpose"}));
+    let model = FakeModel::start(vec![
+        task(),
+        runs().when(is_of_task),
+        Answer::text("The sub-agent is done.").when(is_of_task),
+        Answer::text("Done."),
+        task(),
+        Answer::text("The sub-agent is done.").when(is_of_task),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    world.stdout(&["chat", "--yes", "is it high water?"]);
+    let orphan = sub_agents(&world).remove(0);
+    world.stdout(&["chat", "--yes", "and now?"]);
+    let (kept, gone) = (ids(&world).remove(0), ids(&world).remove(1));
+    forget(&world, &gone);
+    assert_eq!(sub_agents(&world).len(), 2);
+    // The other thread is in use: it stays with its sub-agent.
+    let mut pty = Pty::start(&world, &["chat", "--resume", &kept], 80, 30);
+    pty.wait_until("the prompt", |screen| screen.lines().last() == Some(">"));
+    let output = world.output(&["threads", "prune", "--older-than", "0m"]);
+    assert_eq!(output.status.code(), Some(2), "{}", world.told(&output));
+    assert_eq!(sub_agents(&world).len(), 2, "nothing goes before the answer");
+    let output = world.output(&["threads", "prune", "--older-than", "0m", "--yes"]);
+    assert_eq!(output.status.code(), Some(1), "{}", world.told(&output));
+    let left = sub_agents(&world);
+    assert!(left.len() == 1 && left[0] != orphan, "{left:?}");
+    assert_eq!(workspaces(&world, &orphan), Vec::<PathBuf>::new());
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    // Where nothing but such a thread is left, it is asked about.
+    forget(&world, &kept);
+    let mut pty = Pty::start(&world, &["threads", "prune", "--older-than", "0m"], 100, 20);
+    pty.wait_for("Remove 1 remnant");
+    pty.type_line("y");
+    assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
+    assert_eq!(threads_in_database(&world), 0);
+}
+
+fn is_of_task(body: &Value) -> bool {
+    body["messages"].to_string().contains("Look it up.") && !body["messages"].to_string().contains("\"task\"")
+}
+
+/// Takes a thread away, as one that is damaged goes: nobody knows its sub-agents any more.
+fn forget(world: &World, id: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(world.path("home/.local/state/prowess/threads.db")).await.unwrap();
+        store.delete(&id.parse().unwrap()).await.unwrap();
+    });
 }
