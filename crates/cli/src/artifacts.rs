@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use prowess_workspace::{ArtifactFile, Artifacts, Scope};
 
 use crate::commands::run::quoted;
 use crate::config::ScopeWord;
 use crate::skills::Skills;
-use crate::state::Kept;
-use crate::terminal::shown;
+use crate::state::{self, Kept};
+use crate::threads::{self, Lookup};
 
 /// Whose artifacts, if somebody says so.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Whose artifacts")]
 pub(crate) struct Whose {
-    /// Those of this thread of `prowess chat`; the beginning or the end of its name is enough
-    #[arg(long, value_name = "THREAD", conflicts_with = "scope")]
+    /// Those of this thread of `prowess chat`: its name, the beginning or the end of it, or `last`
+    #[arg(long, value_name = "THREAD", conflicts_with = "scope", add = crate::complete::threads())]
     thread: Option<String>,
     /// Those of this scope, as `prowess artifacts list` shows it: thread:ID, session:ID, project:DIR, user or shared
     #[arg(long, value_name = "SCOPE")]
@@ -31,21 +31,23 @@ impl Whose {
             return Ok(Some(scope.parse()?));
         }
         let Some(wanted) = &self.thread else { return Ok(None) };
-        let exact = Scope::thread(wanted)?;
-        let scopes = artifacts.scopes().await.map_err(|error| anyhow!("{error}"))?;
-        let fits = |scope: &&Scope| {
-            scope.thread_id().is_some_and(|id| id.starts_with(wanted) || id.ends_with(wanted))
-        };
-        let mut fitting = scopes.iter().filter(fits);
-        match (fitting.next(), fitting.next()) {
-            _ if scopes.contains(&exact) => Ok(Some(exact)),
-            (Some(found), None) => Ok(Some(found.clone())),
-            (Some(one), Some(other)) => {
-                bail!("`{}` can be {one} or {other}: write more of it", shown(wanted))
+        // Whoever has no home has no threads.
+        let opened = if state::directory().is_some() { threads::opened().await? } else { None };
+        let lookup = match opened {
+            Some((_, store)) => {
+                let directory = std::env::current_dir().context("the working directory cannot be read")?;
+                threads::look_for(&store, &directory, wanted).await?
             }
-            // A thread that has saved nothing yet.
-            (None, _) => Ok(Some(exact)),
+            None => Lookup::Nothing,
+        };
+        if lookup != Lookup::Nothing {
+            return Ok(Some(Scope::thread(lookup.found(wanted)?.as_str())?));
         }
+        // Artifacts may be there without the thread: those of another computer, or of an older version.
+        let scopes = artifacts.scopes().await.map_err(|error| anyhow!("{error}"))?;
+        let ids = scopes.iter().filter_map(Scope::thread_id).filter_map(|id| id.parse().ok());
+        let found = Lookup::among(ids, wanted).found(wanted)?;
+        Ok(Some(Scope::thread(found.as_str())?))
     }
 }
 
@@ -82,15 +84,18 @@ pub(crate) fn line(command: &str, scope: &Scope, name: &str, kept: &Kept) -> Str
         Some(id) => format!("--thread {id}"),
         None => format!("--scope {}", word(scope.as_str())),
     };
-    let absolute = |given: &Path| std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
-    let kept = kept.given().map(absolute);
-    let kept = kept.map(|directory| format!(" --workspace {}", word(&directory.to_string_lossy())));
-    let kept = kept.unwrap_or_default();
+    let kept = kept.given().map(|directory| option("--workspace", directory)).unwrap_or_default();
     // What begins with a dash is no option.
     match name.starts_with('-') {
         true => format!("prowess artifacts {command} {whose}{kept} -- {}", word(name)),
         false => format!("prowess artifacts {command} {} {whose}{kept}", word(name)),
     }
+}
+
+/// An option with a directory, ready for a shell in any directory, and a blank before it.
+pub(crate) fn option(name: &str, directory: &Path) -> String {
+    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    format!(" {name} {}", word(&absolute.to_string_lossy()))
 }
 
 /// A word for a shell, in quotes only if it needs them.

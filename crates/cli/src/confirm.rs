@@ -1,23 +1,52 @@
-//! A question before something is removed.
+//! Questions that a person at a terminal answers with yes or no.
 
-use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{BufRead, IsTerminal as _, Read as _, Write as _};
 
 use anyhow::{Result, bail};
+
+use crate::rows::folded;
 
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 1024;
 
-/// Asks on the error stream whether to do something. Nothing but a clear yes is one; where nobody can be asked, it is an
-/// error that says so.
+/// What a person said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    /// Anything that is not a clear yes.
+    No,
+    /// The input ended before there was an answer.
+    Missing,
+}
+
+/// Whether somebody can be asked: a person sees the question and can type.
+pub(crate) fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks whether to remove something. If nobody can be asked, it is an error that says so.
 pub(crate) fn confirm(question: &str) -> Result<bool> {
-    if !std::io::stdin().is_terminal() {
+    if !can_ask() {
         bail!("nobody can be asked here, so nothing was removed: add --yes if it is to go");
     }
+    Ok(ask(&[question], &mut std::io::stdin().lock())? == Answer::Yes)
+}
+
+/// Asks on the error stream. What was typed before the question is not its answer.
+pub(crate) fn ask(lines: &[&str], answers: &mut impl BufRead) -> Result<Answer> {
     let mut err = anstream::stderr();
     crate::terminal::forget_typed();
-    write!(err, "{question} [y/N] ")?;
+    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    let question = format!("{} [y/N]", lines.join("\n"));
+    let rows: Vec<String> = question.split('\n').flat_map(|line| folded(line, width)).collect();
+    // In one piece: the echo of an answer that comes at once stands behind the question, and not in the middle.
+    err.write_all(format!("{} ", rows.join("\n")).as_bytes())?;
     err.flush()?;
     let mut line = String::new();
-    std::io::stdin().lock().take(MAX_ANSWER).read_line(&mut line)?;
-    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    answers.take(MAX_ANSWER).read_line(&mut line)?;
+    Ok(match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Answer::Yes,
+        _ if line.ends_with('\n') => Answer::No,
+        _ => Answer::Missing,
+    })
 }

@@ -1,15 +1,11 @@
 //! Asks a person whether a weaker sandbox is enough, when the one that is configured cannot be had.
 
-use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
-
 use anyhow::{Context as _, Result};
 use prowess_workspace::{Executor as _, Level, LocalExecutor, LocalOptions};
 
 use crate::commands::run::level_name;
+use crate::confirm::{Answer, ask, can_ask};
 use crate::terminal::shown;
-
-/// The longest answer that is read, in bytes.
-const MAX_ANSWER: u64 = 1024;
 
 /// How commands can be isolated on this machine.
 pub(crate) enum Isolation {
@@ -46,27 +42,18 @@ impl Isolation {
 /// Says what is missing and asks whether `level` is enough this time. Only a person at a terminal can answer: elsewhere, and
 /// without an answer, it is not enough.
 pub(crate) fn accepts(level: Level, why: &str) -> Result<bool> {
-    let input = std::io::stdin();
-    if !input.is_terminal() || !std::io::stderr().is_terminal() {
+    if !can_ask() {
         return Ok(false);
     }
-    let mut err = anstream::stderr();
-    crate::terminal::forget_typed();
     let name = level_name(level);
     let question = [
         shown(why),
         format!("The strongest sandbox that works here is `{name}`: {}.", described(level)),
         format!("To not be asked: `sandbox.level = \"{name}\"` in your prowess.toml."),
-        format!("Run commands with `{name}` this time? [y/N]"),
+        format!("Run commands with `{name}` this time?"),
     ];
-    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
-    let rows: Vec<String> = question.iter().flat_map(|line| crate::rows::folded(line, width)).collect();
-    // In one piece: what is typed as soon as the question is there is echoed behind it.
-    err.write_all(format!("{} ", rows.join("\n")).as_bytes())?;
-    err.flush()?;
-    let mut line = String::new();
-    input.lock().take(MAX_ANSWER).read_line(&mut line)?;
-    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    let lines = question.each_ref().map(String::as_str);
+    Ok(ask(&lines, &mut std::io::stdin().lock())? == Answer::Yes)
 }
 
 /// What a level holds commands with.

@@ -22,7 +22,7 @@ const NAME: &str = "run";
 
 /// Refuses a command that a rule denies. Nobody is asked about any other: whoever typed it has answered.
 pub(crate) fn check_rules(config: &Config, entry: &SkillEntry, request: &RunRequest) -> Result<()> {
-    let policy = config.policy(NAME);
+    let policy = config.policy(NAME, &Kept::default());
     let name = entry.skill.name.as_str();
     if let Some(verdict) = denial(&policy, entry) {
         bail!("nothing ran: the skill `{}` is denied by {}", shown(name), rule_for(NAME, &verdict));

@@ -37,7 +37,7 @@ pub(crate) enum Seen {
     Manual,
     /// No: a rule denies it.
     Denied(Box<Verdict>),
-    /// No: its project is not trusted.
+    /// No: it is of a project, and not trusted.
     Untrusted,
 }
 
@@ -131,14 +131,17 @@ impl Seen {
         }
     }
 
-    /// The answer to whether the model sees it, with the reason.
-    pub(crate) fn explained(&self) -> String {
+    /// The answer to whether the model sees it, with the reason. `untrusted` says why it is not trusted, if that is known.
+    pub(crate) fn explained(&self, untrusted: Option<&str>) -> String {
         match self {
             Self::Yes => "yes".to_owned(),
             Self::WithFiles => "once a file is in play that its `paths` match".to_owned(),
             Self::Manual => "no, only people start it".to_owned(),
             Self::Denied(verdict) => format!("no, denied by {}", rule(verdict)),
-            Self::Untrusted => "no, its project is not trusted".to_owned(),
+            Self::Untrusted => {
+                let why = untrusted.map(|why| format!(" ({why})")).unwrap_or_default();
+                format!("no, it is not trusted{why}")
+            }
         }
     }
 }

@@ -86,6 +86,11 @@ impl Kept {
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
     }
 
+    /// The artifacts that are there already. Nothing is made.
+    pub(crate) fn existing_artifacts(&self) -> Result<Option<Artifacts>> {
+        self.artifacts_path()?.is_dir().then(|| self.artifacts()).transpose()
+    }
+
     pub(crate) fn artifacts_path(&self) -> Result<PathBuf> {
         Ok(self.base()?.join(ARTIFACTS))
     }

@@ -75,6 +75,11 @@ ORDER BY event.number LIMIT ?3";
 pub(crate) const LIST: &str = "\
 SELECT id, events, created, changed FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT ?1";
 
+/// The threads that did not change for `?1` microseconds, the one that changed first first.
+pub(crate) const LIST_OLD: &str = "\
+SELECT id, events, created, changed FROM prowess_threads WHERE changed < prowess_now() - ?1
+ORDER BY changed, id LIMIT ?2";
+
 /// Makes the thread `?2` with room for `?3` events of `?1`. No row: the one is not there, or the other is.
 pub(crate) const FORK: &str = "\
 INSERT INTO prowess_threads (id, created, changed, events, epoch, until)

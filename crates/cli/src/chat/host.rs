@@ -27,7 +27,6 @@ use super::model::{self, Manner};
 use super::place::Place;
 use super::whereabouts::Whereabouts;
 use crate::artifacts;
-use crate::commands::run::quoted;
 use crate::config::{Config, Flag, OfProject, guards};
 use crate::options::Places;
 use crate::project::MEMORY;
@@ -368,17 +367,17 @@ impl Host {
         Ok(Backends::from(Arc::new(files)))
     }
 
-    /// The line that goes on with a thread: with the places where its skills were looked for.
+    /// The line that goes on with a thread: with the places where its skills were looked for, and its files are.
     pub(super) fn resume_line(&self, thread: &ThreadId) -> String {
         let mut line = "prowess chat".to_owned();
         if self.places.only {
             line.push_str(" --only");
         }
         for root in &self.places.root {
-            let root = std::path::absolute(root).unwrap_or_else(|_| root.clone());
-            let root = shown(&root.display().to_string());
-            let is_plain = root.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c));
-            line.push_str(&format!(" --root {}", if is_plain { root } else { quoted(&root) }));
+            line.push_str(&artifacts::option("--root", root));
+        }
+        if let Some(directory) = self.kept_at.given() {
+            line.push_str(&artifacts::option("--workspace", directory));
         }
         format!("{line} --resume {thread}")
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 
@@ -11,6 +12,7 @@ use super::keys::Key;
 use super::line::Line;
 use super::past::Past;
 use super::typing::{Display, Typing};
+use super::unsent::Unsent;
 
 /// What stands before what a person says.
 const PROMPT: &str = "> ";
@@ -36,6 +38,7 @@ pub(super) type Show<'a> = dyn FnMut(Display) + 'a;
 pub(super) struct Input {
     keyboard: Keyboard,
     draft: Draft,
+    unsent: Arc<Unsent>,
 }
 
 /// The message that a person is typing, and those that wait to be said.
@@ -66,8 +69,8 @@ enum Wish {
 
 impl Input {
     /// A keyboard with the history of a file, if it can be had.
-    pub(super) fn new(history: &Path) -> Result<Self> {
-        Ok(Self { keyboard: Keyboard::open()?, draft: Draft::new(Past::new(history.to_owned())) })
+    pub(super) fn new(history: &Path, unsent: Arc<Unsent>) -> Result<Self> {
+        Ok(Self { keyboard: Keyboard::open()?, draft: Draft::new(Past::new(history.to_owned())), unsent })
     }
 
     /// The names that can be completed after a slash.
@@ -88,6 +91,7 @@ impl Input {
             return Typed::Line(text);
         }
         loop {
+            self.unsent.note(self.draft.line.text());
             if self.keyboard.is_idle() {
                 show(Display::Typing(self.draft.shown()));
             }
@@ -100,15 +104,13 @@ impl Input {
                 continue;
             }
             let text = self.draft.line.take();
-            self.draft.past.leave();
+            // Whatever becomes of it, it can be found again.
+            self.unsent.settle(&mut self.draft.past, &text);
             show(Display::Finished { prompt: PROMPT.to_owned(), text: text.clone() });
             return match wish {
                 Wish::Interrupt => Typed::Interrupted,
                 Wish::End => Typed::End,
-                _ => {
-                    self.draft.past.add(&text);
-                    Typed::Line(text)
-                }
+                _ => Typed::Line(text),
             };
         }
     }
@@ -116,6 +118,7 @@ impl Input {
     /// Keeps what is typed while the agent is at work, until somebody wants it to stop.
     pub(super) async fn until_stopped(&mut self, show: &mut Show<'_>) {
         loop {
+            self.unsent.note(self.draft.line.text());
             if self.keyboard.is_idle() {
                 show(Display::Typing(self.draft.shown_meanwhile()));
             }
@@ -137,7 +140,9 @@ impl Input {
     pub(super) fn set_aside(&mut self) -> bool {
         let keys = self.keyboard.pressed();
         let wishes = keys.iter().map(|key| self.draft.press_meanwhile(key));
-        wishes.filter(|wish| *wish == Wish::Interrupt).count() > 0
+        let is_stopped = wishes.filter(|wish| *wish == Wish::Interrupt).count() > 0;
+        self.unsent.note(self.draft.line.text());
+        is_stopped
     }
 
     /// An answer to a question, which is not remembered.
@@ -177,7 +182,7 @@ impl Input {
     pub(super) fn unsaid(&mut self) -> usize {
         self.set_aside();
         let rest = self.draft.line.take();
-        self.draft.past.add(&rest);
+        self.unsent.settle(&mut self.draft.past, &rest);
         let waiting = self.draft.waiting.iter().filter(|text| *text != QUIT);
         waiting.count() + usize::from(!rest.trim().is_empty())
     }

@@ -19,11 +19,13 @@ mod place;
 mod talk;
 mod threads;
 mod typing;
+mod unsent;
 mod view;
 mod whereabouts;
 mod words;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use prowess_agent::Outcome;
@@ -38,6 +40,7 @@ use self::input::{Input, Typed};
 pub(crate) use self::place::Place;
 pub(crate) use self::talk::Answers;
 use self::talk::{Rest, Talk};
+use self::unsent::Unsent;
 pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
 use crate::config::{Config, Flag};
 use crate::options::Places;
@@ -100,7 +103,8 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
         greeting,
     } = start;
     let history = state.join("history");
-    farewell::prepare()?;
+    let unsent = Arc::new(Unsent::default());
+    farewell::prepare(&history, &unsent)?;
     let found = Found { config, flags, places, skills, runner, artifacts, kept, state };
     let (host, notices) = Host::new(found).await?;
     let id = match &resume {
@@ -109,7 +113,7 @@ pub(crate) async fn talk(start: Start) -> Result<End> {
     };
     // From here on the keyboard is ours.
     let input = match prompt {
-        None => Some(Input::new(&history)?),
+        None => Some(Input::new(&history, unsent)?),
         Some(_) => None,
     };
     let mut talk = Talk::new(host, id, view, input, answers).await?;
@@ -289,9 +293,9 @@ fn obstacle(talk: &Talk, name: &str) -> Option<String> {
     let entry = catalog.get(name).or(untrusted)?;
     let shown = crate::terminal::shown(name);
     match sight.seen(entry) {
-        Seen::Untrusted => Some(format!(
-            "`{shown}` belongs to this project, which is not trusted: `prowess trust` shows what it brings"
-        )),
+        Seen::Untrusted => {
+            Some(format!("`{shown}` of this project is not trusted: `prowess trust` shows what it brings"))
+        }
         Seen::Denied(verdict) => {
             Some(format!("the skill /{shown} is denied by {}; nothing was sent", sight::rule(&verdict)))
         }

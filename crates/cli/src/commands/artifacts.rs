@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::artifacts::{self, Whose};
 use crate::commands::Outcome;
+use crate::confirm::confirm;
 use crate::state::Kept;
 use crate::terminal::{Terminal, count, shown, size};
 
@@ -40,10 +41,14 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Remove an artifact with all its versions
+    /// Remove an artifact with all its versions, or all artifacts of a thread or a scope
     Rm {
-        /// Its name
-        name: String,
+        /// Its name; all of a thread or a scope without one
+        #[arg(required_unless_present_any = ["thread", "scope"])]
+        name: Option<String>,
+        /// Do not ask before all of a thread or a scope go
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -75,12 +80,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the artifacts cannot be opened")?.block_on(async {
         match &options.command {
-            Command::List { json, .. } => list(place, *json, terminal).await,
-            Command::Get { name, output, .. } => get(place, name, output.as_deref(), terminal).await,
-            Command::Rm { name, .. } => remove(place, name).await,
+            Command::List { json, .. } => list(place, *json, terminal).await?,
+            Command::Get { name, output, .. } => get(place, name, output.as_deref(), terminal).await?,
+            Command::Rm { name: Some(name), .. } => remove(place, name).await?,
+            Command::Rm { name: None, yes, .. } => return remove_all(place, *yes).await,
         }
-    })?;
-    Ok(Outcome::Done)
+        Ok(Outcome::Done)
+    })
 }
 
 impl Place {
@@ -186,6 +192,27 @@ async fn remove(place: &Place, name: &str) -> Result<()> {
     let (name, versions) = (shown(name.as_str()), count(versions.len(), "version"));
     writeln!(anstream::stderr(), "removed {name}, {versions}, of {}", shown(artifacts.scope().as_str()))?;
     Ok(())
+}
+
+/// Removes all artifacts of the scope that was named.
+async fn remove_all(place: &Place, yes: bool) -> Result<Outcome> {
+    for artifacts in place.scopes().await? {
+        let scope = shown(artifacts.scope().as_str());
+        let listed = artifacts.list().await.map_err(|error| anyhow!("{error}"))?;
+        if listed.is_empty() {
+            bail!("there are no artifacts of {scope}; `prowess artifacts list` shows all");
+        }
+        let what = format!("{} of {scope}", count(listed.len(), "artifact"));
+        if !yes && !confirm(&format!("Remove {what}, with all versions?"))? {
+            writeln!(anstream::stderr(), "Nothing was removed.")?;
+            return Ok(Outcome::Findings);
+        }
+        for record in &listed {
+            artifacts.delete(&parse(&record.name)?).await.map_err(not_found)?;
+        }
+        writeln!(anstream::stderr(), "removed {what}")?;
+    }
+    Ok(Outcome::Done)
 }
 
 fn parse(name: &str) -> Result<ArtifactName> {

@@ -38,6 +38,9 @@ struct Info<'a> {
     model_visible: bool,
     #[serde(skip)]
     seen: Option<Seen>,
+    /// Why it is not trusted.
+    #[serde(skip)]
+    untrusted: Option<String>,
     tokens: Tokens,
     lines: usize,
     resources: &'a [Resource],
@@ -67,6 +70,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         digest: text.digest.to_string(),
         model_visible: visible,
         seen,
+        untrusted: skills.standing.reason(skills.project.as_ref(), &entry),
         tokens: Tokens {
             overview: if visible { overview.tokens } else { 0 },
             instructions: loaded_tokens(&entry, &text, &resources, &session_options())?,
@@ -104,6 +108,8 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
     let extensions = &skill.extensions;
     let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
     let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
+    let explained = |seen: &Seen| seen.explained(info.untrusted.as_deref());
+    let sees = info.seen.as_ref().map_or_else(|| "not known".to_owned(), explained);
     let fields = [
         ("location", Some(skill.location.to_string())),
         ("source", Some(format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str()))),
@@ -121,7 +127,7 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
         ("shell", extensions.shell.clone()),
         ("hooks", extensions.hooks.as_ref().map(flat)),
         ("invocation", invocation(skill)),
-        ("model sees it", Some(info.seen.as_ref().map_or_else(|| "not known".to_owned(), Seen::explained))),
+        ("model sees it", Some(sees)),
         (
             "tokens",
             Some(format!(

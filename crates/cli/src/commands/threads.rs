@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use prowess_agent::{ThreadId, ThreadInfo};
 use prowess_store::SqliteStore;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::commands::Outcome;
 use crate::confirm::confirm;
 use crate::markdown::Markdown;
-use crate::state::{self, Kept};
+use crate::state::Kept;
 use crate::terminal::{Style, Terminal, count, shown, styled};
 use crate::threads::{self, Belongings, ago};
 
@@ -58,7 +58,7 @@ enum Command {
         /// The file [default: prowess-THREAD.md in the working directory]
         file: Option<PathBuf>,
     },
-    /// Remove conversations, with their workspaces and all files that belong to them
+    /// Remove conversations, with their workspaces, artifacts and all files that belong to them
     Rm {
         /// Which ones
         #[arg(required = true, value_name = "THREAD", add = crate::complete::threads())]
@@ -83,6 +83,13 @@ struct Removal {
     yes: bool,
     #[command(flatten)]
     kept: Kept,
+}
+
+impl Removal {
+    fn belongings(&self, state: PathBuf, store: SqliteStore) -> Result<Belongings> {
+        let (workspaces, artifacts) = (self.kept.existing_workspaces()?, self.kept.existing_artifacts()?);
+        Ok(Belongings { store, state, workspaces, artifacts })
+    }
 }
 
 /// A thread, as a list shows it.
@@ -117,20 +124,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     })
 }
 
-/// The state directory, and the database of threads in it. None is made for those who only look.
-async fn opened() -> Result<Option<(PathBuf, SqliteStore)>> {
-    let state = state::directory().context("there is no home to keep threads in: set HOME")?;
-    let path = state.join(threads::FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let store = SqliteStore::open(&path).await.map_err(|error| anyhow!("{error}"))?;
-    Ok(Some((state, store)))
-}
-
 /// The database, and the thread in it that somebody means.
 async fn found(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
-    let (_, store) = opened().await?.context("there are no threads yet; `prowess chat` begins one")?;
+    let (_, store) =
+        threads::opened().await?.context("there are no threads yet; `prowess chat` begins one")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let id = threads::find(&store, &directory, wanted).await?;
     Ok((store, id))
@@ -139,7 +136,7 @@ async fn found(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
 async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<Outcome> {
     let mut listed = Vec::new();
     let mut more = 0;
-    if let Some((_, store)) = opened().await? {
+    if let Some((_, store)) = threads::opened().await? {
         let all = threads::all(&store).await?;
         more = all.len().saturating_sub(limit);
         for info in all.iter().take(limit) {
@@ -237,7 +234,7 @@ async fn export(wanted: &str, file: Option<PathBuf>, terminal: &mut Terminal) ->
 }
 
 async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
-    let (state, store) = opened().await?.context("there are no threads to remove")?;
+    let (state, store) = threads::opened().await?.context("there are no threads to remove")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let mut ids = Vec::new();
     for wanted in wanted {
@@ -248,33 +245,51 @@ async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -
     }
     let all = threads::all(&store).await?;
     let chosen: Vec<ThreadInfo> = all.into_iter().filter(|info| ids.contains(&info.id)).collect();
-    let belongings = Belongings { store, state, workspaces: removal.kept.existing_workspaces()? };
-    removed(&belongings, &chosen, removal.yes, terminal).await
+    let belongings = removal.belongings(state, store)?;
+    if !agreed(&belongings, &chosen, removal.yes, terminal).await? {
+        return Ok(Outcome::Findings);
+    }
+    removed(&belongings, &chosen, terminal).await
 }
 
 async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
-    let Some((state, store)) = opened().await? else {
+    let Some((state, store)) = threads::opened().await? else {
         writeln!(terminal, "There is nothing to remove.")?;
         return Ok(Outcome::Done);
     };
-    let mut old = threads::all(&store).await?;
-    old.retain(|info| info.changed.elapsed().is_ok_and(|age| age > older_than));
-    let belongings = Belongings { store, state, workspaces: removal.kept.existing_workspaces()? };
-    belongings.tidy(older_than).await?;
-    if old.is_empty() {
+    let old = threads::unchanged_for(&store, older_than).await?;
+    let belongings = removal.belongings(state, store)?;
+    if !old.is_empty() {
+        if !agreed(&belongings, &old, removal.yes, terminal).await? {
+            return Ok(Outcome::Findings);
+        }
+        let outcome = removed(&belongings, &old, terminal).await?;
+        let leftovers = belongings.leftovers(older_than).await?;
+        belongings.discard(&leftovers).await;
+        return Ok(outcome);
+    }
+    let leftovers = belongings.leftovers(older_than).await?;
+    if leftovers.count() == 0 {
         writeln!(terminal, "There is nothing to remove.")?;
         return Ok(Outcome::Done);
     }
-    removed(&belongings, &old, removal.yes, terminal).await
+    let what = format!("{} of conversations that are gone or empty", count(leftovers.count(), "remnant"));
+    if !removal.yes && !confirm(&format!("Remove {what}?"))? {
+        writeln!(terminal, "Nothing was removed.")?;
+        return Ok(Outcome::Findings);
+    }
+    let gone = belongings.discard(&leftovers).await;
+    writeln!(terminal, "{gone} of {what} removed")?;
+    Ok(Outcome::Done)
 }
 
-/// Shows what is to go, asks, and removes it. One that is in use does not keep the others.
-async fn removed(
+/// Shows what is to go, and asks.
+async fn agreed(
     belongings: &Belongings,
     chosen: &[ThreadInfo],
     yes: bool,
     terminal: &mut Terminal,
-) -> Result<Outcome> {
+) -> Result<bool> {
     let mut rows = Vec::new();
     for info in chosen {
         rows.push(row(&belongings.store, info).await);
@@ -285,8 +300,14 @@ async fn removed(
     let them = if chosen.len() == 1 { "it" } else { "them" };
     if !yes && !confirm(&format!("Remove {what} and everything that belongs to {them}?"))? {
         writeln!(terminal, "Nothing was removed.")?;
-        return Ok(Outcome::Findings);
+        return Ok(false);
     }
+    Ok(true)
+}
+
+/// Removes threads. One that is in use does not keep the others.
+async fn removed(belongings: &Belongings, chosen: &[ThreadInfo], terminal: &mut Terminal) -> Result<Outcome> {
+    let what = count(chosen.len(), "thread");
     let (mut gone, mut failed) = (0, false);
     for info in chosen {
         match belongings.remove(&info.id).await {
@@ -294,6 +315,7 @@ async fn removed(
                 gone += 1;
                 let mut parts = Vec::new();
                 parts.extend((with.workspaces > 0).then(|| count(with.workspaces, "workspace")));
+                parts.extend((with.artifacts > 0).then(|| count(with.artifacts, "artifact")));
                 parts.extend(
                     (with.sub_agents > 0)
                         .then(|| format!("{} of sub-agents", count(with.sub_agents, "thread"))),

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::commands::Outcome;
 use crate::confirm::confirm;
 use crate::terminal::{Style, Terminal, shown, styled};
-use crate::uninstall::{Binary, Item, items, refuse_in_use, remove_empty_parents, skills};
+use crate::uninstall::{Binary, Item, hold_unused, items, remove_empty_parents, skills};
 
 const AFTER_HELP: &str = "\
 Skills stay, wherever they are, and so does what a project has: .prowess, prowess.toml, AGENTS.md. Links are removed, and \
@@ -52,11 +52,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if options.dry_run {
         return Ok(Outcome::Done);
     }
-    refuse_in_use()?;
+    // Nobody is asked in vain, and nobody is kept from working while the question is open.
+    drop(hold_unused()?);
     if !options.yes && !confirm("Remove all of it? It cannot be brought back.")? {
         writeln!(terminal, "Nothing was removed.")?;
         return Ok(Outcome::Findings);
     }
+    // Somebody may have begun a conversation meanwhile. Nobody begins one from here on.
+    let _held = hold_unused()?;
     let mut failed = false;
     for item in &items {
         if let Err(error) = item.remove() {

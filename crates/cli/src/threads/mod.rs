@@ -1,18 +1,22 @@
 //! The threads that are kept: finding one, and what is known of each.
 
 mod export;
+mod leftovers;
+mod lookup;
 mod remove;
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::{Event, Message, Run, ThreadId, ThreadInfo, ThreadStore};
 use prowess_store::SqliteStore;
 
 pub(crate) use self::export::{export, markdown};
+pub(crate) use self::lookup::{Lookup, look_for};
 pub(crate) use self::remove::{Belongings, files};
 use crate::chat::Place;
+use crate::state;
 use crate::terminal::start_of;
 
 /// The database of threads, below the state directory.
@@ -22,10 +26,10 @@ pub(crate) const FILES: &str = "threads";
 /// What the names of sub-agents' threads begin with.
 const SUB_AGENT: &str = "task-";
 
+/// How many old threads are removed at once: those that did not change for the longest time.
+pub(crate) const MAX_OLD: usize = 100_000;
 /// How many threads are looked through.
 const MAX_SEARCHED: usize = 10_000;
-/// How many are opened to find the last one of a directory.
-const MAX_LOOKED_AT: usize = 500;
 /// Where in a thread its first words are.
 const FIRST_EVENTS: usize = 8;
 /// How much of its first words is shown.
@@ -52,6 +56,17 @@ pub(crate) struct Read {
     pub(crate) questions: Vec<String>,
 }
 
+/// The state directory, and the database of threads in it. None is made for those who only look.
+pub(crate) async fn opened() -> Result<Option<(PathBuf, SqliteStore)>> {
+    let state = state::directory().context("there is no home to keep threads in: set HOME")?;
+    let path = state.join(FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let store = SqliteStore::open(&path).await.map_err(|error| anyhow!("{error}"))?;
+    Ok(Some((state, store)))
+}
+
 /// The threads of people, the one that changed last first: those of sub-agents, and those without a word, are none.
 pub(crate) async fn all(store: &SqliteStore) -> Result<Vec<ThreadInfo>> {
     let mut threads = store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
@@ -61,7 +76,20 @@ pub(crate) async fn all(store: &SqliteStore) -> Result<Vec<ThreadInfo>> {
 
 /// Whether a thread is a person's, and not a sub-agent's.
 pub(crate) fn is_of_people(info: &ThreadInfo) -> bool {
-    info.events > 0 && !info.id.as_str().starts_with(SUB_AGENT)
+    info.events > 0 && !is_of_sub_agent(&info.id)
+}
+
+/// Whether a thread is a sub-agent's.
+fn is_of_sub_agent(id: &ThreadId) -> bool {
+    id.as_str().starts_with(SUB_AGENT)
+}
+
+/// The threads of people that did not change for so long, the one that changed last first.
+pub(crate) async fn unchanged_for(store: &SqliteStore, age: Duration) -> Result<Vec<ThreadInfo>> {
+    let mut threads = store.unchanged_for(age, MAX_OLD).await.map_err(|error| anyhow!("{error}"))?;
+    threads.retain(is_of_people);
+    threads.reverse();
+    Ok(threads)
 }
 
 /// How a thread begins; nothing is known of one that cannot be read.
@@ -82,28 +110,7 @@ fn begun(events: &[&Event]) -> Beginning {
 
 /// The thread that somebody means: by its name, its beginning or its end, or the last one of a directory.
 pub(crate) async fn find(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<ThreadId> {
-    let threads = all(store).await?;
-    if wanted == "last" {
-        for info in threads.iter().take(MAX_LOOKED_AT) {
-            if beginning(store, &info.id).await.directory.as_deref() == Some(directory) {
-                return Ok(info.id.clone());
-            }
-        }
-        bail!("there is no thread of this directory; `prowess threads list` shows those of others");
-    }
-    let fits = |id: &str| id.starts_with(wanted) || id.ends_with(wanted);
-    let exact = threads.iter().find(|info| info.id.as_str() == wanted);
-    let mut fitting = threads.iter().filter(|info| !wanted.is_empty() && fits(info.id.as_str()));
-    match (exact, fitting.next(), fitting.next()) {
-        (Some(found), ..) | (None, Some(found), None) => Ok(found.id.clone()),
-        (None, Some(one), Some(other)) => {
-            bail!("`{}` can be {} or {}: write more of it", start_of(wanted, 64), one.id, other.id)
-        }
-        (None, None, _) => bail!(
-            "there is no thread `{}`; `prowess threads list` shows all, and `last` is the last one of this directory",
-            start_of(wanted, 64)
-        ),
-    }
+    look_for(store, directory, wanted).await?.found(wanted)
 }
 
 /// Reads a thread whole.

@@ -7,16 +7,15 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::parts::sub_agent_threads;
 use prowess_agent::{ThreadError, ThreadId, ThreadStore};
 use prowess_store::SqliteStore;
-use prowess_workspace::{Removed, Workspaces, remove_tree};
+use prowess_workspace::{
+    ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Removed, Scope, Workspaces, remove_tree,
+};
 
-use super::{FILES, MAX_SEARCHED};
+use super::FILES;
 use crate::terminal::shown;
 
 /// How long a thread is held while its files are removed: nobody begins to work on it meanwhile.
 const HELD: Duration = Duration::from_secs(60);
-
-/// How old files without a thread have to be: a thread that is being made has its files first.
-const SETTLED: Duration = Duration::from_secs(60 * 60);
 
 /// Where threads and what belongs to them are kept.
 pub(crate) struct Belongings {
@@ -25,6 +24,8 @@ pub(crate) struct Belongings {
     pub(crate) state: PathBuf,
     /// Where workspaces may be.
     pub(crate) workspaces: Vec<Workspaces>,
+    /// The artifacts of all scopes, if there are any.
+    pub(crate) artifacts: Option<Artifacts>,
 }
 
 /// What went with a thread.
@@ -32,13 +33,14 @@ pub(crate) struct Belongings {
 pub(crate) struct Gone {
     pub(crate) workspaces: usize,
     pub(crate) sub_agents: usize,
+    pub(crate) artifacts: usize,
     /// What stayed, and why.
     pub(crate) left: Vec<String>,
 }
 
 impl Belongings {
-    /// Removes a thread: the threads of its sub-agents, their workspaces, the files beside it, and then itself. What is
-    /// left when this fails can be removed again by the thread's name.
+    /// Removes a thread: the threads of its sub-agents, their workspaces, its artifacts, the files beside it, and then
+    /// itself. What is left when this fails can be removed again by the thread's name.
     pub(crate) async fn remove(&self, id: &ThreadId) -> Result<Gone> {
         let owner = format!("process {} (removing it)", std::process::id());
         let lease = self.store.lease(id, &owner, HELD).await.map_err(|error| in_use(id, error))?;
@@ -55,7 +57,7 @@ impl Belongings {
             Ok(tasks) => tasks,
             // A thread that cannot be read can still be removed.
             Err(error @ ThreadError::Damaged { .. }) => {
-                gone.left.push(format!("threads of its sub-agents, which are not known: {error}"));
+                gone.left.push(format!("threads of its sub-agents, which are not known: {error}; `prowess threads prune` removes them"));
                 Vec::new()
             }
             Err(error) => return Err(anyhow!("{error}")),
@@ -67,6 +69,7 @@ impl Belongings {
             gone.sub_agents += 1;
         }
         self.remove_workspaces(id, &mut gone)?;
+        self.remove_artifacts(id, &mut gone).await?;
         let files = self.files(id);
         remove_tree(&files)
             .with_context(|| format!("{} cannot be removed", shown(&files.to_string_lossy())))?;
@@ -86,26 +89,23 @@ impl Belongings {
         Ok(())
     }
 
-    /// Removes what nobody would miss: threads in which nothing was said, and files whose thread is gone, which a
-    /// removal left that was cut off.
-    pub(crate) async fn tidy(&self, older_than: Duration) -> Result<()> {
-        let threads = self.store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
-        for info in threads.iter().filter(|info| info.events == 0) {
-            if info.changed.elapsed().is_ok_and(|age| age > older_than) {
-                // One that is open is in use.
-                let _ = self.remove(&info.id).await;
+    /// Removes the artifacts of the thread's scope, which its sub-agents share. Those that it saved for a project or a user stay.
+    async fn remove_artifacts(&self, id: &ThreadId, gone: &mut Gone) -> Result<()> {
+        let Some(all) = &self.artifacts else { return Ok(()) };
+        let own = all.in_scope(Scope::thread(id.as_str())?);
+        let listed = match own.list().await {
+            Ok(listed) => listed,
+            // A damaged index keeps nobody from removing the thread.
+            Err(error) => {
+                gone.left.push(format!("artifacts of {}: {error}", own.scope()));
+                return Ok(());
             }
-        }
-        let Ok(entries) = std::fs::read_dir(self.state.join(FILES)) else { return Ok(()) };
-        for entry in entries.flatten() {
-            let changed = entry.metadata().and_then(|found| found.modified());
-            let is_settled = changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SETTLED));
-            let id = entry.file_name().to_str().and_then(|name| name.parse::<ThreadId>().ok());
-            if let Some(id) = id.filter(|_| is_settled)
-                && matches!(self.store.events(&id, 0, 1).await, Err(ThreadError::NotFound(_)))
-            {
-                // What cannot be removed now can be another time.
-                let _ = remove_tree(&entry.path());
+        };
+        for record in listed {
+            match own.delete(&ArtifactName::parse(&record.name)?).await {
+                Ok(()) => gone.artifacts += 1,
+                Err(ArtifactError::NotFound { .. }) => {}
+                Err(error) => return Err(anyhow!("{error}")),
             }
         }
         Ok(())

@@ -26,10 +26,10 @@ const MAX_DESCRIPTION: usize = 200;
 
 /// What is asked where nothing of a project is trusted.
 pub(super) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
-                                   and AGENTS.md count. You are asked again about what is new or changes. [y/N]";
+                                   and AGENTS.md count. You are asked again about what is new or changes.";
 /// What is asked where something was said of it before.
 pub(super) const QUESTION_OF_PART: &str = "Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md \
-                                           among them counts. The rest stays as it is. [y/N]";
+                                           among them counts. The rest stays as it is.";
 
 impl Survey<'_> {
     /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.

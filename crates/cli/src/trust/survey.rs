@@ -1,7 +1,7 @@
 //! Asking about what of a project is not trusted yet.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read as _, Write as _};
+use std::io::BufRead;
 
 use anyhow::{Context as _, Result};
 
@@ -10,10 +10,8 @@ use super::store::{Record, TrustFile};
 use super::walk::{self, Purpose};
 use super::{Item, summary};
 use crate::config::FILE_NAME;
+use crate::confirm::{self, Answer};
 use crate::project::Project;
-
-/// The longest answer that is read, in bytes.
-const MAX_ANSWER: u64 = 1024;
 
 /// What is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,22 +130,13 @@ impl<'a> Survey<'a> {
 
 /// Asks on the error stream whether to trust what the summary showed, and remembers the answer.
 pub(crate) fn ask(survey: &Survey<'_>, answers: &mut impl BufRead) -> Result<bool> {
-    let mut err = anstream::stderr();
-    crate::terminal::forget_typed();
-    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
     let question = if survey.is_first() { summary::QUESTION } else { summary::QUESTION_OF_PART };
-    // In one piece: whoever sees the question and types at once has the answer behind it, and not in the middle.
-    let question = format!("\n{} ", crate::rows::folded(question, width).join("\n"));
-    err.write_all(question.as_bytes())?;
-    err.flush()?;
-    let mut line = String::new();
-    answers.take(MAX_ANSWER).read_line(&mut line)?;
-    let is_yes = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-    if is_yes {
-        survey.remember()?;
-    } else if line.ends_with('\n') {
+    let answer = confirm::ask(&["", question], answers)?;
+    match answer {
+        Answer::Yes => survey.remember()?,
+        Answer::No => survey.refuse()?,
         // Who types nothing at all has not answered.
-        survey.refuse()?;
+        Answer::Missing => {}
     }
-    Ok(is_yes)
+    Ok(answer == Answer::Yes)
 }

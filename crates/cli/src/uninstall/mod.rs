@@ -113,10 +113,16 @@ fn beginning(path: &Path) -> Option<String> {
     Some(format!("\n{}", String::from_utf8_lossy(&bytes)))
 }
 
-/// An error while another process of this program is at work: it has the threads open, or runs a command. It would go on
-/// writing.
-pub(crate) fn refuse_in_use() -> Result<()> {
-    const IN_USE: &str = "prowess is in use: end conversations, servers and runs first; nothing was removed";
+/// Keeps others from opening the threads while it lives.
+#[must_use]
+pub(crate) struct Held {
+    _lock: Option<File>,
+}
+
+/// Holds the threads. It is an error while another process of this program is at work, because it would go on writing: it
+/// has the threads open, or runs a command.
+pub(crate) fn hold_unused() -> Result<Held> {
+    const IN_USE: &str = "prowess is in use: end conversations and runs first; nothing was removed";
     for workspaces in Kept::default().existing_workspaces()? {
         if workspaces.in_use()? > 0 {
             bail!(IN_USE);
@@ -124,17 +130,17 @@ pub(crate) fn refuse_in_use() -> Result<()> {
     }
     let Some(lock) = state::directory().map(|state| state.join(format!("{}.lock", crate::threads::FILE)))
     else {
-        return Ok(());
+        return Ok(Held { _lock: None });
     };
     match File::open(&lock) {
         Ok(file) => match file.try_lock() {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(Held { _lock: Some(file) }),
             Err(TryLockError::WouldBlock) => bail!(IN_USE),
             Err(TryLockError::Error(error)) => {
                 Err(error).context("it cannot be seen whether prowess is in use")
             }
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Held { _lock: None }),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", lock.display())),
     }
 }

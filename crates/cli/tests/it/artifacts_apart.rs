@@ -54,7 +54,15 @@ fn case_101_a_client_neither_reads_nor_replaces_what_another_saved() {
         let scope = one["scope"].as_str().unwrap();
         assert!(scope.starts_with("session:"), "{scope}");
         assert!(world.stdout(&["artifacts", "get", "out/r.txt", "--scope", scope]).starts_with("of "));
+        // Without a name all of a scope go, once somebody said yes.
+        let unasked = world.output(&["artifacts", "rm", "--scope", scope]);
+        assert_eq!(unasked.status.code(), Some(2), "{}", world.told(&unasked));
+        assert!(world.told(&unasked).contains("add --yes"), "{}", world.told(&unasked));
+        world.stdout(&["artifacts", "rm", "--scope", scope, "--yes"]);
+        assert_eq!(world.output(&["artifacts", "get", "out/r.txt", "--scope", scope]).status.code(), Some(2));
     }
+    assert_eq!(world.output(&["artifacts", "rm", "--yes"]).status.code(), Some(2), "of which scope?");
+    assert_eq!(world.json(&["artifacts", "list", "--json"]), json!([]));
 }
 
 fn run(world: &World, directory: &str, args: &[&str]) -> std::process::Output {

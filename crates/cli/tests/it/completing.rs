@@ -95,6 +95,9 @@ fn bash_offers_commands_skills_threads_and_models() {
     assert_eq!(offered(&world, "prowess prompt --loaded ti"), ["tides"]);
     assert_eq!(offered(&world, "prowess info --root ../elsewhere k"), ["kites"]);
     assert_eq!(offered(&world, "prowess info --root ../elsewhere --only "), ["kites"]);
+    for line in ["prowess artifacts list --thread ", "prowess run tides --thread "] {
+        assert_eq!(offered(&world, line), [thread.clone(), "last".to_owned()], "{line}");
+    }
     assert_eq!(offered(&world, "prowess chat --resume "), [thread.clone(), "last".to_owned()]);
     assert_eq!(offered(&world, &format!("prowess threads show {}", &thread[..8])), [thread]);
     let models = offered(&world, "prowess chat --model ");

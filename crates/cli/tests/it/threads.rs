@@ -1,7 +1,10 @@
 //! `prowess threads`: conversations as a person keeps them, and gets rid of them.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use prowess_agent::ThreadStore as _;
+use prowess_store::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::model::{Answer, FakeModel};
@@ -22,6 +25,25 @@ fn world(model: &FakeModel) -> World {
     world
 }
 
+/// A run that saves what it wrote as an artifact.
+fn saves() -> Answer {
+    let command = "echo high > $OUTPUT_DIR/tide.txt";
+    let outputs = json!({"globs": ["out/tide.txt"], "save": true});
+    Answer::call("skill_run", json!({"skill": "tides", "command": command, "outputs": outputs}))
+}
+
+/// The scopes that have artifacts.
+fn scopes(world: &World) -> Vec<String> {
+    let listed = world.json(&["artifacts", "list", "--json"]);
+    listed.as_array().unwrap().iter().map(|one| one["scope"].as_str().unwrap().to_owned()).collect()
+}
+
+/// How many files hold the bytes of artifacts.
+fn blobs(world: &World) -> usize {
+    let parts = std::fs::read_dir(world.path("home/.local/state/prowess/artifacts/blobs")).unwrap();
+    parts.map(|part| std::fs::read_dir(part.unwrap().path()).unwrap().count()).sum()
+}
+
 fn runs() -> Answer {
     Answer::call("skill_run", json!({"skill": "tides", "command": "sh scripts/tides.sh"}))
 }
@@ -38,7 +60,7 @@ fn stderr(output: &std::process::Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The workspaces there are, wherever they are kept on this machine.
+/// The workspaces of a session, wherever they are kept on this machine.
 fn workspaces(world: &World, session: &str) -> Vec<PathBuf> {
     let places = [world.path("home/.local/state/prowess/workspaces"), shared().join("workspaces")];
     let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
@@ -141,19 +163,20 @@ fn what_is_not_there_is_told_in_one_line() {
 #[test]
 fn a_thread_goes_with_all_that_belongs_to_it() {
     let model = FakeModel::start(vec![
-        runs(),
+        saves(),
         Answer::call("task", json!({"description": "Look it up.", "subagent_type": "general-purpose"})),
-        runs().when(|body| {
+        saves().when(|body| {
             body["messages"].to_string().contains("Look it up.")
                 && body["messages"].as_array().unwrap().len() < 4
         }),
         Answer::text("The sub-agent is done."),
         Answer::text("Done."),
+        saves(),
         Answer::text("Another."),
     ]);
     let world = world(&model);
     world.output(&["chat", "--yes", "is it high water?"]);
-    world.stdout(&["chat", "something else"]);
+    world.stdout(&["chat", "--yes", "something else"]);
     let all = ids(&world);
     let (kept, gone) = (&all[0], &all[1]);
     let files = world.path(&format!("home/.local/state/prowess/threads/{gone}"));
@@ -162,7 +185,10 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
         world.file(&kept, "What was said before.\n");
     }
     assert_eq!(workspaces(&world, gone).len(), 1, "the command had a workspace");
-    assert_eq!(workspaces(&world, "task-").len(), 0);
+    let task = sub_agents(&world).remove(0);
+    assert_eq!(workspaces(&world, &task).len(), 1, "and so had the sub-agent's");
+    assert!(scopes(&world).contains(&format!("thread:{gone}")), "{:?}", scopes(&world));
+    assert_eq!(blobs(&world), 3, "two versions of the one, one of the other");
 
     // A person is asked, and may say no.
     let mut pty = Pty::start(&world, &["threads", "rm", gone], 100, 20);
@@ -177,10 +203,15 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
     pty.type_line("y");
     assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
     assert_eq!(ids(&world), std::slice::from_ref(kept));
+    assert!(pty.screen().contains("2 workspaces, "), "{}", pty.screen());
     assert!(!files.exists() && workspaces(&world, gone).is_empty());
+    assert_eq!(workspaces(&world, &task), Vec::<PathBuf>::new());
+    assert_eq!(scopes(&world), [format!("thread:{kept}")], "its artifacts went, and the other's stayed");
+    assert_eq!(blobs(&world), 1, "with their bytes");
     let output = world.output(&["chat", "--resume", gone, "again"]);
     assert!(stderr(&output).contains("there is no thread"), "{}", stderr(&output));
     // Neither the other one nor what is not a thread's is touched.
+    assert_eq!(world.stdout(&["artifacts", "get", "out/tide.txt"]), "high\n");
     assert!(world.path(&format!("home/.local/state/prowess/threads/{kept}")).is_dir());
     assert!(world.path("home/.prowess/skills/tides/SKILL.md").is_file());
     assert_eq!(threads_in_database(&world), 1, "the sub-agent's thread went as well");
@@ -188,8 +219,18 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
 
 /// How many threads of all kinds there are.
 fn threads_in_database(world: &World) -> usize {
+    in_database(world).len()
+}
+
+fn in_database(world: &World) -> Vec<String> {
     let path = world.path("home/.local/state/prowess/threads.db");
-    prowess_store::SqliteStore::glance(&path, 1000).unwrap().len()
+    let threads = SqliteStore::glance(&path, 1000).unwrap();
+    threads.iter().map(|info| info.id.to_string()).collect()
+}
+
+/// The threads of sub-agents.
+fn sub_agents(world: &World) -> Vec<String> {
+    in_database(world).into_iter().filter(|id| id.starts_with("task-")).collect()
 }
 
 #[test]
@@ -229,4 +270,114 @@ fn old_threads_are_listed_and_then_removed() {
     assert!(told.contains("2 of 2 threads removed"), "{told}");
     assert_eq!(listed(&world), Vec::<Value>::new());
     assert_eq!(std::fs::read_dir(world.path("home/.local/state/prowess/threads")).unwrap().count(), 0);
+}
+
+#[test]
+fn nobody_is_asked_who_cannot_see_the_question() {
+    let model = FakeModel::start(vec![Answer::text("One.")]);
+    let world = world(&model);
+    world.stdout(&["chat", "first"]);
+    let command = world.command(&[]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "\"$0\" threads rm last 2> told"]).arg(command.get_program());
+    shell.current_dir(world.path("project")).env_clear();
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let mut pty = Pty::run(shell, 100, 20);
+    assert_eq!(pty.wait(), Some(2), "{}", pty.screen());
+    let told = std::fs::read_to_string(world.path("project/told")).unwrap();
+    assert!(told.contains("nobody can be asked here") && !told.contains("[y/N]"), "{told}");
+    assert_eq!(ids(&world).len(), 1);
+}
+
+#[test]
+fn the_line_that_goes_on_finds_the_same_files() {
+    let model = FakeModel::start(vec![runs(), Answer::text("Done."), Answer::text("Done.")]);
+    let world = world(&model);
+    world.skill("more skills", "kites", "Builds kites. Use on windy days.");
+    // Commands of root run as somebody else, who has to get there.
+    std::fs::set_permissions(world.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let args = ["chat", "--workspace", "../kept here", "--root", "../more skills", "run the script"];
+    let output = world.output(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", world.told(&output));
+    let told = world.told(&output);
+    let line =
+        told.split('`').find(|text| text.starts_with("prowess chat")).unwrap_or_else(|| panic!("{told}"));
+    let id = ids(&world).remove(0);
+    let expected = format!(
+        "prowess chat --root '[WORLD]/project/../more skills' --workspace '[WORLD]/project/../kept here' --resume {id}"
+    );
+    assert_eq!(line, expected);
+    let line = line.replace("[WORLD]", world.path("").to_str().unwrap().trim_end_matches('/'));
+    let script = format!("prowess() {{ {} \"$@\"; }}; {line} --yes go", env!("CARGO_BIN_EXE_prowess"));
+    let mut shell = std::process::Command::new("sh");
+    let command = world.command(&[]);
+    shell.args(["-c", &script]).current_dir(world.path("home")).env_clear();
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let output = shell.output().unwrap();
+    assert!(
+        output.status.success() && world.told(&output).contains("skill_run: exit 0"),
+        "{}",
+        world.told(&output)
+    );
+    let kept = std::fs::read_dir(world.path("kept here/workspaces")).unwrap();
+    assert!(kept.flatten().any(|entry| entry.path().join("workspace.json").is_file()));
+}
+
+#[test]
+fn threads_of_sub_agents_whose_parent_is_gone_are_pruned() {
+    let task =
+        || Answer::call("task", json!({"description": "Look it up.", "subagent_type": "general-purpose"}));
+    let model = FakeModel::start(vec![
+        task(),
+        runs().when(is_of_task),
+        Answer::text("The sub-agent is done.").when(is_of_task),
+        Answer::text("Done."),
+        task(),
+        Answer::text("The sub-agent is done.").when(is_of_task),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    world.stdout(&["chat", "--yes", "is it high water?"]);
+    let orphan = sub_agents(&world).remove(0);
+    world.stdout(&["chat", "--yes", "and now?"]);
+    let (kept, gone) = (ids(&world).remove(0), ids(&world).remove(1));
+    forget(&world, &gone);
+    assert_eq!(sub_agents(&world).len(), 2);
+    // The other thread is in use: it stays with its sub-agent.
+    let mut pty = Pty::start(&world, &["chat", "--resume", &kept], 80, 30);
+    pty.wait_until("the prompt", |screen| screen.lines().last() == Some(">"));
+    let output = world.output(&["threads", "prune", "--older-than", "0m"]);
+    assert_eq!(output.status.code(), Some(2), "{}", world.told(&output));
+    assert_eq!(sub_agents(&world).len(), 2, "nothing goes before the answer");
+    let output = world.output(&["threads", "prune", "--older-than", "0m", "--yes"]);
+    assert_eq!(output.status.code(), Some(1), "{}", world.told(&output));
+    let left = sub_agents(&world);
+    assert!(left.len() == 1 && left[0] != orphan, "{left:?}");
+    assert_eq!(workspaces(&world, &orphan), Vec::<PathBuf>::new());
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    // Where nothing but such a thread is left, it is asked about.
+    forget(&world, &kept);
+    let mut pty = Pty::start(&world, &["threads", "prune", "--older-than", "0m"], 100, 20);
+    pty.wait_for("Remove 1 remnant");
+    pty.type_line("y");
+    assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
+    assert_eq!(threads_in_database(&world), 0);
+}
+
+fn is_of_task(body: &Value) -> bool {
+    body["messages"].to_string().contains("Look it up.") && !body["messages"].to_string().contains("\"task\"")
+}
+
+/// Takes a thread away, as one that is damaged goes: nobody knows its sub-agents any more.
+fn forget(world: &World, id: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(world.path("home/.local/state/prowess/threads.db")).await.unwrap();
+        store.delete(&id.parse().unwrap()).await.unwrap();
+    });
 }

@@ -81,6 +81,8 @@ fn a_new_skill_leaves_the_others_trusted() {
     };
     assert_eq!(status("tides"), ("active".to_owned(), "trusted".to_owned()));
     assert_eq!(status("boats"), ("untrusted".to_owned(), "untrusted".to_owned()));
+    let info = world.stdout(&["info", "boats"]);
+    assert!(info.contains("no, it is not trusted (it is new)\n"), "the project is trusted: {info}");
     let run = world.output(&["run", "tides", "--", "true"]);
     assert_eq!(run.status.code(), Some(0), "{}", world.told(&run));
     assert_snapshot!(world.run(&["run", "boats", "--", "true"]), @r"

@@ -163,3 +163,19 @@ fn nothing_goes_while_a_conversation_is_open() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("prowess is in use"));
     assert_eq!(files(&world), before);
 }
+
+#[test]
+fn nothing_goes_when_a_conversation_begins_while_the_question_is_open() {
+    let world = installed();
+    let mut asking = Pty::run(own(&world, &["uninstall"]), 100, 60);
+    asking.wait_for("[y/N]");
+    let chat = Pty::start(&world, &["chat", "--trust-project"], 80, 20);
+    chat.wait_until("the prompt", |screen| screen.lines().last() == Some(">"));
+    let before = files(&world);
+    asking.type_line("y");
+    assert_eq!(asking.wait(), Some(2), "{}", asking.screen());
+    assert!(asking.screen().contains("prowess is in use"), "{}", asking.screen());
+    assert_eq!(files(&world), before);
+    chat.type_line("hello");
+    chat.type_line("/quit");
+}

@@ -42,6 +42,30 @@ impl SqliteStore {
         }
         Ok(gone)
     }
+
+    /// The threads that did not change for so long, at most `most` of them, the one that changed first first.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn unchanged_for(&self, age: Duration, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
+        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        self.listed(sql::LIST_OLD, vec![age, i64::try_from(most).unwrap_or(i64::MAX)]).await
+    }
+
+    async fn listed(&self, list: &'static str, values: Vec<i64>) -> Result<Vec<ThreadInfo>, ThreadError> {
+        let rows = self.read(move |connection| {
+            let mut statement = connection.prepare_cached(list)?;
+            let rows = statement.query_map(rusqlite::params_from_iter(&values), |row| {
+                Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let failed = |error: DatabaseError| error.while_doing(Doing::Listing);
+        let rows = rows.await.map_err(failed)?;
+        let infos = rows.into_iter().map(|row| info(&self.0.place, row));
+        infos.collect::<Result<_, _>>().map_err(failed)
+    }
 }
 
 fn bounds(connection: &Connection, retention: Retention) -> rusqlite::Result<Vec<Bound>> {
@@ -166,18 +190,7 @@ impl ThreadStore for SqliteStore {
     }
 
     async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = self.read(move |connection| {
-            let mut statement = connection.prepare_cached(sql::LIST)?;
-            let rows = statement.query_map([most], |row| {
-                Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        });
-        let failed = |error: DatabaseError| error.while_doing(Doing::Listing);
-        let rows = rows.await.map_err(failed)?;
-        let infos = rows.into_iter().map(|row| info(&self.0.place, row));
-        infos.collect::<Result<_, _>>().map_err(failed)
+        self.listed(sql::LIST, vec![i64::try_from(most).unwrap_or(i64::MAX)]).await
     }
 
     async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError> {
@@ -209,6 +222,21 @@ impl ThreadStore for SqliteStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn old_threads_are_listed_from_the_oldest() {
+        let store = SqliteStore::in_memory().unwrap();
+        for name in ["first", "second", "third"] {
+            let lease = store.lease(&name.parse().unwrap(), "test", Duration::from_secs(1)).await.unwrap();
+            store.release(&lease).await.unwrap();
+            // The next one is made in another microsecond.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let old = store.unchanged_for(Duration::ZERO, 2).await.unwrap();
+        assert_eq!(old.iter().map(|info| info.id.as_str()).collect::<Vec<_>>(), ["first", "second"]);
+        assert!(store.unchanged_for(Duration::from_secs(3600), 2).await.unwrap().is_empty());
+        assert!(store.unchanged_for(Duration::MAX, 2).await.unwrap().is_empty());
+    }
 
     #[tokio::test]
     async fn a_list_is_read_from_its_index() {

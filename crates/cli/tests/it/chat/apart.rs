@@ -106,6 +106,18 @@ fn case_101_a_thread_neither_reads_nor_replaces_what_another_saved() {
         let args: Vec<&str> = line.split(' ').skip(1).collect();
         assert_eq!(world.stdout(&args), text);
     }
+    // The last one of this directory, which was resumed; one that is mistyped is no new scope.
+    let last = ["artifacts", "get", "out/r.txt", "--thread", "last"];
+    assert_eq!(world.stdout(&last), "of the first\n");
+    for (args, code) in [
+        (&["artifacts", "list", "--thread", "nobody"][..], 2),
+        (&["run", "tides", "--thread", "nobody", "--save", "--", "echo x > out/x.txt"], 125),
+    ] {
+        let output = world.output(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", world.told(&output));
+        assert!(world.told(&output).contains("there is no thread `nobody`"), "{}", world.told(&output));
+    }
+    assert_eq!(listed(&world, &[]).len(), 3);
     // An end of the name is enough, and what is removed is removed there alone.
     world.stdout(&["artifacts", "rm", "out/r.txt", "--thread", &second[second.len() - 6..]]);
     assert_eq!(listed(&world, &[]).len(), 2);

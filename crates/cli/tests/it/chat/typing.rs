@@ -257,6 +257,42 @@ fn whoever_leaves_is_told_what_was_not_said_and_finds_it_again() {
 }
 
 #[test]
+fn a_message_that_was_not_sent_is_found_again() {
+    let gate = Gate::default();
+    let model = FakeModel::start(vec![Answer::text("One.").held(&gate)]);
+    let world = world(&model);
+    let mut pty = begun(&world, &[], 70, 40);
+    pty.press("dropped by mistake");
+    ends_with(&pty, "> dropped by mistake");
+    pty.press("\x03");
+    at_prompt(&pty);
+    pty.press("\x1b[A");
+    ends_with(&pty, "> dropped by mistake");
+    pty.press("\x15typed as it closed");
+    ends_with(&pty, "> typed as it closed");
+    hang_up(&pty);
+    assert_eq!(pty.wait(), Some(129));
+    // The same while the agent is at work.
+    let mut pty = busy(&world, &model);
+    pty.press("typed meanwhile");
+    ends_with(&pty, "> typed meanwhile");
+    hang_up(&pty);
+    assert_eq!(pty.wait(), Some(129));
+    gate.open();
+    let pty = begun(&world, &[], 70, 40);
+    for line in ["typed meanwhile", "first", "typed as it closed", "dropped by mistake"] {
+        pty.press("\x1b[A");
+        ends_with(&pty, &format!("> {line}"));
+    }
+}
+
+/// What the system tells a program whose terminal is closed.
+fn hang_up(pty: &Pty) {
+    let process = rustix::process::Pid::from_raw(pty.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
+}
+
+#[test]
 fn a_long_line_can_be_changed_anywhere_at_any_size() {
     let model = FakeModel::start(vec![Answer::text("One.")]);
     let world = world(&model);

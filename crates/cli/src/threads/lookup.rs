@@ -1,0 +1,77 @@
+//! The thread that somebody means.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use prowess_agent::ThreadId;
+use prowess_store::SqliteStore;
+
+use super::{all, beginning};
+use crate::terminal::start_of;
+
+/// The word for the last thread of the working directory.
+const LAST: &str = "last";
+/// How many are opened to find the last one of a directory.
+const MAX_LOOKED_AT: usize = 500;
+/// How much of what somebody wrote is shown.
+const MAX_SHOWN: usize = 64;
+
+/// What came of looking for a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    Found(ThreadId),
+    /// Two or more are called so.
+    Several(ThreadId, ThreadId),
+    /// None is called so.
+    Nothing,
+    /// The last one of a directory that has none.
+    NoLast,
+}
+
+/// Looks for a thread by its name, its beginning or its end, or for the last one of a directory.
+pub(crate) async fn look_for(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<Lookup> {
+    let threads = all(store).await?;
+    if wanted != LAST {
+        return Ok(Lookup::among(threads.into_iter().map(|info| info.id), wanted));
+    }
+    for info in threads.iter().take(MAX_LOOKED_AT) {
+        if beginning(store, &info.id).await.directory.as_deref() == Some(directory) {
+            return Ok(Lookup::Found(info.id.clone()));
+        }
+    }
+    Ok(Lookup::NoLast)
+}
+
+impl Lookup {
+    /// Looks among names.
+    pub(crate) fn among(ids: impl Iterator<Item = ThreadId>, wanted: &str) -> Self {
+        let fits = |id: &ThreadId| {
+            !wanted.is_empty() && (id.as_str().starts_with(wanted) || id.as_str().ends_with(wanted))
+        };
+        let mut fitting: Vec<ThreadId> = ids.filter(fits).collect();
+        if let Some(exact) = fitting.iter().position(|id| id.as_str() == wanted) {
+            return Self::Found(fitting.swap_remove(exact));
+        }
+        let mut fitting = fitting.into_iter();
+        match (fitting.next(), fitting.next()) {
+            (None, _) => Self::Nothing,
+            (Some(found), None) => Self::Found(found),
+            (Some(one), Some(other)) => Self::Several(one, other),
+        }
+    }
+
+    /// The thread, or what to tell somebody who wrote `wanted`.
+    pub(crate) fn found(self, wanted: &str) -> Result<ThreadId> {
+        let wanted = start_of(wanted, MAX_SHOWN);
+        match self {
+            Self::Found(id) => Ok(id),
+            Self::Several(one, other) => bail!("`{wanted}` can be {one} or {other}: write more of it"),
+            Self::NoLast => {
+                bail!("there is no thread of this directory; `prowess threads list` shows those of others")
+            }
+            Self::Nothing => bail!(
+                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` is the last one of this directory"
+            ),
+        }
+    }
+}
