@@ -22,6 +22,8 @@ components: linker
 	@$(call install,bwrap,bubblewrap)
 	@$(call install,setpriv,util-linux)
 	@$(call install,socat)
+	@$(call install,zsh)
+	@$(call install,fish)
 
 linker:
 	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }

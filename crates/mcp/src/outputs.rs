@@ -107,7 +107,10 @@ impl Outputs {
             let resource =
                 Resource::new(format!("artifact://{before}{}@{version}", uri::escaped(&name)), last(&name));
             file["uri"] = resource.uri.clone().into();
-            new.push(Output { resource, kept: Content::Artifact { scope: scope.cloned(), name, version } });
+            new.push(Output {
+                resource,
+                kept: Content::Artifact { scope: scope.map(ToOwned::to_owned), name, version },
+            });
         }
         if new.is_empty() {
             return Vec::new();

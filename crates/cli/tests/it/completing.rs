@@ -191,9 +191,7 @@ fn a_hostile_name_runs_nothing() {
         ),
         ("fish", "prowess completions fish | source; echo re''ady"),
     ] {
-        if !is_there(program) {
-            continue;
-        }
+        needs(program);
         let pty = Pty::run(interactive(&world, program), 100, 40);
         pty.type_line(script);
         pty.wait_for("ready");
@@ -211,9 +209,10 @@ fn a_hostile_name_runs_nothing() {
     }
 }
 
-/// Whether a shell is installed here: bash is, and the others are tried where they are.
-fn is_there(program: &str) -> bool {
-    std::env::split_paths(&path()).any(|directory| directory.join(program).is_file())
+/// A shell that is not installed is a failure, and not a test less.
+fn needs(program: &str) {
+    let is_there = std::env::split_paths(&path()).any(|directory| directory.join(program).is_file());
+    assert!(is_there, "{program} is missing: apt-get install {program}");
 }
 
 fn interactive(world: &World, program: &str) -> Command {
@@ -230,25 +229,19 @@ fn interactive(world: &World, program: &str) -> Command {
 #[test]
 fn zsh_and_fish_offer_names_as_well() {
     let world = world();
-    if is_there("zsh") {
-        let pty = Pty::run(interactive(&world, "zsh"), 100, 30);
-        pty.type_line("autoload -U compinit; compinit -D; source <(prowess completions zsh); echo re''ady");
-        pty.wait_for("ready");
-        pty.press("prowess info ti\t");
-        pty.wait_for("prowess info tides");
-        pty.press("\x15prowess chat --model local:t\t");
-        pty.wait_for("local:tiny");
-    }
-    if is_there("fish") {
-        let output = shell(
-            &world,
-            "fish",
-            &["--no-config", "-c", "prowess completions fish | source; complete -C 'prowess info p'"],
-        );
-        let output = { output }.output().unwrap();
-        let told = String::from_utf8(output.stdout).unwrap();
-        assert!(told.lines().any(|line| line.starts_with("pdf\t")), "{told}");
-    }
+    needs("zsh");
+    let pty = Pty::run(interactive(&world, "zsh"), 100, 30);
+    pty.type_line("autoload -U compinit; compinit -D; source <(prowess completions zsh); echo re''ady");
+    pty.wait_for("ready");
+    pty.press("prowess info ti\t");
+    pty.wait_for("prowess info tides");
+    pty.press("\x15prowess chat --model local:t\t");
+    pty.wait_for("local:tiny");
+    needs("fish");
+    let script = "prowess completions fish | source; complete -C 'prowess info p'";
+    let output = shell(&world, "fish", &["--no-config", "-c", script]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.lines().any(|line| line.starts_with("pdf\t")), "{told}");
 }
 
 /// Every file below a directory, and when it changed.
