@@ -120,7 +120,7 @@ impl Follow {
                 };
                 let milliseconds =
                     begun.map(|begun| u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
-                let files = self.files.as_ref().filter(|_| tool.starts_with("skill_"));
+                let files = self.files.as_mut().filter(|_| tool.starts_with("skill_"));
                 let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
                 let files = files.map(|files| files.after(call, &answer.text, since));
                 let (text, is_error) = (answer.text.clone(), answer.is_error);

@@ -28,17 +28,19 @@ pub(crate) struct Whereabouts {
     /// Whose artifacts they become.
     scope: Scope,
     kept: Kept,
+    /// Files that were named already, by when they were written: runs at the same time share a workspace.
+    told: BTreeMap<String, SystemTime>,
 }
 
 impl Whereabouts {
     /// The files of a thread whose runs work in this directory.
     pub(super) fn new(workspace: PathBuf, scope: Scope, kept: Kept) -> Self {
-        Self { workspace, scope, kept }
+        Self { workspace, scope, kept, told: BTreeMap::new() }
     }
 
     /// The files that a run left, by the answer of its tool: those that were collected, those that it wrote since it began,
     /// and what is kept of them.
-    pub(super) fn after(&self, call: &CallId, answer: &str, since: Option<SystemTime>) -> Vec<Happening> {
+    pub(super) fn after(&mut self, call: &CallId, answer: &str, since: Option<SystemTime>) -> Vec<Happening> {
         let Ok(answer) = serde_json::from_str::<Value>(answer) else { return Vec::new() };
         // A command that goes on has a report when it has ended.
         let report = answer.get("report").filter(|report| report.is_object()).unwrap_or(&answer);
@@ -79,8 +81,9 @@ impl Whereabouts {
         Happening::File { call: call.clone(), name, path: Some(path), bytes: Some(bytes), fetch: None }
     }
 
-    /// Adds the files for results that were written since. A run that is asked for no files has left some all the same.
-    fn written(&self, since: SystemTime, files: &mut BTreeMap<String, u64>) {
+    /// Adds the files for results that were written since, unless they were named before. A run that is asked for no files
+    /// has left some all the same.
+    fn written(&mut self, since: SystemTime, files: &mut BTreeMap<String, u64>) {
         let (mut room, mut pending) = (MAX_ENTRIES, vec![(self.workspace.join(OUT), 0)]);
         while let Some((directory, depth)) = pending.pop() {
             for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(room) {
@@ -89,10 +92,18 @@ impl Whereabouts {
                 let (Ok(kind), Ok(found)) = (entry.file_type(), entry.metadata()) else { continue };
                 if kind.is_dir() && depth < MAX_DEPTH {
                     pending.push((entry.path(), depth + 1));
-                } else if kind.is_file() && found.modified().is_ok_and(|written| written >= since) {
-                    let path = entry.path();
-                    let Ok(name) = path.strip_prefix(&self.workspace) else { continue };
-                    files.entry(name.to_string_lossy().into_owned()).or_insert(found.len());
+                    continue;
+                }
+                let Some(written) =
+                    found.modified().ok().filter(|written| kind.is_file() && *written >= since)
+                else {
+                    continue;
+                };
+                let path = entry.path();
+                let Ok(name) = path.strip_prefix(&self.workspace) else { continue };
+                let name = name.to_string_lossy().into_owned();
+                if self.told.insert(name.clone(), written) != Some(written) {
+                    files.entry(name).or_insert(found.len());
                 }
             }
         }
@@ -136,18 +147,23 @@ mod tests {
         let old = std::fs::File::create(out.join("old.txt")).unwrap();
         let since = SystemTime::now() - Duration::from_secs(60);
         old.set_modified(since - Duration::from_secs(1)).unwrap();
-        let files = Whereabouts::new(place.path().to_owned(), Scope::user(), Kept::default());
+        let mut files = Whereabouts::new(place.path().to_owned(), Scope::user(), Kept::default());
         let answer = json!({
             "exit_code": 0, "output_files": [{"name": "out/asked.txt", "size_bytes": 2}, {"name": "../x"}],
             "artifact_files": [{"name": "it's", "version": 3}],
         });
         let call = CallId::from("c");
-        let after = |answer: &Value| files.after(&call, &answer.to_string(), Some(since));
+        let mut after = |answer: &Value| {
+            let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+            files.after(&call, &text, Some(since))
+        };
         assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
         let ended = json!({"status": "exited", "report": {"exit_code": 1}});
-        assert_eq!(names(&after(&ended)), ["out/a/b/new.txt"]);
+        assert!(after(&ended).is_empty(), "nothing is named twice");
+        std::fs::write(out.join("a/b/newer.txt"), "newer").unwrap();
+        assert_eq!(names(&after(&ended)), ["out/a/b/newer.txt"]);
         assert!(after(&json!({"status": "running"})).is_empty());
-        assert!(files.after(&call, "Error: no", Some(since)).is_empty());
+        assert!(after(&json!("Error: no")).is_empty());
         for number in 0..2 * MAX_ENTRIES {
             std::fs::write(out.join(format!("{number}.txt")), "").unwrap();
         }
