@@ -117,6 +117,12 @@ impl Place {
 }
 
 /// Where an absolute path leads, links followed. What does not exist, or cannot be looked at, stays as it is spelled.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert_eq!(prowess_permission::real_path(Path::new("/no/such/file")), Path::new("/no/such/file"));
+/// ```
 #[must_use]
 pub fn real_path(path: &Path) -> PathBuf {
     let mut real = PathBuf::from("/");
@@ -159,6 +165,12 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
 /// Each part that exists is looked up with the case of all its letters turned. The same device and inode under both
 /// names are the same file. Two hard links whose names differ in case alone are taken for that as well, which makes
 /// rules stricter and never weaker.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert!(!prowess_permission::ignores_case(Path::new("/1")), "there are no letters");
+/// ```
 #[must_use]
 pub fn ignores_case(real: &Path) -> bool {
     real.ancestors().any(|part| {
@@ -171,6 +183,14 @@ pub fn ignores_case(real: &Path) -> bool {
 }
 
 /// Whether the letter case of a name can tell something: it is text, and there are other letters for it.
+///
+/// ```
+/// use std::ffi::OsStr;
+///
+/// use prowess_permission::has_case;
+///
+/// assert!(has_case(OsStr::new("Notes")) && !has_case(OsStr::new("2026")));
+/// ```
 #[must_use]
 pub fn has_case(name: &OsStr) -> bool {
     turned(name).is_some()

@@ -4,14 +4,6 @@
 use crate::{Kind, Rule};
 
 /// Patterns of the real paths of well-known secret files, matched without regard to letter case.
-///
-/// ```
-/// use prowess_permission::{Kind, Layer, Policy, secret_files};
-///
-/// let policy = Policy::new().with(Layer::Defaults, secret_files());
-/// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());
-/// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
-/// ```
 pub const SECRET_FILES: &[&str] = &[
     // Variables of programs.
     "*/.env",
@@ -215,6 +207,14 @@ pub const SECRET_FILES: &[&str] = &[
 ];
 
 /// Rules that have somebody asked before one of these files is read.
+///
+/// ```
+/// use prowess_permission::{Kind, Layer, Policy, secret_files};
+///
+/// let policy = Policy::new().with(Layer::Defaults, secret_files());
+/// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());
+/// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
+/// ```
 pub fn secret_files() -> impl Iterator<Item = Rule> {
     SECRET_FILES.iter().map(|pattern| Rule::guard(&Kind::READ, pattern))
 }

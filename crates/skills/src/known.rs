@@ -129,6 +129,17 @@ pub fn known_view(catalog: &Catalog, policy: &Policy) -> CatalogView {
 }
 
 /// The verdict that keeps a skill from an agent with these rules, if one does.
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_permission::{Decision, Layer, Policy, Rule};
+/// use prowess_skills::denial;
+///
+/// let policy = Policy::new().with(Layer::User, [Rule::new("skill", "internal-*", Decision::Deny)]);
+/// let catalog = Catalog::empty();
+/// let denied = catalog.entries().iter().filter(|entry| denial(&policy, entry).is_some());
+/// assert_eq!(denied.count(), 0);
+/// ```
 pub fn denial(policy: &Policy, entry: &SkillEntry) -> Option<Verdict> {
     let kinds = [Some(Kind::SKILL), entry.published().map(|_| Kind::MCP_SKILL)];
     let mut verdicts = kinds.iter().flatten().map(|kind| policy.decide(kind, entry.skill.name.as_str()));

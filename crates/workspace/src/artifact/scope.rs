@@ -177,6 +177,16 @@ impl fmt::Display for Scope {
 }
 
 /// An artifact's name in its scope.
+///
+/// ```
+/// use prowess_workspace::{ArtifactKey, ArtifactName, Scope};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let key = ArtifactKey::new(Scope::user(), ArtifactName::parse("report.txt")?);
+/// assert_eq!(key.name.as_str(), "report.txt");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactKey {
     /// Whose it is.

@@ -186,6 +186,18 @@ fn child(parent: &ThreadId, message: &MessageId) -> ThreadId {
 
 /// The threads of a thread's sub-agents, and of theirs: each after the one that it works for.
 ///
+/// ```
+/// use prowess_agent::parts::sub_agent_threads;
+/// use prowess_agent::{MemoryThreads, ThreadId};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_agent::ThreadError> {
+/// let threads = sub_agent_threads(&MemoryThreads::default(), &ThreadId::new()).await?;
+/// assert!(threads.is_empty(), "it has no sub-agents");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 ///
 /// The store failed, or one of the threads cannot be read.
