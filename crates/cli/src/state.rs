@@ -83,6 +83,8 @@ impl Kept {
 
     /// The artifacts, beside the workspaces. Whoever uses them says whose with [`Artifacts::in_scope`].
     pub(crate) fn artifacts(&self) -> Result<Artifacts> {
+        // Whoever comes first makes the directory of both, and commands have to pass it.
+        make(&self.base()?)?;
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
     }
 
