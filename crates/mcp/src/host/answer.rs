@@ -19,7 +19,7 @@ const WRAPPING: &str = "io.prowess/answer";
 const WRAPPED_TEXT: &str = "io.prowess/answer-text";
 /// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment. The floor is more than
 /// the tree of any answer that a model reads whole.
-const ROOM: JsonRoom = JsonRoom::new(4 << 20, 150);
+const ROOM: JsonRoom = JsonRoom::new(8 << 20, 150);
 /// The same for an answer that is wrapped, which is parsed once. Lists of skills have many small values.
 const WRAPPED_ROOM: JsonRoom = JsonRoom::new(8 << 20, 400);
 
