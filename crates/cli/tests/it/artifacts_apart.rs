@@ -121,3 +121,13 @@ fn a_wider_scope_is_what_the_person_configured() {
         assert_eq!(world.stdout(&["artifacts", "get", "out/r.txt@1"]), "for all\n");
     }
 }
+
+#[test]
+fn a_directory_that_artifacts_made_lets_commands_pass() {
+    let world = world("");
+    std::fs::set_permissions(world.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let kept = world.path("kept").to_string_lossy().into_owned();
+    let mut server = Server::start(&world, &["--run", "--workspace", &kept]);
+    let ran = server.call("skill_run", &json!({"skill": "kit", "command": "echo passed"}));
+    assert_eq!(ran["structuredContent"]["stdout"], "passed\n", "{ran}");
+}
