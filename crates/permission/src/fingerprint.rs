@@ -7,7 +7,7 @@ use hmac_sha256::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Request;
+use crate::Question;
 
 /// The SHA-256 of what a request asks. Two requests with one fingerprint ask the same thing.
 ///
@@ -15,10 +15,10 @@ use crate::Request;
 /// same bytes, and the keys of JSON objects are sorted, so that their order does not count.
 ///
 /// ```
-/// use prowess_permission::{Fingerprint, Kind, Request};
+/// use prowess_permission::{Fingerprint, Kind, Question};
 ///
-/// let make = Request::new(Kind::RUN, "make").fingerprint();
-/// assert_ne!(make, Request::new(Kind::RUN, "make check").fingerprint());
+/// let make = Question::new(Kind::RUN, "make").fingerprint();
+/// assert_ne!(make, Question::new(Kind::RUN, "make check").fingerprint());
 /// assert_eq!(make.to_string().parse::<Fingerprint>(), Ok(make));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,24 +26,25 @@ use crate::Request;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    pub(crate) fn of(request: &Request) -> Self {
+    /// Of a question with this binding and these details, whatever it has itself.
+    pub(crate) fn of_parts(question: &Question, binding: Option<&str>, details: &Value) -> Self {
         let mut hash = Hash::new();
         // A name for this encoding: another one must not give equal fingerprints.
         text(&mut hash, "prowess permission request 1");
-        text(&mut hash, request.kind.as_str());
-        length(&mut hash, request.patterns.len());
-        for pattern in &request.patterns {
-            text(&mut hash, pattern);
+        text(&mut hash, question.kind.as_str());
+        length(&mut hash, question.subjects.len());
+        for subject in &question.subjects {
+            text(&mut hash, subject);
         }
-        match &request.binding {
+        match binding {
             None => hash.update([0]),
             Some(binding) => {
                 hash.update([1]);
                 text(&mut hash, binding);
             }
         }
-        json(&mut hash, &request.details);
-        if request.each_time {
+        json(&mut hash, details);
+        if question.each_time {
             text(&mut hash, "each time");
         }
         Self(hash.finalize())
@@ -150,32 +151,33 @@ pub struct FingerprintError;
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::Kind;
+    use crate::{Deed, Kind, RunDeed, Talk};
 
     #[test]
-    fn every_part_counts_but_the_title() {
-        let base = Request::new(Kind::RUN, "ab");
-        let same = base.clone().titled("another way to put it");
-        assert_eq!(base.fingerprint(), same.fingerprint());
+    fn every_part_counts() {
+        let base = Question::new(Kind::RUN, "ab");
+        let asked = |deed: Deed| base.clone().to(deed);
+        let other = |details: &[(&str, &str)]| {
+            let details = details.iter().map(|(name, text)| (name.to_string(), text.to_string()));
+            asked(Deed::Other { title: String::new(), details: details.collect() })
+        };
         let others = [
-            Request::new(Kind::TOOL, "ab"),
-            Request::new(Kind::RUN, "a").and("b"),
-            Request::new(Kind::RUN, "ab").and(""),
+            Question::new(Kind::TOOL, "ab"),
+            Question::new(Kind::RUN, "a").and("b"),
+            Question::new(Kind::RUN, "ab").and(""),
             base.clone().bound_to(""),
             base.clone().each_time(),
-            base.clone().with_details(json!("")),
-            base.clone().with_details(json!({})),
-            base.clone().with_details(json!([])),
-            base.clone().with_details(json!(false)),
-            base.clone().with_details(json!(0)),
-            base.clone().with_details(json!("0")),
-            base.clone().with_details(json!(["ab", "c"])),
-            base.clone().with_details(json!(["a", "bc"])),
+            asked(Deed::WriteFile { content: String::new() }),
+            asked(Deed::WriteFile { content: "x".to_owned() }),
+            asked(RunDeed::default().into()),
+            asked(RunDeed { command: "x".to_owned(), ..RunDeed::default() }.into()),
+            asked(RunDeed { talk: Some(Talk::Pipe), ..RunDeed::default() }.into()),
+            other(&[]),
+            other(&[("a", "bc")]),
+            other(&[("ab", "c")]),
         ];
-        let mut seen: Vec<_> = others.iter().map(Request::fingerprint).collect();
+        let mut seen: Vec<_> = others.iter().map(Question::fingerprint).collect();
         seen.push(base.fingerprint());
         seen.sort();
         seen.dedup();
@@ -183,17 +185,20 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_does_not_count() {
-        let details = |text| Request::new(Kind::TOOL, "x").with_details(serde_json::from_str(text).unwrap());
-        assert_eq!(
-            details(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#).fingerprint(),
-            details(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#).fingerprint()
-        );
+    fn details_are_told_apart_and_their_order_does_not_count() {
+        let base = Question::new(Kind::TOOL, "x");
+        let of = |text: &str| Fingerprint::of_parts(&base, None, &serde_json::from_str(text).unwrap());
+        assert_eq!(of(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#), of(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#));
+        let all = [r#""""#, "{}", "[]", "false", "0", r#""0""#, r#"["ab", "c"]"#, r#"["a", "bc"]"#, "null"];
+        let mut seen: Vec<_> = all.iter().map(|text| of(text)).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), all.len());
     }
 
     #[test]
     fn text_and_value_agree() {
-        let fingerprint = Request::new(Kind::RUN, "ls").fingerprint();
+        let fingerprint = Question::new(Kind::RUN, "ls").fingerprint();
         assert_eq!(fingerprint.to_string().parse(), Ok(fingerprint));
         for text in ["", "zz", &"g".repeat(64), &"é".repeat(32), &"A".repeat(64)] {
             assert_eq!(text.parse::<Fingerprint>(), Err(FingerprintError));

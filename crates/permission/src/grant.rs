@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fingerprint, Request};
+use crate::{Fingerprint, Question};
 
 /// Permission for one act, exactly as it was asked for.
 ///
@@ -10,15 +10,15 @@ use crate::{Fingerprint, Request};
 /// to happen: if its arguments have changed since, it must be asked about again.
 ///
 /// ```
-/// use prowess_permission::{Decision, Kind, Layer, Permissions, Policy, Request, Rule};
+/// use prowess_permission::{Decision, Kind, Layer, Permissions, Policy, Question, Rule};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_permission::Refusal> {
 /// let rules = [Rule::new("run", "make *", Decision::Allow)];
 /// let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
-/// let grant = permissions.request(Request::new(Kind::RUN, "make check")).await?;
-/// assert!(grant.covers(&Request::new(Kind::RUN, "make check")));
-/// assert!(!grant.covers(&Request::new(Kind::RUN, "make install")));
+/// let grant = permissions.request(Question::new(Kind::RUN, "make check")).await?;
+/// assert!(grant.covers(&Question::new(Kind::RUN, "make check")));
+/// assert!(!grant.covers(&Question::new(Kind::RUN, "make install")));
 /// # Ok(())
 /// # }
 /// ```
@@ -35,7 +35,7 @@ impl Grant {
 
     /// Whether this is the permission for `request`.
     #[must_use]
-    pub fn covers(&self, request: &Request) -> bool {
+    pub fn covers(&self, request: &Question) -> bool {
         self.fingerprint == request.fingerprint()
     }
 

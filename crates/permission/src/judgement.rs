@@ -1,6 +1,6 @@
 //! Rules first, then what was approved before.
 
-use crate::{Approval, Decision, Granted, Policy, Request, Verdict};
+use crate::{Approval, Decision, Granted, Policy, Question, Verdict};
 
 /// What rules and remembered approvals together say about a request.
 pub(crate) enum Judgement {
@@ -14,18 +14,18 @@ pub(crate) enum Judgement {
 
 impl Judgement {
     /// An approval turns "ask" into "allow" where it covers a subject, and does nothing to "deny".
-    pub(crate) fn of(policy: &Policy, approvals: &[Approval], request: &Request) -> Self {
+    pub(crate) fn of(policy: &Policy, approvals: &[Approval], request: &Question) -> Self {
         let verdict = policy.evaluate(request);
         match verdict.decision {
             Decision::Allow => return Self::Granted(Granted::Rule, verdict),
             Decision::Deny => return Self::Denied(verdict),
             // Nothing to cover is not the same as everything covered.
-            Decision::Ask if request.patterns.is_empty() => return Self::Asking(Vec::new(), verdict),
-            Decision::Ask if request.each_time => return Self::Asking(request.patterns.clone(), verdict),
+            Decision::Ask if request.subjects.is_empty() => return Self::Asking(Vec::new(), verdict),
+            Decision::Ask if request.each_time => return Self::Asking(request.subjects.clone(), verdict),
             Decision::Ask => {}
         }
         let uncovered: Vec<String> = request
-            .patterns
+            .subjects
             .iter()
             .filter(|subject| {
                 !policy.allows(request, subject)

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use prowess_permission::{
-//!     Broker, Granted, Kind, Layer, PermissionConfig, PermissionEvent, Permissions, Policy, Reply, Request,
+//!     Broker, Granted, Kind, Layer, PermissionConfig, PermissionEvent, Permissions, Policy, Reply, Question,
 //! };
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,9 +18,9 @@
 //!     Permissions::new(broker.clone(), "session-1", Policy::new().with(Layer::User, config.rules));
 //!
 //! // Rules settle what they speak about.
-//! let grant = permissions.request(Request::new(Kind::RUN, "git status -s")).await?;
+//! let grant = permissions.request(Question::new(Kind::RUN, "git status -s")).await?;
 //! assert_eq!(grant.how(), Granted::Rule);
-//! assert!(permissions.request(Request::new(Kind::RUN, "rm -r docs")).await.is_err());
+//! assert!(permissions.request(Question::new(Kind::RUN, "rm -r docs")).await.is_err());
 //!
 //! // Somebody is asked about the rest, by whatever front end has subscribed.
 //! let mut front_end = broker.subscribe();
@@ -28,14 +28,14 @@
 //!     let Some(PermissionEvent::Asked(asked)) = front_end.next().await else { return Ok(()) };
 //!     broker.reply(asked.id, Reply::Once).await
 //! };
-//! let (grant, answered) = tokio::join!(permissions.request(Request::new(Kind::RUN, "make")), answering);
+//! let (grant, answered) = tokio::join!(permissions.request(Question::new(Kind::RUN, "make")), answering);
 //! answered?;
 //! assert_eq!(grant?.how(), Granted::Once);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A [`Request`] names a [`Kind`] of act and its subjects. A [`Policy`] holds [`Rule`]s in [`Layer`]s and
+//! A [`Question`] names a [`Kind`] of act and its subjects. A [`Policy`] holds [`Rule`]s in [`Layer`]s and
 //! decides without any I/O: the last match wins for each subject, the strictest [`Decision`] over all of
 //! them. [`Permissions`] are one session's: they answer from the rules, from what was approved before, or
 //! by asking through a [`Broker`], which keeps approvals in an [`ApprovalStore`]. Rules are read from TOML
@@ -54,9 +54,11 @@
 //! The feature `testing`, off by default, has the suite that every [`ApprovalStore`] passes, for your own.
 
 mod approval;
+mod asker;
 mod broker;
 mod config;
 mod decision;
+mod deed;
 mod fingerprint;
 mod grant;
 mod judgement;
@@ -66,9 +68,9 @@ mod pattern;
 mod permissions;
 mod place;
 mod policy;
+mod question;
 mod reading;
 mod refusal;
-mod request;
 mod rule;
 mod secrets;
 mod shape;
@@ -76,26 +78,30 @@ mod suggest;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod words;
 
 pub use approval::{
     Approval, ApprovalStore, FileApprovals, MAX_APPROVALS_BYTES, MemoryApprovals, StoreError,
 };
+pub use asker::{Asker, Nobody, Replies};
 pub use broker::{
     Asked, Broker, BrokerOptions, Outcome, PermissionEvent, Reply, ReplyError, RequestId, RequestIdError,
     Subscription,
 };
 pub use config::{ConfigError, MAX_CONFIG_BYTES, PermissionConfig};
 pub use decision::{Decision, DecisionError};
+pub use deed::{Deed, RunDeed, RunDeedInput, Talk};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use grant::{Grant, Granted};
 pub use kind::{Kind, KindError, MAX_KIND_CHARS};
 pub use name::{joined, quoted};
 pub use pattern::{MAX_WILDCARD_CHARS, MAX_WILDCARDS, Pattern, PatternError};
-pub use permissions::{AllowedOnce, Permissions};
+pub use permissions::Permissions;
 pub use place::{Place, has_case, ignores_case, real_path};
 pub use policy::{Policy, Verdict};
+pub use question::{Note, QUESTION_VERSION, Question};
 pub use reading::PathBase;
-pub use refusal::Refusal;
-pub use request::Request;
+pub use refusal::{Refusal, Stopped};
 pub use rule::{Layer, Rule};
 pub use secrets::{SECRET_FILES, secret_files};
+pub use words::{Detail, Look, Words};

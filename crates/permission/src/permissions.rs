@@ -1,10 +1,11 @@
 //! One session's permissions.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::judgement::Judgement;
 use crate::{
-    Broker, Decision, Fingerprint, Grant, Granted, Kind, Layer, Policy, Refusal, Request, Rule, Verdict,
+    Asker, Broker, Decision, Grant, Granted, Kind, Layer, Nobody, Policy, Question, Refusal, Reply, Rule,
+    Stopped, Verdict,
 };
 
 /// One session's permissions: rules that may change while they are used, and the broker that asks.
@@ -12,15 +13,15 @@ use crate::{
 /// Clones share the rules and the broker.
 ///
 /// ```
-/// use prowess_permission::{Granted, Kind, Permissions, Policy, Request};
+/// use prowess_permission::{Granted, Kind, Permissions, Policy, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let permissions = Permissions::unattended(Policy::new());
-/// let grant = permissions.request(Request::new(Kind::SKILL, "pdf")).await.unwrap();
+/// let grant = permissions.request(Question::new(Kind::SKILL, "pdf")).await.unwrap();
 /// assert_eq!(grant.how(), Granted::Rule);
 ///
-/// let refusal = permissions.request(Request::new(Kind::RUN, "make")).await.unwrap_err();
+/// let refusal = permissions.request(Question::new(Kind::RUN, "make")).await.unwrap_err();
 /// assert_eq!(
 ///     refusal.to_string(),
 ///     "Permission for run 'make' is needed, and nobody can be asked. \
@@ -32,12 +33,7 @@ use crate::{
 pub struct Permissions {
     broker: Arc<Broker>,
     session: Arc<Session>,
-    allowed: Arc<Allowed>,
 }
-
-/// What somebody allowed elsewhere, each time that they did.
-#[derive(Debug, Default)]
-struct Allowed(Mutex<Vec<Arc<Fingerprint>>>);
 
 /// What a waiting ask needs of its session: whose it is, and the rules as they are now.
 #[derive(Debug)]
@@ -56,32 +52,12 @@ impl Session {
     }
 }
 
-impl Allowed {
-    fn all(&self) -> MutexGuard<'_, Vec<Arc<Fingerprint>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes one permission for exactly this, if there is one.
-    fn take(&self, fingerprint: Fingerprint) -> bool {
-        let mut allowed = self.all();
-        let place = allowed.iter().position(|given| **given == fingerprint);
-        place.map(|place| allowed.swap_remove(place)).is_some()
-    }
-}
-
 impl Permissions {
     /// The permissions of `session`, which starts with the rules of `policy`.
     #[must_use]
     pub fn new(broker: Arc<Broker>, session: impl Into<String>, policy: Policy) -> Self {
         let session = Session { name: session.into(), policy: RwLock::new(policy) };
-        Self { broker, session: Arc::new(session), allowed: Arc::default() }
-    }
-
-    /// The same rules and the same broker, where nothing is let pass that [`Self::allow_once`] lets pass here, and the
-    /// other way round: for another who does the same at the same time.
-    #[must_use]
-    pub fn apart(&self) -> Self {
-        Self { allowed: Arc::default(), ..self.clone() }
+        Self { broker, session: Arc::new(session) }
     }
 
     /// Permissions with nobody to ask and nothing remembered: what is not allowed is refused.
@@ -105,7 +81,7 @@ impl Permissions {
     /// What would happen with `request`, without asking anybody: the rules, then what was approved
     /// before. An approval turns "ask" into "allow", and never "deny".
     #[must_use]
-    pub fn decide(&self, request: &Request) -> Verdict {
+    pub fn decide(&self, request: &Question) -> Verdict {
         self.broker.judge(&self.session.policy(), request).into_verdict()
     }
 
@@ -115,27 +91,80 @@ impl Permissions {
         self.session.policy().decide(kind, subject).decision == Decision::Deny
     }
 
-    /// Permission for an act. Waits for an answer where the rules say to ask and somebody can answer;
-    /// dropping the future withdraws the question.
-    pub async fn request(&self, request: Request) -> Result<Grant, Refusal> {
-        let fingerprint = request.fingerprint();
-        // What the rules settle alone is settled without the broker.
-        let how = match Judgement::of(&self.session.policy(), &[], &request) {
+    /// Permission for an act, from the rules, from what was approved before, or by asking: `asker` first, then the front
+    /// ends of the broker, if there are any. Dropping the future withdraws the question.
+    ///
+    /// # Errors
+    ///
+    /// It may not happen, or somebody has to be asked first who cannot be asked now.
+    pub async fn pass(&self, question: Question, asker: &dyn Asker) -> Result<Grant, Stopped> {
+        let judgement = self.broker.judge(&self.session.policy(), &question);
+        let how = match judgement {
             Judgement::Granted(how, _) => how,
-            Judgement::Denied(verdict) => return Err(Refusal::denied(&request.kind, verdict)),
-            Judgement::Asking(..) if self.allowed.take(fingerprint) => Granted::Once,
-            Judgement::Asking(..) => {
-                let asked = request.clone();
-                let how = self.broker.ask(&self.session, request, fingerprint).await?;
-                // The answer was given a moment ago; a rule that was added since stands over it.
-                let verdict = self.session.policy().evaluate(&asked);
-                if verdict.decision == Decision::Deny {
-                    return Err(Refusal::denied(&asked.kind, verdict));
+            Judgement::Denied(verdict) => return Err(Refusal::denied(&question.kind, verdict).into()),
+            Judgement::Asking(..) => match asker.ask(&question).await {
+                Some(Reply::Once) => Granted::Once,
+                Some(Reply::Always) => Granted::Always,
+                Some(Reply::Reject { message }) => return Err(Refusal::Rejected { message }.into()),
+                None if self.broker.is_attended() => {
+                    // It remembers an "always" by itself.
+                    let how =
+                        self.broker.ask(&self.session, question.clone(), question.fingerprint()).await?;
+                    return self.granted(&question, how);
                 }
-                how
-            }
+                None => return Err(Stopped::Asks(Box::new(question))),
+            },
         };
-        Ok(Grant::new(fingerprint, how))
+        let grant = self.granted(&question, how)?;
+        if how == Granted::Always {
+            self.remember(&question).await;
+        }
+        Ok(grant)
+    }
+
+    /// The permission that an answer gives. It was given a moment ago; a rule that was added since stands over it.
+    fn granted(&self, question: &Question, how: Granted) -> Result<Grant, Stopped> {
+        let verdict = self.session.policy().evaluate(question);
+        if verdict.decision == Decision::Deny {
+            return Err(Refusal::denied(&question.kind, verdict).into());
+        }
+        Ok(Grant::new(question.fingerprint(), how))
+    }
+
+    /// Permission for an act, where the front ends of the broker are all that can be asked.
+    ///
+    /// # Errors
+    ///
+    /// It may not happen; also when nobody can be asked.
+    pub async fn request(&self, question: Question) -> Result<Grant, Refusal> {
+        self.pass(question, &Nobody).await.map_err(|stopped| stopped.refusal(self))
+    }
+
+    /// The refusal of a question that nobody can be asked.
+    pub(crate) fn nobody(&self, question: &Question) -> Refusal {
+        let subjects = match self.broker.judge(&self.session.policy(), question) {
+            Judgement::Asking(subjects, _) => subjects,
+            _ => question.subjects.clone(),
+        };
+        Refusal::NobodyToAsk { kind: question.kind.clone(), subjects, each_time: question.each_time }
+    }
+
+    /// Remembers an "always" that somebody answered elsewhere. What cannot be saved is remembered for now.
+    pub async fn remember(&self, question: &Question) {
+        if let Err(error) = self.broker.remember(question).await {
+            tracing::warn!(%error, "What was allowed for good is remembered for now alone");
+        }
+    }
+
+    /// Whether what was approved before covers subjects of this kind in a form that this version does not use any more.
+    #[must_use]
+    pub fn has_outdated_approval(&self, question: &Question, is_current: impl Fn(&str) -> bool) -> bool {
+        let of = |approval: &crate::Approval| {
+            approval.kind == question.kind
+                && approval.binding.as_deref().is_some_and(|binding| !is_current(binding))
+                && question.subjects.iter().any(|subject| approval.pattern.matches(subject))
+        };
+        self.broker.remembered().iter().any(of)
     }
 
     /// Permission for an act that something the user trusts with it has approved before, such as the list
@@ -144,42 +173,17 @@ impl Permissions {
     /// # Errors
     ///
     /// A rule denies it, or a person has to be asked each time.
-    pub fn request_preapproved(&self, request: &Request) -> Result<Grant, Refusal> {
+    pub fn request_preapproved(&self, request: &Question) -> Result<Grant, Refusal> {
         let verdict = self.session.policy().evaluate(request);
         let how = match verdict.decision {
             Decision::Allow => Granted::Rule,
             Decision::Ask if request.each_time => {
-                let (kind, subjects) = (request.kind.clone(), request.patterns.clone());
-                return Err(Refusal::NobodyToAsk { kind, subjects, request: Box::new(request.clone()) });
+                return Err(Stopped::Asks(Box::new(request.clone())).refusal(self));
             }
             Decision::Ask => Granted::Preapproved,
             Decision::Deny => return Err(Refusal::denied(&request.kind, verdict)),
         };
         Ok(Grant::new(request.fingerprint(), how))
-    }
-
-    /// Lets one request pass that somebody allowed elsewhere: exactly this one, once, and only while the answer is
-    /// kept. A rule that denies it stands.
-    ///
-    /// ```
-    /// use prowess_permission::{Granted, Kind, Permissions, Policy, Refusal, Request};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let permissions = Permissions::unattended(Policy::new());
-    /// let refusal = permissions.request(Request::new(Kind::RUN, "make")).await.unwrap_err();
-    /// let Refusal::NobodyToAsk { request, .. } = refusal else { return };
-    /// // Somebody is asked about it, in another process perhaps, and says yes.
-    /// let _allowed = permissions.allow_once(request.fingerprint());
-    /// assert_eq!(permissions.request(*request.clone()).await.unwrap().how(), Granted::Once);
-    /// assert!(permissions.request(*request).await.is_err(), "once");
-    /// # }
-    /// ```
-    #[must_use = "the permission is gone when this is dropped"]
-    pub fn allow_once(&self, fingerprint: Fingerprint) -> AllowedOnce {
-        let given = Arc::new(fingerprint);
-        self.allowed.all().push(Arc::clone(&given));
-        AllowedOnce { allowed: Arc::clone(&self.allowed), given }
     }
 
     /// The session's name.
@@ -201,29 +205,16 @@ impl Default for Permissions {
     }
 }
 
-/// Permission for one request, until it is used or this is dropped.
-#[derive(Debug)]
-pub struct AllowedOnce {
-    allowed: Arc<Allowed>,
-    given: Arc<Fingerprint>,
-}
-
-impl Drop for AllowedOnce {
-    fn drop(&mut self) {
-        self.allowed.all().retain(|given| !Arc::ptr_eq(given, &self.given));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Reply, ReplyError};
+    use crate::{Replies, ReplyError};
 
     #[tokio::test]
     async fn what_is_asked_each_time_is_settled_by_nothing_but_an_answer() {
         let allow = Policy::new().with(Layer::User, [Rule::new("run", "*", Decision::Allow)]);
         let permissions = Permissions::unattended(allow);
-        let plain = Request::new(Kind::RUN, "make");
+        let plain = Question::new(Kind::RUN, "make");
         permissions.broker().remember(&plain).await.unwrap();
         let asked = plain.clone().each_time().always([crate::Pattern::literal("make")]);
         assert!(asked.always.is_empty());
@@ -234,13 +225,16 @@ mod tests {
             "Permission for run 'make' is needed each time, and nobody can be asked."
         );
         assert!(permissions.request_preapproved(&asked).is_err());
-        let _plain = permissions.allow_once(plain.fingerprint());
-        assert!(permissions.request(asked.clone()).await.is_err(), "another question");
-        let _allowed = permissions.allow_once(asked.fingerprint());
-        assert_eq!(permissions.request(asked.clone()).await.unwrap().how(), Granted::Once);
+        let other = Replies::allowing([plain.fingerprint()]);
+        assert!(
+            matches!(permissions.pass(asked.clone(), &other).await, Err(Stopped::Asks(_))),
+            "another question"
+        );
+        let replies = Replies::allowing([asked.fingerprint()]);
+        assert_eq!(permissions.pass(asked.clone(), &replies).await.unwrap().how(), Granted::Once);
         permissions.set(Layer::User, vec![Rule::new("run", "make", Decision::Deny)]);
-        let _allowed = permissions.allow_once(asked.fingerprint());
-        assert!(matches!(permissions.request(asked).await, Err(Refusal::Denied { .. })));
+        let refused = permissions.pass(asked, &replies).await;
+        assert!(matches!(refused, Err(Stopped::Refused(Refusal::Denied { .. }))));
     }
 
     #[tokio::test]
@@ -250,7 +244,7 @@ mod tests {
             let mut front_end = broker.subscribe();
             let permissions = Permissions::new(Arc::clone(&broker), "one", Policy::new());
             let asking = permissions.clone();
-            let waiter = tokio::spawn(async move { asking.request(Request::new(Kind::RUN, "rm x")).await });
+            let waiter = tokio::spawn(async move { asking.request(Question::new(Kind::RUN, "rm x")).await });
             let id = front_end.next().await.unwrap().id();
             // Behind the broker's back, so that only the last look can find it.
             permissions.session.set(Layer::User, vec![Rule::new("run", "rm *", Decision::Deny)]);

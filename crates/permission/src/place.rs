@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 40;
 /// existing parent, and its own name below that.
 ///
 /// ```
-/// use prowess_permission::{Kind, Place, Request};
+/// use prowess_permission::{Kind, Place, Question};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let scratch = prowess_permission::real_path(scratch.path());
@@ -23,7 +23,7 @@ const MAX_LINKS: usize = 40;
 /// std::os::unix::fs::symlink("private", scratch.join("alias"))?;
 /// let place = Place::find(&scratch.join("alias/new.txt"));
 /// assert_eq!(place.real(), scratch.join("private/new.txt").to_string_lossy());
-/// assert_eq!(Request::about_place(Kind::READ, place.clone()).patterns, [place.real()]);
+/// assert_eq!(Question::about_place(Kind::READ, place.clone()).patterns, [place.real()]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

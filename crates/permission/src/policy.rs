@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::rule::Subject;
-use crate::{Decision, Kind, Layer, Place, Request, Rule};
+use crate::{Decision, Kind, Layer, Place, Question, Rule};
 
 /// Rules in layers. Pure: deciding reads nothing but the rules.
 ///
@@ -75,15 +75,15 @@ impl Policy {
     /// subject that it is true of. A request without subjects is never allowed. A file is also held against the rules
     /// by the other names that it was reached by; none of these allows anything.
     #[must_use]
-    pub fn evaluate(&self, request: &Request) -> Verdict {
+    pub fn evaluate(&self, request: &Question) -> Verdict {
         let strictest = request
-            .patterns
+            .subjects
             .iter()
             .map(|subject| (subject.as_str(), self.of_subject(request, subject)))
             .chain(request.place.iter().flat_map(|place| self.of_names(&request.kind, place)))
             .reduce(|so_far, next| if action(next.1) > action(so_far.1) { next } else { so_far });
         match strictest {
-            _ if request.patterns.is_empty() => {
+            _ if request.subjects.is_empty() => {
                 let verdict = self.decide(&request.kind, "");
                 let decision = verdict.decision.max(Decision::Ask);
                 // A rule that allows is not why this is asked about.
@@ -104,14 +104,14 @@ impl Policy {
     }
 
     /// Whether rules alone allow one subject of a request, under every name that it was reached by.
-    pub(crate) fn allows(&self, request: &Request, subject: &str) -> bool {
+    pub(crate) fn allows(&self, request: &Question, subject: &str) -> bool {
         let own = request.place.iter().filter(|place| place.real() == subject);
         let mut names = own.flat_map(|place| self.of_names(&request.kind, place));
         action(self.of_subject(request, subject)) == Decision::Allow
             && names.all(|(_, rule)| action(rule) == Decision::Allow)
     }
 
-    fn of_subject(&self, request: &Request, subject: &str) -> Option<(Layer, &Rule)> {
+    fn of_subject(&self, request: &Question, subject: &str) -> Option<(Layer, &Rule)> {
         let ignores_case = request.place.as_ref().is_some_and(Place::ignores_case);
         self.last_match(&request.kind, &Subject::new(subject, ignores_case))
     }
@@ -202,7 +202,7 @@ mod tests {
         let policy =
             Policy::empty().with(Layer::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
         let verdict = |subjects: &[&str]| {
-            let first = Request::new(Kind::RUN, subjects[0]);
+            let first = Question::new(Kind::RUN, subjects[0]);
             let request = subjects[1..].iter().fold(first, |request, subject| request.and(*subject));
             let verdict = policy.evaluate(&request);
             (verdict.decision, verdict.subject)
@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn a_request_without_subjects_is_never_allowed() {
-        let mut request = Request::new(Kind::SKILL, "x");
-        request.patterns.clear();
+        let mut request = Question::new(Kind::SKILL, "x");
+        request.subjects.clear();
         assert_eq!(Policy::new().evaluate(&request).decision, Decision::Ask);
         assert_eq!(Policy::new().evaluate(&request).rule, None);
         let deny = Policy::new().with(Layer::User, [Rule::new("*", "*", Decision::Deny)]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::text::{one_line, shown};
-use crate::{Decision, Kind, Layer, Request, Rule, Verdict};
+use crate::{Decision, Kind, Layer, Permissions, Question, Rule, Verdict};
 
 /// Longer rules are not spelled out in a message.
 const MAX_SHOWN_RULE_CHARS: usize = 300;
@@ -30,14 +30,14 @@ pub enum Refusal {
         message: Option<String>,
     },
     /// It has to be asked about, and there is nobody who could answer.
-    #[error("{}", nobody(.kind, .subjects, .request.each_time))]
+    #[error("{}", nobody(.kind, .subjects, *.each_time))]
     NobodyToAsk {
         /// The sort of act.
         kind: Kind,
         /// What needs permission and has none.
         subjects: Vec<String>,
-        /// What was to be asked, for whoever can ask in another way.
-        request: Box<Request>,
+        /// Whether it is asked about each time.
+        each_time: bool,
     },
     /// Nobody answered in time.
     #[error(
@@ -62,8 +62,8 @@ impl Refusal {
         Self::Denied { kind: kind.clone(), subject: verdict.subject, rule: verdict.rule.map(Box::new) }
     }
 
-    pub(crate) fn timed_out(request: &Request, after: Duration) -> Self {
-        Self::TimedOut { kind: request.kind.clone(), subjects: request.patterns.clone(), after }
+    pub(crate) fn timed_out(request: &Question, after: Duration) -> Self {
+        Self::TimedOut { kind: request.kind.clone(), subjects: request.subjects.clone(), after }
     }
 
     /// A short name for the refusal that never changes, for programs and logs.
@@ -75,6 +75,47 @@ impl Refusal {
             Self::NobodyToAsk { .. } => "nobody_to_ask",
             Self::TimedOut { .. } => "timed_out",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Why an act does not happen now.
+///
+/// ```
+/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Stopped};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let permissions = Permissions::unattended(Policy::new());
+/// match permissions.pass(Question::new(Kind::RUN, "make"), &Nobody).await {
+///     Ok(_) => println!("make runs"),
+///     Err(Stopped::Asks(question)) => println!("{}?", question.words().title),
+///     Err(Stopped::Refused(refusal)) => println!("{refusal}"),
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Somebody has to answer this first, and nobody could be asked: whoever can store the question does, and does the
+    /// same again when there is an answer.
+    Asks(Box<Question>),
+    /// It may not.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Stopped {
+    /// The refusal that it is where the question cannot be stored.
+    #[must_use]
+    pub fn refusal(self, permissions: &Permissions) -> Refusal {
+        match self {
+            Self::Refused(refusal) => refusal,
+            Self::Asks(question) => permissions.nobody(&question),
         }
     }
 }

@@ -22,6 +22,21 @@ pub(crate) fn shown(text: &str) -> String {
     line
 }
 
+/// `text` on one line, whole, where no two texts look the same.
+pub(crate) fn exact_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        let is_lone = c == ' ' && !line.is_empty() && !line.ends_with(' ');
+        match c {
+            ' ' if is_lone && characters.peek().is_some_and(|next| *next != ' ') => line.push(' '),
+            c if c.is_whitespace() || is_invisible(c) => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
 /// Somebody's words as a single line: every run of white space becomes a space.
 pub(crate) fn one_line(text: &str) -> String {
     let visible: String = text.chars().map(|c| if is_invisible(c) { ' ' } else { c }).collect();

@@ -23,14 +23,14 @@ const VERSION: u64 = 1;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_permission::{Broker, FileApprovals, Kind, Request};
+/// use prowess_permission::{Broker, FileApprovals, Kind, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_permission::StoreError> {
 /// # let scratch = tempfile::tempdir().unwrap();
 /// # let path = scratch.path().join("approvals.json");
 /// let broker = Broker::open(Arc::new(FileApprovals::at(&path)), "atlas").await?;
-/// broker.remember(&Request::new(Kind::RUN, "make")).await?;
+/// broker.remember(&Question::new(Kind::RUN, "make")).await?;
 ///
 /// // In the next process:
 /// let broker = Broker::open(Arc::new(FileApprovals::at(&path)), "atlas").await?;

@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 pub use file::{FileApprovals, MAX_APPROVALS_BYTES};
 pub use memory::MemoryApprovals;
 
-use crate::{Kind, Pattern, Request};
+use crate::{Kind, Pattern, Question};
 
 /// One remembered "always".
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, Request};
+/// use prowess_permission::{Broker, Kind, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_permission::StoreError> {
 /// let broker = Broker::in_memory();
-/// broker.remember(&Request::new(Kind::RUN, "make")).await?;
+/// broker.remember(&Question::new(Kind::RUN, "make")).await?;
 /// let approval = broker.remembered().remove(0);
 /// assert_eq!((approval.kind.as_str(), approval.pattern.as_str()), ("run", "make"));
 /// broker.forget(&approval).await?;
@@ -47,7 +47,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    pub(crate) fn covers(&self, request: &Request, subject: &str) -> bool {
+    pub(crate) fn covers(&self, request: &Question, subject: &str) -> bool {
         self.kind == request.kind && self.binding == request.binding && self.pattern.matches(subject)
     }
 }

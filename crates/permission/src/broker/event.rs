@@ -9,20 +9,20 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fingerprint, Granted, Refusal, Request};
+use crate::{Fingerprint, Granted, Question, Refusal};
 
 /// Names one ask. No two brokers give the same one, so that an answer which arrives after a restart
 /// cannot be taken for an answer to something else.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Request, RequestId};
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Question, RequestId};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let broker = Broker::in_memory();
 /// let mut front_end = broker.subscribe();
 /// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
-/// let asking = tokio::spawn(async move { permissions.request(Request::new(Kind::RUN, "make")).await });
+/// let asking = tokio::spawn(async move { permissions.request(Question::new(Kind::RUN, "make")).await });
 /// let sent = front_end.next().await.unwrap().id().to_string(); // to a browser, say
 ///
 /// let id: RequestId = sent.parse()?; // and back
@@ -100,7 +100,7 @@ pub struct Asked {
     /// Whose it is.
     pub session: String,
     /// What is asked.
-    pub request: Request,
+    pub request: Question,
     /// What exactly is asked; the answer holds for this and nothing else.
     pub fingerprint: Fingerprint,
 }

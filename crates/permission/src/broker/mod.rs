@@ -23,7 +23,7 @@ use waiting::State;
 /// obtained: a terminal, a web page or a protocol subscribes and replies.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Reply, Request};
+/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Reply, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -35,8 +35,8 @@ use waiting::State;
 ///     let Some(PermissionEvent::Asked(asked)) = front_end.next().await else { return };
 ///     broker.reply(asked.id, Reply::Always).await.unwrap();
 /// };
-/// let (grant, ()) = tokio::join!(permissions.request(Request::new(Kind::RUN, "make")), answering);
-/// assert!(grant.unwrap().covers(&Request::new(Kind::RUN, "make")));
+/// let (grant, ()) = tokio::join!(permissions.request(Question::new(Kind::RUN, "make")), answering);
+/// assert!(grant.unwrap().covers(&Question::new(Kind::RUN, "make")));
 /// assert_eq!(broker.remembered()[0].pattern.as_str(), "make");
 /// # }
 /// ```
@@ -54,7 +54,7 @@ pub struct Broker {
 /// ```
 /// use std::{sync::Arc, time::Duration};
 /// use prowess_permission::{
-///     Broker, BrokerOptions, Kind, MemoryApprovals, Permissions, Policy, Refusal, Request,
+///     Broker, BrokerOptions, Kind, MemoryApprovals, Permissions, Policy, Refusal, Question,
 /// };
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -63,7 +63,7 @@ pub struct Broker {
 /// let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await?;
 /// let _front_end = broker.subscribe(); // and never looks
 /// let permissions = Permissions::new(broker, "session-1", Policy::new());
-/// let answer = permissions.request(Request::new(Kind::RUN, "make")).await;
+/// let answer = permissions.request(Question::new(Kind::RUN, "make")).await;
 /// assert!(matches!(answer, Err(Refusal::TimedOut { .. })));
 /// # Ok(())
 /// # }

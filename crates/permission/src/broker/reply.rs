@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 use super::{Broker, RequestId};
 use crate::approval::merge;
 use crate::judgement::Judgement;
-use crate::{Approval, Granted, Pattern, Refusal, Request, StoreError};
+use crate::{Approval, Granted, Pattern, Question, Refusal, StoreError};
 
 /// What somebody answers.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Request};
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let broker = Broker::in_memory();
 /// let mut front_end = broker.subscribe();
 /// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
-/// let asking = tokio::spawn(async move { permissions.request(Request::new(Kind::RUN, "rm -r docs")).await });
+/// let asking = tokio::spawn(async move { permissions.request(Question::new(Kind::RUN, "rm -r docs")).await });
 /// let id = front_end.next().await.unwrap().id();
 /// broker.reply(id, Reply::Reject { message: Some("Move them to old/ instead.".into()) }).await?;
 /// assert!(asking.await?.unwrap_err().to_string().contains("Move them to old/ instead."));
@@ -110,7 +110,7 @@ impl Broker {
     }
 
     /// What "always" records for a request.
-    fn approvals(&self, request: &Request) -> Vec<Approval> {
+    fn approvals(&self, request: &Question) -> Vec<Approval> {
         let approval = |pattern: &Pattern| Approval {
             project: self.project.clone(),
             kind: request.kind.clone(),
@@ -126,7 +126,7 @@ impl Broker {
     /// # Errors
     ///
     /// It is remembered until this process ends, but could not be saved.
-    pub async fn remember(&self, request: &Request) -> Result<(), StoreError> {
+    pub async fn remember(&self, request: &Question) -> Result<(), StoreError> {
         let approvals = self.approvals(request);
         {
             let mut state = self.state();

@@ -17,7 +17,7 @@ const MAX_QUEUED_EVENTS: usize = 256;
 /// that still waits, nor what became of one that it has seen.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Request};
+/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -25,7 +25,7 @@ const MAX_QUEUED_EVENTS: usize = 256;
 /// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
 /// let front_end = broker.subscribe();
 /// let mut log = broker.observe();
-/// let asking = tokio::spawn(async move { permissions.request(Request::new(Kind::RUN, "make")).await });
+/// let asking = tokio::spawn(async move { permissions.request(Question::new(Kind::RUN, "make")).await });
 /// assert!(matches!(log.next().await, Some(PermissionEvent::Asked(_))));
 ///
 /// drop(front_end); // nobody can answer any more

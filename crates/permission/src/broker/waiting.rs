@@ -9,7 +9,7 @@ use tracing::{debug, info};
 use super::{Asked, Broker, Feed, Outcome, PermissionEvent, RequestId};
 use crate::judgement::Judgement;
 use crate::permissions::Session;
-use crate::{Approval, Fingerprint, Granted, Layer, Policy, Refusal, Request, Rule};
+use crate::{Approval, Fingerprint, Granted, Layer, Policy, Question, Refusal, Rule};
 
 pub(super) type Answer = Result<Granted, Refusal>;
 
@@ -86,10 +86,10 @@ impl State {
             let kind = waiting.asked.request.kind.clone();
             let subjects = match waiting.judge(approvals) {
                 Judgement::Asking(subjects, _) => subjects,
-                _ => waiting.asked.request.patterns.clone(),
+                _ => waiting.asked.request.subjects.clone(),
             };
-            let request = Box::new(waiting.asked.request.clone());
-            Some(Err(Refusal::NobodyToAsk { kind, subjects, request }))
+            let each_time = waiting.asked.request.each_time;
+            Some(Err(Refusal::NobodyToAsk { kind, subjects, each_time }))
         });
     }
 
@@ -105,7 +105,12 @@ impl State {
 }
 
 impl Broker {
-    pub(crate) fn judge(&self, policy: &Policy, request: &Request) -> Judgement {
+    /// Whether there is a front end that can answer.
+    pub(crate) fn is_attended(&self) -> bool {
+        self.state().somebody_answers()
+    }
+
+    pub(crate) fn judge(&self, policy: &Policy, request: &Question) -> Judgement {
         Judgement::of(policy, &self.state().approvals, request)
     }
 
@@ -119,7 +124,7 @@ impl Broker {
     pub(crate) async fn ask(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        request: Request,
+        request: Question,
         fingerprint: Fingerprint,
     ) -> Answer {
         let ask = match self.begin(session, request, fingerprint) {
@@ -135,7 +140,7 @@ impl Broker {
     fn begin(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        request: Request,
+        request: Question,
         fingerprint: Fingerprint,
     ) -> Result<Ask, Answer> {
         let mut state = self.state();
@@ -145,8 +150,8 @@ impl Broker {
             Judgement::Asking(subjects, _) => subjects,
         };
         if !state.somebody_answers() {
-            let kind = request.kind.clone();
-            return Err(Err(Refusal::NobodyToAsk { kind, subjects, request: Box::new(request) }));
+            let (kind, each_time) = (request.kind.clone(), request.each_time);
+            return Err(Err(Refusal::NobodyToAsk { kind, subjects, each_time }));
         }
         let id = state.last.next();
         state.last = id;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use prowess_permission::{
     Approval, ApprovalStore, Broker, BrokerOptions, Decision, Granted, Kind, MemoryApprovals, Outcome,
-    Pattern, PermissionEvent, Permissions, Policy, Refusal, Reply, ReplyError, Request, Rule, StoreError,
+    Pattern, PermissionEvent, Permissions, Policy, Question, Refusal, Reply, ReplyError, Rule, StoreError,
 };
 
 use crate::{Desk, USER, decision, deny, run};
@@ -20,7 +20,7 @@ async fn always_answers_the_others_that_it_covers() {
     let (_, covered) = desk.ask(&desk.other("two"), run("git diff")).await;
     let (_, both) = desk.ask(&desk.other("two"), run("git diff").and("ls")).await;
     let (_, bound) = desk.ask(&desk.other("two"), run("git diff").bound_to("x")).await;
-    let (_, other_kind) = desk.ask(&desk.other("two"), Request::new(Kind::TOOL, "git diff")).await;
+    let (_, other_kind) = desk.ask(&desk.other("two"), Question::new(Kind::TOOL, "git diff")).await;
     let (_, denied) = desk.ask(&strict, run("git push")).await;
 
     desk.broker.reply(asked.id, Reply::Always).await.unwrap();

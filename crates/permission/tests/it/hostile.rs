@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use prowess_permission::{
-    Broker, Decision, FileApprovals, Granted, Kind, Pattern, Permissions, Policy, Refusal, Reply, ReplyError,
-    Request, Rule,
+    Broker, Decision, Deed, FileApprovals, Granted, Kind, Pattern, Permissions, Policy, Question, Refusal,
+    Reply, ReplyError, Rule,
 };
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::{Desk, USER, decision, deny, run};
 async fn case_20_a_shadowing_or_changed_skill_does_not_inherit_an_always() {
     let mut desk = Desk::new();
     desk.session.set(USER, vec![Rule::new("skill", "*", Decision::Ask)]);
-    let skill = |binding: &str| Request::new(Kind::SKILL, "pdf").bound_to(binding);
+    let skill = |binding: &str| Question::new(Kind::SKILL, "pdf").bound_to(binding);
     let (asked, waiter) = desk.ask(&desk.session.clone(), skill("sha256:1 /user/pdf")).await;
     desk.broker.reply(asked.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
@@ -24,7 +24,7 @@ async fn case_20_a_shadowing_or_changed_skill_does_not_inherit_an_always() {
     assert_eq!(decision(&desk.session, &skill("sha256:1 /user/pdf")), Decision::Allow);
     assert_eq!(decision(&desk.session, &skill("sha256:2 /user/pdf")), Decision::Ask, "changed");
     assert_eq!(decision(&desk.session, &skill("sha256:1 /project/pdf")), Decision::Ask, "shadowing");
-    assert_eq!(decision(&desk.session, &Request::new(Kind::SKILL, "pdf")), Decision::Ask, "unbound");
+    assert_eq!(decision(&desk.session, &Question::new(Kind::SKILL, "pdf")), Decision::Ask, "unbound");
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn case_78_nobody_to_ask_is_a_refusal() {
         matches!(session.request(run("make")).await, Err(Refusal::NobodyToAsk { .. })),
         "somebody who only watches cannot answer"
     );
-    assert!(session.request(Request::new(Kind::SKILL, "pdf")).await.is_ok(), "what needs no asking");
+    assert!(session.request(Question::new(Kind::SKILL, "pdf")).await.is_ok(), "what needs no asking");
 }
 
 #[tokio::test]
@@ -219,15 +219,17 @@ async fn case_78_a_request_without_subjects_is_covered_by_nothing() {
     let (asked, waiter) = desk.ask(&desk.session.clone(), request.clone()).await;
     desk.broker.reply(asked.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
-    request.patterns.clear();
+    request.subjects.clear();
     assert_eq!(decision(&desk.session, &request), Decision::Ask);
 }
 
 #[tokio::test]
 async fn case_79_arguments_changed_after_approval_are_asked_about_again() {
     let mut desk = Desk::new();
-    let call =
-        |path: &str| Request::new(Kind::TOOL, "delete").with_details(json!({ "path": path, "force": true }));
+    let call = |path: &str| {
+        let arguments = json!({ "path": path, "force": true }).to_string();
+        Question::new(Kind::TOOL, "delete").to(Deed::CallTool { tool: "delete".to_owned(), arguments })
+    };
     let (asked, waiter) = desk.ask(&desk.session.clone(), call("a.txt")).await;
     assert_eq!(asked.fingerprint, call("a.txt").fingerprint());
     desk.broker.reply(asked.id, Reply::Once).await.unwrap();

@@ -13,7 +13,7 @@ mod words;
 use std::sync::Arc;
 
 use prowess_permission::{
-    Asked, Broker, Decision, Grant, Kind, Layer, PermissionEvent, Permissions, Policy, Refusal, Request,
+    Asked, Broker, Decision, Grant, Kind, Layer, PermissionEvent, Permissions, Policy, Question, Refusal,
     Rule, Subscription,
 };
 use tokio::task::JoinHandle;
@@ -42,7 +42,7 @@ impl Desk {
     }
 
     /// Asks, and gives the ask as the front end sees it.
-    async fn ask(&mut self, session: &Permissions, request: Request) -> (Arc<Asked>, Waiter) {
+    async fn ask(&mut self, session: &Permissions, request: Question) -> (Arc<Asked>, Waiter) {
         let session = session.clone();
         let waiter = tokio::spawn(async move { session.request(request).await });
         (self.next_asked().await, waiter)
@@ -64,15 +64,15 @@ impl Desk {
 
 type Waiter = JoinHandle<Result<Grant, Refusal>>;
 
-fn run(subject: &str) -> Request {
-    Request::new(Kind::RUN, subject)
+fn run(subject: &str) -> Question {
+    Question::new(Kind::RUN, subject)
 }
 
 fn deny(kind: &str, pattern: &str) -> Vec<Rule> {
     vec![Rule::new(kind, pattern, Decision::Deny)]
 }
 
-fn decision(session: &Permissions, request: &Request) -> Decision {
+fn decision(session: &Permissions, request: &Question) -> Decision {
     session.decide(request).decision
 }
 

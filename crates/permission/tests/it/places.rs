@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prowess_permission::{
-    Broker, Decision, Granted, Kind, Layer, Permissions, Place, Policy, Request, Rule, Verdict,
+    Broker, Decision, Granted, Kind, Layer, Permissions, Place, Policy, Question, Rule, Verdict,
 };
 
 fn place(real: &str, spelled: &str) -> Place {
@@ -11,7 +11,7 @@ fn place(real: &str, spelled: &str) -> Place {
 }
 
 fn judged(rules: impl IntoIterator<Item = Rule>, place: Place) -> Verdict {
-    Policy::new().with(Layer::User, rules).evaluate(&Request::about_place(Kind::READ, place))
+    Policy::new().with(Layer::User, rules).evaluate(&Question::about_place(Kind::READ, place))
 }
 
 #[test]
@@ -53,12 +53,12 @@ async fn an_approval_of_the_real_path_covers_what_leads_there() {
     let broker = Broker::in_memory();
     let rules = [Rule::new("read", "*", Decision::Allow), Rule::new("read", "/site/*", Decision::Ask)];
     let permissions = Permissions::new(broker.clone(), "one", Policy::new().with(Layer::User, rules));
-    let linked = || Request::about_place(Kind::READ, place("/data/a", "/site/link"));
+    let linked = || Question::about_place(Kind::READ, place("/data/a", "/site/link"));
     assert!(permissions.request(linked()).await.is_err(), "the link is asked about");
-    broker.remember(&Request::new(Kind::READ, "/data/a")).await.unwrap();
+    broker.remember(&Question::new(Kind::READ, "/data/a")).await.unwrap();
     assert!(permissions.request(linked()).await.is_err(), "one that is not of a real path");
     broker.remember(&linked()).await.unwrap();
     assert_eq!(permissions.request(linked()).await.unwrap().how(), Granted::Remembered);
-    let elsewhere = Request::about_place(Kind::READ, place("/data/b", "/site/link"));
+    let elsewhere = Question::about_place(Kind::READ, place("/data/b", "/site/link"));
     assert!(permissions.request(elsewhere).await.is_err(), "the link leads elsewhere now");
 }

@@ -1,8 +1,12 @@
-//! What a person or a model reads when something is refused.
+//! What a person or a model reads when something is asked or refused.
 
 use std::time::Duration;
 
-use prowess_permission::{Kind, Permissions, Policy, Refusal, ReplyError, Request};
+use prowess_permission::{
+    Deed, Kind, Note, Permissions, Place, Policy, Question, Refusal, ReplyError, RunDeed, RunDeedInput, Talk,
+    joined,
+};
+use serde_json::{Value, json};
 
 use crate::{USER, deny, run};
 
@@ -11,11 +15,11 @@ async fn refusals_say_what_and_what_to_do() {
     let nobody = |kind: &str, subjects: &[&str]| Refusal::NobodyToAsk {
         kind: Kind::parse(kind).unwrap(),
         subjects: subjects.iter().map(ToString::to_string).collect(),
-        request: Box::new(Request::new(Kind::RUN, "")),
+        each_time: false,
     };
     let rejected = |message: &str| Refusal::Rejected { message: Some(message.to_owned()) };
     let session = Permissions::unattended(Policy::new().with(USER, deny("skill", "secret-{x,y} *")));
-    let denied = session.request(Request::new(Kind::SKILL, "secret-{x,y}")).await.unwrap_err();
+    let denied = session.request(Question::new(Kind::SKILL, "secret-{x,y}")).await.unwrap_err();
     let refusals = [
         denied,
         nobody("run", &["git push"]),
@@ -49,7 +53,167 @@ fn a_reply_that_had_no_effect_says_why() {
 }
 
 #[test]
-fn a_request_has_a_line_for_the_person() {
-    assert_eq!(run("make test").title, "run make test");
-    assert_eq!(run("make").titled("Build it").title, "Build it");
+fn a_question_has_a_line_for_the_person() {
+    assert_eq!(run("make test").words().title, "run make test");
+    let other = Deed::Other { title: "Build it".to_owned(), details: [].into() };
+    assert_eq!(run("make").to(other).words().title, "Build it");
+}
+
+fn text(name: &str) -> String {
+    name.to_owned()
+}
+
+/// One of each, as whoever asks makes them. A deed that is missing here does not compile.
+fn each() -> Vec<Question> {
+    let place = || Place::known("/p/notes.md".as_ref(), "/p/notes.md".as_ref(), false);
+    let load = Deed::LoadSkill {
+        skill: text("pdf"),
+        location: text("/s/pdf/SKILL.md"),
+        origin: text("project"),
+        digest: Some(text("sha256:aa")),
+        arguments: Some(text("june.pdf")),
+    };
+    let server = Deed::LoadServerSkill {
+        skill: text("docs:pdf"),
+        server: text("docs"),
+        uri: text("skill://pdf/SKILL.md"),
+        description: text("Reads PDF."),
+        files: 3,
+        bytes: 1200,
+        digest: text("sha256:bb"),
+        arguments: None,
+        at_work: vec![text("'a:b' of a")],
+    };
+    let whole_run = RunDeed {
+        skill: text("kit"),
+        command: text("make\nrm -r /"),
+        cwd: Some(text("scripts")),
+        env: [(text("A"), text("b"))].into(),
+        stdin: Some(text("in")),
+        inputs: vec![RunDeedInput { from: text("host:///x"), to: Some(text("work/x")), is_link: true }],
+        output_files: vec![text("out/*")],
+        outputs: Some(text("{\"globs\":[\"out/**\"]}")),
+        network: vec![text("example.com")],
+        timeout: Some(30),
+        save_as_artifacts: true,
+        omit_inline_content: true,
+        artifact_prefix: Some(text("june/")),
+        talk: Some(Talk::Terminal),
+        because_of: vec![text("docs:pdf")],
+    };
+    let mut noted = Question::new(Kind::RUN, joined("kit", "make"))
+        .to(RunDeed { skill: text("kit"), command: text("make"), ..RunDeed::default() })
+        .bound_to("v2:cc");
+    noted.note = Some(Note::ApprovedByEarlierVersion);
+    let edit = Deed::EditFile { old_string: text("a"), new_string: text("b"), replace_all: true };
+    let because_of = || vec![text("docs:pdf")];
+    let all = vec![
+        Question::new(Kind::RUN, "make"),
+        Question::about_place(Kind::READ, place()),
+        Question::new(Kind::SKILL, "pdf").bound_to("sha256:aa").to(load),
+        Question::new(Kind::MCP_SKILL, "docs:pdf").to(server).each_time(),
+        Question::new(Kind::MCP_SKILL, "docs:x").always([]).to(Deed::LookUpSkill {
+            server: text("docs"),
+            asked: text("x"),
+            at_work: vec![],
+        }),
+        Question::new(Kind::MCP_SKILL, "docs:pdf").to(Deed::ReadDocuments {
+            skill: text("docs:pdf"),
+            server: text("docs"),
+            documents: Some(vec![text("a.md")]),
+            at_work: vec![text("'a:b' of a")],
+        }),
+        Question::new(Kind::RUN, joined("kit", "make")).to(whole_run).each_time(),
+        noted,
+        Question::new(Kind::RUN, joined("kit-1", "type y")).each_time().to(Deed::Type {
+            session: text("kit-1"),
+            typed: text("y\n"),
+            because_of: because_of(),
+        }),
+        Question::new(Kind::NETWORK, "example.com").to(Deed::Reach {
+            skill: text("kit"),
+            command: text("make"),
+            host: text("example.com"),
+        }),
+        Question::about_place(Kind::READ, place()).always([]).to(Deed::BringIn {
+            skill: text("kit"),
+            command: text("make"),
+            is_directory: true,
+            with_secrets: vec![text("/p/.env")],
+        }),
+        Question::about_place(Kind::WRITE, place()).to(Deed::WriteFile { content: text("- tides\n") }),
+        Question::about_place(Kind::WRITE, place()).to(edit),
+        Question::new(Kind::RUN, "ls")
+            .each_time()
+            .to(Deed::Execute { command: text("ls"), because_of: because_of() }),
+        Question::new(Kind::TOOL, "write_todos")
+            .to(Deed::CallTool { tool: text("write_todos"), arguments: text("{\"todos\":[]}") }),
+        Question::new(Kind::MCP, joined("docs", "find")).bound_to("dd").to(Deed::CallServerTool {
+            server: text("docs"),
+            tool: text("find"),
+            description: text("Finds."),
+            arguments: json!({"q": "x"}).as_object().unwrap().clone(),
+            because_of: because_of(),
+        }),
+        Question::new(Kind::TOOL, "ring").to(Deed::Other {
+            title: text("May I ring?"),
+            details: [(text("bell"), text("the big one"))].into(),
+        }),
+    ];
+    all
+}
+
+#[test]
+fn every_deed_in_words() {
+    let lines = each().into_iter().map(|question| serde_json::to_string_pretty(&question.words()).unwrap());
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_question_that_was_stored_is_the_same_question() {
+    for question in each() {
+        let stored = serde_json::to_value(&question).unwrap();
+        assert_eq!(stored["version"], 2);
+        let read: Question = serde_json::from_value(stored).unwrap();
+        assert_eq!(read, question);
+        assert_eq!(read.fingerprint(), question.fingerprint());
+    }
+    let mut later = serde_json::to_value(run("make")).unwrap();
+    later["version"] = json!(3);
+    let error = serde_json::from_value::<Question>(later).unwrap_err().to_string();
+    assert!(error.contains("update the program"), "{error}");
+}
+
+/// As the version before this one stored them; the fingerprints are those that it wrote.
+#[test]
+fn questions_of_version_1_are_read_as_they_were_stored() {
+    let request = json!({"kind": "write", "patterns": ["/p/a.txt"], "always": ["/p/a.txt"], "binding": "real path",
+        "title": "write /p/a.txt", "details": {"content": "x\n", "append": false}});
+    let value = json!({"title": "write /p/a.txt", "kind": "write", "subjects": ["/p/a.txt"], "request": request,
+        "details": request["details"], "fingerprint": "x", "allowed": []});
+    let question: Question = serde_json::from_value(value).unwrap();
+    assert_eq!((question.kind.as_str(), &question.subjects[..]), ("write", &["/p/a.txt".to_owned()][..]));
+    let words = question.words();
+    assert_eq!(words.title, "write /p/a.txt");
+    assert_eq!(words.details.iter().map(|detail| detail.text.as_str()).collect::<Vec<_>>(), ["x\n"]);
+    assert_eq!(words.always, ["write \"/p/a.txt\""]);
+    // The same asked by this version has the same fingerprint.
+    let place = Place::known("/p/a.txt".as_ref(), "/p/a.txt".as_ref(), false);
+    let now = Question::about_place(Kind::WRITE, place).to(Deed::WriteFile { content: text("x\n") });
+    let plain: Question =
+        serde_json::from_value(json!({"request": {"kind": "write", "patterns": ["/p/a.txt"],
+        "always": [], "binding": "real path", "title": "", "details": {"content": "x\n"}}}))
+        .unwrap();
+    assert_eq!(plain.fingerprint(), now.fingerprint());
+    // And once more through this version's form.
+    let again: Question = serde_json::from_value(serde_json::to_value(&question).unwrap()).unwrap();
+    assert_eq!(again.fingerprint(), question.fingerprint());
+
+    let of_tool: Question =
+        serde_json::from_value(json!({"title": "call 'ring'", "tool": "ring", "arguments": "{}"})).unwrap();
+    assert_eq!(of_tool.words().always, ["tool \"ring\""]);
+    let own: Question = serde_json::from_value(json!({"title": "May I ring?", "bell": 3})).unwrap();
+    assert_eq!((own.words().title.as_str(), own.words().always.len()), ("May I ring?", 0));
+    assert_eq!(own.words().details[0].text, "3");
+    assert_eq!(serde_json::from_value::<Question>(Value::Null).unwrap().words().title, "go on?");
 }

@@ -1,0 +1,90 @@
+//! Who can be asked.
+
+use async_trait::async_trait;
+
+use crate::{Fingerprint, Question, Reply};
+
+/// Somebody who can be asked while an operation waits. A host that cannot wait stores the question that it gets back, and
+/// does the operation again with [`Replies`].
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_permission::{Asker, Kind, Permissions, Policy, Question, Reply};
+///
+/// /// Says yes to everything, out loud.
+/// struct Trusting;
+///
+/// #[async_trait]
+/// impl Asker for Trusting {
+///     async fn ask(&self, question: &Question) -> Option<Reply> {
+///         println!("{}? Yes.", question.words().title);
+///         Some(Reply::Once)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let permissions = Permissions::unattended(Policy::new());
+/// assert!(permissions.pass(Question::new(Kind::RUN, "make"), &Trusting).await.is_ok());
+/// # }
+/// ```
+#[async_trait]
+pub trait Asker: Send + Sync {
+    /// What somebody says; `None` when nobody can be asked now.
+    async fn ask(&self, question: &Question) -> Option<Reply>;
+}
+
+/// Nobody can be asked.
+///
+/// ```
+/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Stopped};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let permissions = Permissions::unattended(Policy::new());
+/// let stopped = permissions.pass(Question::new(Kind::RUN, "make"), &Nobody).await.unwrap_err();
+/// assert!(matches!(stopped, Stopped::Asks(question) if question.subjects == ["make"]));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+#[async_trait]
+impl Asker for Nobody {
+    async fn ask(&self, _: &Question) -> Option<Reply> {
+        None
+    }
+}
+
+/// What was answered before: each question by its fingerprint.
+///
+/// ```
+/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Replies, Stopped};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let permissions = Permissions::unattended(Policy::new());
+/// let make = Question::new(Kind::RUN, "make");
+/// let Err(Stopped::Asks(question)) = permissions.pass(make.clone(), &Nobody).await else { return };
+/// // Somebody is asked about it, in another process perhaps, and says yes.
+/// let replies = Replies::allowing([question.fingerprint()]);
+/// assert!(permissions.pass(make, &replies).await.is_ok());
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Replies(Vec<Fingerprint>);
+
+impl Replies {
+    /// These were allowed.
+    #[must_use]
+    pub fn allowing(allowed: impl IntoIterator<Item = Fingerprint>) -> Self {
+        Self(allowed.into_iter().collect())
+    }
+}
+
+#[async_trait]
+impl Asker for Replies {
+    async fn ask(&self, question: &Question) -> Option<Reply> {
+        self.0.iter().any(|allowed| question.is_answered_by(*allowed)).then_some(Reply::Once)
+    }
+}

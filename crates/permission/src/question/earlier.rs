@@ -1,0 +1,78 @@
+//! Questions as version 1 stored them: a JSON value with the words for a person in it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Question;
+use crate::{Deed, Fingerprint, Kind, Pattern, Place};
+
+/// The part of such a value that says what was asked, where the gate asked it.
+#[derive(Deserialize)]
+struct Request {
+    kind: Kind,
+    patterns: Vec<String>,
+    always: Vec<Pattern>,
+    binding: Option<String>,
+    title: String,
+    details: Value,
+    #[serde(default)]
+    each_time: bool,
+    #[serde(default)]
+    place: Option<Place>,
+}
+
+/// The question that a value of version 1 asks. Whatever it has is shown, and no more is offered than it offered.
+pub(super) fn question(value: &Value) -> Question {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let request = value.get("request").and_then(|request| Request::deserialize(request).ok());
+    if let Some(Request { kind, patterns, always, binding, title, details, each_time, place }) = request {
+        let title = text("title").unwrap_or(title);
+        let mut question = Question { always, binding, each_time, place, ..Question::new(kind, "") };
+        question.subjects = patterns;
+        let fingerprint = Fingerprint::of_parts(&question, question.binding.as_deref(), &details);
+        question.stored = Some(fingerprint);
+        return question.to(Deed::Other { title, details: details_of(&details) });
+    }
+    if let Some(tool) = text("tool") {
+        let arguments = text("arguments").unwrap_or_default();
+        let question = Question::new(Kind::TOOL, tool.clone());
+        // A sub-agent's question says whose it is.
+        let title = text("title").filter(|title| title.starts_with("sub-agent "));
+        let details = BTreeMap::from([("arguments".to_owned(), arguments.clone())]);
+        return question.to(match title {
+            Some(title) => Deed::Other { title, details },
+            None => Deed::CallTool { tool, arguments },
+        });
+    }
+    let title = text("title").unwrap_or_else(|| "go on?".to_owned());
+    let mut details = value.clone();
+    if let Some(details) = details.as_object_mut() {
+        details.retain(|name, _| !matches!(name.as_str(), "title" | "sub_agent" | "allowed"));
+    }
+    let question = Question::new(Kind::TOOL, title.clone()).always([]);
+    question.to(Deed::Other { title, details: details_of(&details) })
+}
+
+fn details_of(details: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let is_said = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
+    };
+    match details {
+        Value::Object(fields) => {
+            let said = fields.iter().filter(|(_, value)| is_said(value));
+            said.map(|(name, value)| (name.clone(), text(value))).collect()
+        }
+        other if is_said(other) => BTreeMap::from([("about".to_owned(), text(other))]),
+        _ => BTreeMap::new(),
+    }
+}
