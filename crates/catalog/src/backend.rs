@@ -9,7 +9,7 @@ use prowess_backend::{Backend, BackendError, Cap, EntryKind, GlobQuery, ReadRang
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::frontmatter::MAX_FRONTMATTER;
-use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
+use crate::resource::{Inside, Resources};
 use crate::root::{Place, Root, RootKind};
 use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
@@ -251,7 +251,7 @@ impl SkillEntry {
         let path = VirtualPath::parse(location.as_str()).map_err(failed)?;
         let contents = backend.read(&path, ReadRange::first(MAX_MANIFEST + 1)).await.map_err(failed)?;
         let version = version(contents.stamp.as_ref());
-        let mut text = SkillText::from_bytes(self, contents.bytes.into())?;
+        let mut text = self.text_from(contents.bytes.into())?;
         text.changed |= self.stamp.is_some() && self.stamp != version;
         Ok(text)
     }
@@ -261,46 +261,36 @@ impl SkillEntry {
     pub async fn resources_in(&self, backend: &dyn Backend, depth: usize) -> Resources {
         let mut resources = Resources::default();
         let directory = self.skill.location.directory();
-        let mut pending = vec![(directory.to_owned(), None, depth.saturating_add(1))];
-        while let Some((path, kind, depth)) = pending.pop() {
-            let listed = match VirtualPath::parse(&path) {
-                Ok(path) => backend.ls(&path).await,
+        let mut pending = vec![(String::new(), Inside::own(depth))];
+        while let Some((path, inside)) = pending.pop() {
+            let full = match path.as_str() {
+                "" => directory.to_owned(),
+                path => format!("{}/{path}", directory.trim_end_matches('/')),
+            };
+            let listed = match VirtualPath::parse(&full) {
+                Ok(full) => backend.ls(&full).await,
                 Err(error) => Err(error),
             };
             let listing = match listed {
                 Ok(listing) => listing,
                 Err(error) => {
                     let message = format!("the directory cannot be listed: {error}");
-                    resources.diagnostics.push(Diagnostic::new(Code::Unreadable, path, message));
+                    resources.diagnostics.push(Diagnostic::new(Code::Unreadable, full, message));
                     continue;
                 }
             };
             resources.capped |= listing.stopped.is_some();
             for entry in listing {
                 let Some(name) = entry.path.name() else { continue };
-                match (entry.kind, kind) {
-                    (EntryKind::Directory, None) => {
-                        let standard = ResourceKind::of_directory(name);
-                        pending.extend(
-                            standard.map(|kind| (entry.path.as_str().to_owned(), Some(kind), depth - 1)),
-                        );
+                match entry.kind {
+                    EntryKind::Directory => {
+                        pending.extend(inside.enter(name).map(|below| (join(&path, name), below)));
                     }
-                    (EntryKind::Directory, Some(_)) if depth > 1 => {
-                        pending.push((entry.path.as_str().to_owned(), kind, depth - 1));
-                    }
-                    (EntryKind::File, None) if name == MANIFEST => {}
-                    (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => resources.capped = true,
-                    (EntryKind::File, kind) => {
-                        let relative = entry.path.as_str().strip_prefix(directory).unwrap_or(name);
-                        let path = relative.trim_start_matches('/').to_owned();
-                        let kind = kind.unwrap_or(ResourceKind::Other);
-                        resources.files.push(Resource { path, kind, size: Some(entry.size) });
-                    }
-                    _ => {}
+                    EntryKind::File => resources.add(&path, inside, name, || Some(entry.size)),
+                    EntryKind::Other => {}
                 }
             }
         }
-        resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        resources
+        resources.sorted()
     }
 }

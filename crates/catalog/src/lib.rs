@@ -42,6 +42,7 @@ mod frame;
 mod frontmatter;
 #[cfg(feature = "gitignore")]
 mod gitignore;
+mod given;
 mod host;
 mod json_cost;
 mod listing;

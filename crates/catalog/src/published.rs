@@ -1,14 +1,12 @@
 //! Skills that an MCP server publishes: known by what it says of them, before any file was fetched.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::digest::Digest;
 use crate::fields::{MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
 use crate::name::SkillName;
-use crate::resource::{MAX_RESOURCES, Resource, ResourceKind, Resources};
 use crate::root::Root;
 use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::{Extensions, Location, MANIFEST, Skill};
@@ -215,45 +213,4 @@ impl Skill {
         self.extensions = Arc::new(kept);
         self
     }
-}
-
-impl SkillEntry {
-    /// [`SkillEntry::resources`] as its server lists them.
-    pub(crate) fn published_resources(published: &Published, depth: usize) -> Resources {
-        let mut resources = Resources::default();
-        for file in published.files.iter().filter(|file| file.path != MANIFEST) {
-            let kind = match file.path.split_once('/') {
-                None => Some(ResourceKind::Other),
-                Some((first, rest)) => {
-                    ResourceKind::of_directory(first).filter(|_| rest.split('/').count() <= depth)
-                }
-            };
-            let Some(kind) = kind else { continue };
-            if resources.files.len() >= MAX_RESOURCES {
-                resources.capped = true;
-                break;
-            }
-            resources.files.push(Resource { path: file.path.clone(), kind, size: Some(file.size) });
-        }
-        resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        resources
-    }
-}
-
-/// What one directory of a published skill has: directories by name, and files with their sizes.
-pub(crate) type Level = (BTreeSet<String>, BTreeMap<String, u64>);
-
-/// The directories of a published skill by their paths, the skill's own as the empty one.
-pub(crate) fn directories(published: &Published) -> BTreeMap<String, Level> {
-    let mut all: BTreeMap<String, Level> = BTreeMap::from([(String::new(), Level::default())]);
-    for file in &published.files {
-        let (mut parent, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
-        all.entry(parent.to_owned()).or_default().1.insert(name.to_owned(), file.size);
-        while !parent.is_empty() {
-            let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
-            all.entry(above.to_owned()).or_default().0.insert(name.to_owned());
-            parent = above;
-        }
-    }
-    all
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
+use crate::given::{self, Refused, TWICE};
 use crate::local::{self, EntryKind, Follow};
 use crate::scan::join;
 use crate::skill::MANIFEST;
@@ -78,7 +79,7 @@ pub struct Resources {
     pub files: Vec<Resource>,
     /// Whether there are more than [`MAX_RESOURCES`].
     pub capped: bool,
-    /// Directories that could not be listed.
+    /// Directories that could not be listed, and paths that were given and cannot be used.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -130,9 +131,62 @@ impl SkillEntry {
     /// ```
     pub fn resources(&self, depth: usize) -> Resources {
         if let Some(published) = self.published() {
-            return Self::published_resources(published, depth);
+            let files = published.files.iter().map(|file| (&file.path, Some(file.size)));
+            return self.resources_from(files, depth);
         }
         self.listed(self.open_own_directory(), depth, &Listing::whole())
+    }
+
+    /// [`SkillEntry::resources`] of these files, by their paths in the skill, with their sizes where they are known. Does no
+    /// I/O, and nothing is asked of files that are not listed: a caller may give all that the skill has.
+    ///
+    /// A path that no file can have is left out, with a diagnostic; so is one that was given before.
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let root = scratch.path();
+    /// # std::fs::create_dir(root.join("greet"))?;
+    /// # std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+    /// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+    /// let greet = catalog.get("greet").unwrap();
+    /// let files = [("SKILL.md", None), ("scripts/wave.py", Some(12)), ("scripts/deep/bow.py", None)];
+    /// let resources = greet.resources_from(files, 1);
+    /// assert_eq!(resources.files.len(), 1);
+    /// assert_eq!(resources.files[0].path, "scripts/wave.py");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn resources_from<P: AsRef<str>>(
+        &self,
+        files: impl IntoIterator<Item = (P, Option<u64>)>,
+        depth: usize,
+    ) -> Resources {
+        let mut resources = Resources::default();
+        let mut refused = Refused::default();
+        for (path, size) in files {
+            let path = path.as_ref();
+            if let Err(why) = given::check(path) {
+                refused.add(path, &why);
+                continue;
+            }
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let mut parts = parent.split('/').filter(|part| !part.is_empty());
+            if let Some(inside) = parts.try_fold(Inside::own(depth), Inside::enter) {
+                resources.add(parent, inside, name, || size);
+            }
+        }
+        // Of equal paths the sort keeps the order.
+        resources.files.sort_by(|a, b| a.path.cmp(&b.path));
+        resources.files.dedup_by(|again, first| {
+            let is_again = again.path == first.path;
+            if is_again {
+                refused.add(&again.path, &TWICE);
+            }
+            is_again
+        });
+        resources.diagnostics = refused.told_of(self.skill.location.directory());
+        resources
     }
 
     pub(crate) fn resources_below(&self, base: &OwnedFd, depth: usize, listing: &Listing<'_>) -> Resources {
@@ -158,8 +212,7 @@ impl SkillEntry {
             Err(error) => resources.diagnostics.push(unlisted(self.skill.location.directory(), &error)),
         }
         resources.capped |= listing.is_exhausted();
-        resources.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        resources
+        resources.sorted()
     }
 }
 
@@ -190,61 +243,84 @@ impl Listing<'_> {
     }
 }
 
-/// A directory of a skill that is still to be listed.
-struct Pending {
-    path: String,
+/// Where in a skill a directory lies, as far as listing its files goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inside {
     /// None for the skill's own directory.
     kind: Option<ResourceKind>,
     /// How many levels there are, from this one on.
     depth: usize,
 }
 
+impl Inside {
+    /// The skill's own directory, with `depth` levels of the standard ones; their own files are always listed.
+    pub(crate) fn own(depth: usize) -> Self {
+        Self { kind: None, depth: depth.max(1).saturating_add(1) }
+    }
+
+    /// The directory `name` in this one, unless its files are not listed.
+    pub(crate) fn enter(self, name: &str) -> Option<Self> {
+        let depth = self.depth.checked_sub(1).filter(|depth| *depth > 0)?;
+        let kind = self.kind.or_else(|| ResourceKind::of_directory(name))?;
+        Some(Self { kind: Some(kind), depth })
+    }
+}
+
+impl Resources {
+    /// Takes in the file `name` of the directory at `path`.
+    pub(crate) fn add(&mut self, path: &str, inside: Inside, name: &str, size: impl FnOnce() -> Option<u64>) {
+        if inside.kind.is_none() && name == MANIFEST {
+            return;
+        }
+        if self.files.len() >= MAX_RESOURCES {
+            self.capped = true;
+            return;
+        }
+        let kind = inside.kind.unwrap_or(ResourceKind::Other);
+        self.files.push(Resource { path: join(path, name), kind, size: size() });
+    }
+
+    pub(crate) fn sorted(mut self) -> Self {
+        self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        self
+    }
+}
+
+/// A directory of a skill that is still to be listed: its path in the skill, and where that is.
+type Pending = (String, Inside);
+
 fn collect(directory: &OwnedFd, shown: &str, depth: usize, listing: &Listing<'_>, resources: &mut Resources) {
     let mut pending = Vec::new();
-    let own = Pending { path: String::new(), kind: None, depth: depth.saturating_add(1) };
+    let own = (String::new(), Inside::own(depth));
     if let Err(error) = list(directory, &own, listing, &mut pending, resources) {
         resources.diagnostics.push(unlisted(shown, &error));
     }
     while let Some(next) = pending.pop() {
-        let listed = local::open_directory_at(directory.as_fd(), &next.path, Follow::Never)
+        let listed = local::open_directory_at(directory.as_fd(), &next.0, Follow::Never)
             .map_err(io::Error::from)
             .and_then(|handle| list(&handle, &next, listing, &mut pending, resources));
         if let Err(error) = listed {
-            resources.diagnostics.push(unlisted(&join(shown, &next.path), &error));
+            resources.diagnostics.push(unlisted(&join(shown, &next.0), &error));
         }
     }
 }
 
 fn list(
     handle: &OwnedFd,
-    at: &Pending,
+    (path, inside): &Pending,
     listing: &Listing<'_>,
     pending: &mut Vec<Pending>,
     resources: &mut Resources,
 ) -> io::Result<()> {
-    let Pending { path, kind, depth } = at;
-    local::list_while(handle, |name, entry| {
+    local::list_while(handle, |name, kind| {
         listing.room.set(listing.room.get().saturating_sub(1));
         let Ok(name) = std::str::from_utf8(name) else { return !listing.is_exhausted() };
-        match (entry, *kind) {
-            (EntryKind::Directory, None) => {
-                pending.extend(ResourceKind::of_directory(name).map(|kind| Pending {
-                    path: name.to_owned(),
-                    kind: Some(kind),
-                    depth: depth - 1,
-                }))
+        match kind {
+            EntryKind::Directory => {
+                pending.extend(inside.enter(name).map(|below| (join(path, name), below)));
             }
-            (EntryKind::Directory, kind) if *depth > 1 => {
-                pending.push(Pending { path: join(path, name), kind, depth: depth - 1 });
-            }
-            (EntryKind::File, None) if name == MANIFEST => {}
-            (EntryKind::File, _) if resources.files.len() >= MAX_RESOURCES => resources.capped = true,
-            (EntryKind::File, kind) => {
-                let size = (listing.size)(handle, name);
-                let kind = kind.unwrap_or(ResourceKind::Other);
-                resources.files.push(Resource { path: join(path, name), kind, size });
-            }
-            _ => {}
+            EntryKind::File => resources.add(path, *inside, name, || (listing.size)(handle, name)),
+            EntryKind::Link | EntryKind::Other => {}
         }
         !listing.is_exhausted()
     })

@@ -68,36 +68,9 @@ impl SkillText {
         SkillIdentity { location: self.skill.location.clone(), digest: self.digest }
     }
 
-    /// The text of `entry`'s document in `bytes`, just read; the index may be out of date. A server's skill has the name
-    /// that it has here.
+    /// [`SkillEntry::text_from`].
     pub fn from_bytes(entry: &SkillEntry, bytes: Vec<u8>) -> Result<Self, ReadError> {
-        let location = &entry.skill.location;
-        if bytes.len() as u64 > MAX_MANIFEST {
-            return Err(ReadError::TooLarge { location: location.clone() });
-        }
-        let digest = Digest::of(&bytes);
-        let document = String::from_utf8(bytes)
-            .map_err(|error| ReadError::Encoding { location: location.clone(), error: error.utf8_error() })?;
-        let parsed = Skill::parse_with(document.as_bytes(), location, MissingName::UseDirectory);
-        let Some(skill) = parsed.skill else {
-            let mut found = parsed.diagnostics.iter();
-            let error = found.find(|found| found.severity == Severity::Error);
-            let reason = error.map(|error| error.message.clone()).unwrap_or_default();
-            return Err(ReadError::NoLongerASkill { location: location.clone(), reason });
-        };
-        let skill = match entry.published() {
-            Some(_) => skill.into_published(entry.skill.name.clone(), entry.manifest.is_granted),
-            None => skill,
-        };
-        if skill.name != entry.skill.name {
-            return Err(ReadError::Renamed {
-                location: location.clone(),
-                indexed: entry.skill.name.to_string(),
-                found: skill.name.to_string(),
-            });
-        }
-        let changed = skill != *entry.skill;
-        Ok(Self { skill, digest, changed, document, body: parsed.body })
+        entry.text_from(bytes)
     }
 }
 
@@ -213,6 +186,55 @@ impl std::error::Error for ReadError {
 }
 
 impl SkillEntry {
+    /// The skill's text, from the bytes of its SKILL.md that a caller has just read. Does no I/O.
+    ///
+    /// Every reader ends here: the document must be small enough, be UTF-8, and still be a skill of this name. It may have
+    /// changed since the catalog was made; [`SkillText::changed`] says so. A server's skill keeps the name that it has here.
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let root = scratch.path();
+    /// # std::fs::create_dir(root.join("greet"))?;
+    /// # std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+    /// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+    /// let greet = catalog.get("greet").unwrap();
+    /// let text = greet.text_from(b"---\nname: greet\ndescription: Says hi.\n---\nBow.\n".to_vec())?;
+    /// assert_eq!((text.body(), text.changed), ("Bow.", true));
+    /// assert!(greet.text_from(b"---\nname: leave\ndescription: Says bye.\n---\n".to_vec()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn text_from(&self, bytes: Vec<u8>) -> Result<SkillText, ReadError> {
+        let location = &self.skill.location;
+        if bytes.len() as u64 > MAX_MANIFEST {
+            return Err(ReadError::TooLarge { location: location.clone() });
+        }
+        let digest = Digest::of(&bytes);
+        let document = String::from_utf8(bytes)
+            .map_err(|error| ReadError::Encoding { location: location.clone(), error: error.utf8_error() })?;
+        let parsed = Skill::parse_with(document.as_bytes(), location, MissingName::UseDirectory);
+        let Some(skill) = parsed.skill else {
+            let mut found = parsed.diagnostics.iter();
+            let error = found.find(|found| found.severity == Severity::Error);
+            let reason = error.map(|error| error.message.clone()).unwrap_or_default();
+            return Err(ReadError::NoLongerASkill { location: location.clone(), reason });
+        };
+        let skill = match self.published() {
+            Some(_) => skill.into_published(self.skill.name.clone(), self.manifest.is_granted),
+            None => skill,
+        };
+        if skill.name != self.skill.name {
+            return Err(ReadError::Renamed {
+                location: location.clone(),
+                indexed: self.skill.name.to_string(),
+                found: skill.name.to_string(),
+            });
+        }
+        let changed = skill != *self.skill;
+        Ok(SkillText { skill, digest, changed, document, body: parsed.body })
+    }
+
     /// Reads the document from the local disk, through the same checks as the scan that found it.
     pub fn read_text(&self) -> Result<SkillText, ReadError> {
         self.read_text_below(&self.open_base_to_read()?)
@@ -273,7 +295,7 @@ impl SkillEntry {
         match local::read_whole(file, stamp.size).map_err(io_error)? {
             WholeFile::TooLarge => Err(ReadError::TooLarge { location: location.clone() }),
             WholeFile::Bytes(bytes) => {
-                let mut text = SkillText::from_bytes(self, bytes)?;
+                let mut text = self.text_from(bytes)?;
                 text.changed |= self.stamp.as_ref().is_some_and(|known| *known != Stamp::File(stamp));
                 Ok(text)
             }

@@ -6,7 +6,7 @@ use prowess_backend::{Backend, BackendError, EntryKind, ReadRange, VirtualPath};
 
 use super::path::{self, PathRefusal};
 use super::walk::{Level, Walk};
-use super::{DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES, text_of};
+use super::{DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES};
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Code;
 use crate::local;
@@ -67,7 +67,10 @@ impl SkillEntry {
             (here, size) = (entry.path.clone(), entry.size);
         }
         let contents = backend.read(&here, ReadRange::first(MAX_DOCUMENT_BYTES + 1)).await.map_err(failed)?;
-        text_of(path, contents.bytes.into(), size, contents.more)
+        let read = contents.bytes.len() as u64;
+        // Where it ends is sure; what it had when it was listed is not.
+        let size = if contents.more { size.max(read.saturating_add(1)) } else { read };
+        self.document_from(path, contents.bytes.into(), size)
     }
 }
 

@@ -5,6 +5,8 @@ mod backend;
 mod path;
 mod walk;
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,11 +15,12 @@ use rustix::io::Errno;
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Diagnostic;
+use crate::given::{self, Refused, TWICE};
 use crate::local::{self, Follow, OpenError};
-use crate::published;
 use crate::skill::MANIFEST;
 use crate::untrusted::one_line;
 pub use path::PathRefusal;
+pub(crate) use path::{MAX_PART_BYTES, shown};
 use walk::{Level, Walk};
 
 /// The most documents that are listed for one skill; [`Documents::capped`] says that there are more.
@@ -181,14 +184,10 @@ impl SkillEntry {
     /// assert!(greet.read_document("../../secrets.md").is_err());
     /// ```
     pub fn documents(&self) -> Documents {
-        let mut walk = Walk::new(self.skill.location.directory());
         if let Some(published) = self.published() {
-            let mut all = published::directories(published);
-            while let Some((path, depth)) = walk.next_directory() {
-                walk.enter(&path, depth, level_of(all.remove(&path).unwrap_or_default()));
-            }
-            return walk.finish();
+            return self.documents_from(published.files.iter().map(|file| (&file.path, file.size)));
         }
+        let mut walk = Walk::new(self.skill.location.directory());
         match self.open_own_directory() {
             Ok(directory) => {
                 while let Some((path, depth)) = walk.next_directory() {
@@ -201,6 +200,57 @@ impl SkillEntry {
             Err(error) => walk.skip("", &error),
         }
         walk.finish()
+    }
+
+    /// [`SkillEntry::documents`] among these files, by their paths in the skill and with their sizes. Does no I/O.
+    ///
+    /// Give every file, the SKILL.md of skills inside this one included: they tell which documents are not this skill's. A
+    /// path that no file can have is left out, with a diagnostic; so is one that was given before.
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let root = scratch.path();
+    /// # std::fs::create_dir(root.join("greet"))?;
+    /// # std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+    /// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+    /// let greet = catalog.get("greet").unwrap();
+    /// let documents = greet.documents_from([("SKILL.md", 51), ("manners.md", 11), ("wave.py", 12), ("../a.md", 1)]);
+    /// assert_eq!((documents.files.len(), documents.diagnostics.len()), (1, 1));
+    ///
+    /// let manners = greet.document_from("manners.md", b"Wave first.".to_vec(), 11)?;
+    /// assert_eq!(manners.text, "Wave first.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn documents_from<P: AsRef<str>>(&self, files: impl IntoIterator<Item = (P, u64)>) -> Documents {
+        let shown = self.skill.location.directory();
+        let mut walk = Walk::new(shown);
+        let (mut all, refused) = directories(files);
+        while let Some((path, depth)) = walk.next_directory() {
+            walk.enter(&path, depth, level_of(all.remove(&path).unwrap_or_default()));
+        }
+        let mut documents = walk.finish();
+        documents.diagnostics.extend(refused.told_of(shown));
+        documents
+    }
+
+    /// The text of the document at `path`, from bytes of it that a caller has just read. Does no I/O.
+    ///
+    /// `bytes` are the document, or its beginning: more than [`MAX_DOCUMENT_BYTES`] are not needed. `size` is how many bytes
+    /// the whole document has. The path is checked as by [`SkillEntry::read_document`], but only the caller can tell that no
+    /// link and no other skill lies on the way. What a server does not list is not found.
+    pub fn document_from(
+        &self,
+        path: &str,
+        bytes: Vec<u8>,
+        size: u64,
+    ) -> Result<DocumentText, DocumentError> {
+        path::check(path).map_err(|why| DocumentError::refused(path, why))?;
+        if self.published().is_some_and(|published| published.file(path).is_none()) {
+            return Err(DocumentError::not_found(path));
+        }
+        text_of(path, bytes, size)
     }
 
     /// Reads the document at `path`, as [`SkillEntry::documents`] names it, from the local disk.
@@ -235,11 +285,50 @@ impl SkillEntry {
         })?;
         let bytes = local::read_first(file, stamp.size, MAX_DOCUMENT_BYTES + 1)
             .map_err(|error| DocumentError::io(path, error))?;
-        text_of(path, bytes, stamp.size, false)
+        // What was read to its end is sure; the document may have been written since its size was told.
+        let size = if bytes.len() as u64 > MAX_DOCUMENT_BYTES { stamp.size } else { bytes.len() as u64 };
+        self.document_from(path, bytes, size)
     }
 }
 
-fn level_of((directories, files): published::Level) -> Level {
+/// What one directory of a skill has: directories by name, and files with their sizes.
+type Given = (BTreeSet<String>, BTreeMap<String, u64>);
+
+/// The directories that these files lie in by their paths, the skill's own as the empty one, as deep as is looked.
+fn directories<P: AsRef<str>>(
+    files: impl IntoIterator<Item = (P, u64)>,
+) -> (BTreeMap<String, Given>, Refused) {
+    let mut all = BTreeMap::from([(String::new(), Given::default())]);
+    let mut refused = Refused::default();
+    for (path, size) in files {
+        let path = path.as_ref();
+        if let Err(why) = given::check(path) {
+            refused.add(path, &why);
+            continue;
+        }
+        let (mut directory, mut rest) = ("", path);
+        for _ in 0..=DOCUMENT_DEPTH {
+            let level = match all.get_mut(directory) {
+                Some(level) => level,
+                None => all.entry(directory.to_owned()).or_default(),
+            };
+            let Some((name, below)) = rest.split_once('/') else {
+                match level.1.entry(rest.to_owned()) {
+                    Entry::Vacant(vacant) => drop(vacant.insert(size)),
+                    Entry::Occupied(_) => refused.add(path, &TWICE),
+                }
+                break;
+            };
+            if !level.0.contains(name) {
+                level.0.insert(name.to_owned());
+            }
+            (directory, rest) = (&path[..path.len() - below.len() - 1], below);
+        }
+    }
+    (all, refused)
+}
+
+fn level_of((directories, files): Given) -> Level {
     let mut level = Level::default();
     for (name, size) in files {
         level.add(name.as_bytes(), local::EntryKind::File, size);
@@ -261,25 +350,18 @@ fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
 }
 
 impl DocumentText {
-    /// The text of `entry`'s document at `path` in `bytes`, just fetched from its server. What the server does not list is
-    /// refused.
-    pub fn from_bytes(entry: &SkillEntry, path: &str, mut bytes: Vec<u8>) -> Result<Self, DocumentError> {
-        path::check(path).map_err(|why| DocumentError::refused(path, why))?;
-        let listed = entry.published().and_then(|published| published.file(path));
-        let size = listed.ok_or_else(|| DocumentError::not_found(path))?.size;
-        bytes.truncate(usize::try_from(MAX_DOCUMENT_BYTES + 1).unwrap_or(usize::MAX));
-        text_of(path, bytes, size, false)
+    /// [`SkillEntry::document_from`] of a whole document.
+    pub fn from_bytes(entry: &SkillEntry, path: &str, bytes: Vec<u8>) -> Result<Self, DocumentError> {
+        let size = bytes.len() as u64;
+        entry.document_from(path, bytes, size)
     }
 }
 
-/// The text in `bytes`: a document's first bytes, one more than the limit if it has so many.
-///
-/// `size` is what the document was said to have, and `more` whether it was said to go on.
-fn text_of(path: &str, mut bytes: Vec<u8>, size: u64, more: bool) -> Result<DocumentText, DocumentError> {
+/// The text in `bytes`, which are the first of the `size` that a document has, or all of them.
+fn text_of(path: &str, mut bytes: Vec<u8>, size: u64) -> Result<DocumentText, DocumentError> {
     let limit = usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);
-    let truncated = more || bytes.len() > limit;
-    // The document may have been written since its size was told; what was read whole is sure.
-    let size = if truncated { size.max(bytes.len() as u64) } else { bytes.len() as u64 };
+    let size = size.max(bytes.len() as u64);
+    let truncated = size > bytes.len().min(limit) as u64;
     bytes.truncate(limit);
     let binary = || DocumentError::Binary { path: path::shown(path) };
     if memchr::memchr(0, &bytes).is_some() {

@@ -7,7 +7,7 @@ use crate::skill::MANIFEST;
 use crate::untrusted::is_unprintable;
 
 /// The longest name that common file systems hold, in bytes.
-const MAX_PART_BYTES: usize = 255;
+pub(crate) const MAX_PART_BYTES: usize = 255;
 
 /// Why a path is not that of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn is_manifest(name: &str) -> bool {
 }
 
 /// `text`, which may be anything, on one line and not too long a one.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 200;
     let mut shown = String::new();
     for c in text.chars().take(MAX_SHOWN_CHARS) {

@@ -8,6 +8,7 @@ mod conformance;
 mod discovery;
 mod documents;
 mod documents_of_skills;
+mod given;
 mod hostile;
 mod overview;
 mod published;

@@ -1,0 +1,93 @@
+//! Files that a caller brought, by paths that may be anything.
+
+use std::fmt;
+
+use crate::diagnostic::{Code, Diagnostic, MAX_FINDINGS};
+use crate::document::{MAX_PART_BYTES, PathRefusal, shown};
+
+/// Why a path that was given before is left out.
+pub(crate) const TWICE: &str = "it was given before";
+
+/// Whether a file can lie at `path`, below the directory that all of them were given for. A path has one spelling, so that
+/// no two of them are the same file.
+pub(crate) fn check(path: &str) -> Result<(), PathRefusal> {
+    if path.is_empty() {
+        return Err(PathRefusal::Empty);
+    }
+    if path.starts_with('/') {
+        return Err(PathRefusal::Absolute);
+    }
+    path.split('/').try_for_each(|part| match part {
+        "" => Err(PathRefusal::EmptyPart),
+        "." | ".." => Err(PathRefusal::DotPart),
+        part if part.contains('\0') => Err(PathRefusal::Unprintable('\0')),
+        part if part.contains('\\') => Err(PathRefusal::Backslash),
+        part if part.len() > MAX_PART_BYTES => Err(PathRefusal::TooLong),
+        _ => Ok(()),
+    })
+}
+
+/// Paths that were left out, as far as they are told.
+#[derive(Debug, Default)]
+pub(crate) struct Refused(Vec<String>);
+
+impl Refused {
+    pub(crate) fn add(&mut self, path: &str, why: &dyn fmt::Display) {
+        if self.0.len() <= MAX_FINDINGS {
+            self.0.push(format!("`{}` is left out: {why}", shown(path)));
+        }
+    }
+
+    /// What is said of the directory that they were given for.
+    pub(crate) fn told_of(self, directory: &str) -> Vec<Diagnostic> {
+        let found = self.0.into_iter().enumerate().map(|(at, message)| {
+            if at < MAX_FINDINGS {
+                Diagnostic::new(Code::Unreadable, directory, message)
+            } else {
+                let message = format!("only the first {MAX_FINDINGS} findings are told");
+                Diagnostic::new(Code::FindingsCapped, directory, message)
+            }
+        });
+        found.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_spelling_and_leads_nowhere_else() {
+        for path in ["a", "a/b", ".hidden/x", "a b/ü\n.md", "a..b", "%2e%2e/x", "~/x", "C:/x"] {
+            assert_eq!(check(path), Ok(()), "{path:?}");
+        }
+        let long = "n".repeat(MAX_PART_BYTES + 1);
+        for (path, refusal) in [
+            ("", PathRefusal::Empty),
+            ("/", PathRefusal::Absolute),
+            ("/etc/passwd", PathRefusal::Absolute),
+            ("//a", PathRefusal::Absolute),
+            ("a//b", PathRefusal::EmptyPart),
+            ("a/", PathRefusal::EmptyPart),
+            (".", PathRefusal::DotPart),
+            ("a/./b", PathRefusal::DotPart),
+            ("a/..", PathRefusal::DotPart),
+            ("../a", PathRefusal::DotPart),
+            ("a\\b", PathRefusal::Backslash),
+            ("a/b\0", PathRefusal::Unprintable('\0')),
+            (&long, PathRefusal::TooLong),
+        ] {
+            assert_eq!(check(path), Err(refusal), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn however_many_are_refused_only_some_are_told() {
+        let mut refused = Refused::default();
+        (0..1000).for_each(|_| refused.add("../a\n", &PathRefusal::DotPart));
+        let told = refused.told_of("/skills");
+        assert_eq!(told.len(), MAX_FINDINGS + 1);
+        assert_eq!(told[0].message, "`../a\\u{a}` is left out: it has a `.` or `..` part");
+        assert_eq!(told[MAX_FINDINGS].code, Code::FindingsCapped);
+    }
+}
