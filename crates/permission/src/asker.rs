@@ -32,18 +32,23 @@ use crate::{Fingerprint, Question, Reply};
 pub trait Asker: Send + Sync {
     /// What somebody says; `None` when nobody can be asked now.
     async fn ask(&self, question: &Question) -> Option<Reply>;
+
+    /// Whether a question that nobody can be asked now is kept until somebody can; otherwise it is refused.
+    fn keeps_questions(&self) -> bool {
+        true
+    }
 }
 
-/// Nobody can be asked.
+/// Nobody can be asked, now or later: what needs an answer is refused.
 ///
 /// ```
-/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Stopped};
+/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Refusal, Stopped};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let permissions = Permissions::unattended(Policy::new());
 /// let stopped = permissions.pass(Question::new(Kind::RUN, "make"), &Nobody).await.unwrap_err();
-/// assert!(matches!(stopped, Stopped::Asks(question) if question.subjects == ["make"]));
+/// assert!(matches!(stopped, Stopped::Refused(Refusal::NobodyToAsk { .. })));
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,18 +59,22 @@ impl Asker for Nobody {
     async fn ask(&self, _: &Question) -> Option<Reply> {
         None
     }
+
+    fn keeps_questions(&self) -> bool {
+        false
+    }
 }
 
 /// What was answered before: each question by its fingerprint.
 ///
 /// ```
-/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Replies, Stopped};
+/// use prowess_permission::{Kind, Permissions, Policy, Question, Replies, Stopped};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let permissions = Permissions::unattended(Policy::new());
 /// let make = Question::new(Kind::RUN, "make");
-/// let Err(Stopped::Asks(question)) = permissions.pass(make.clone(), &Nobody).await else { return };
+/// let Err(Stopped::Asks(question)) = permissions.pass(make.clone(), &Replies::default()).await else { return };
 /// // Somebody is asked about it, in another process perhaps, and says yes.
 /// let replies = Replies::allowing([question.fingerprint()]);
 /// assert!(permissions.pass(make, &replies).await.is_ok());

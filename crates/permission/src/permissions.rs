@@ -91,6 +91,23 @@ impl Permissions {
         self.session.policy().decide(kind, subject).decision == Decision::Deny
     }
 
+    /// What rules and earlier approvals say, without asking anybody; `None` when somebody has to be asked.
+    #[must_use]
+    pub fn settled(&self, question: &Question) -> Option<Result<Grant, Refusal>> {
+        match self.broker.judge(&self.session.policy(), question) {
+            Judgement::Granted(how, _) => Some(Ok(Grant::new(question.fingerprint(), how))),
+            Judgement::Denied(verdict) => Some(Err(Refusal::denied(&question.kind, verdict))),
+            Judgement::Asking(..) => None,
+        }
+    }
+
+    /// The refusal of what a rule denies.
+    #[must_use]
+    pub fn denied(&self, question: &Question) -> Option<Refusal> {
+        let verdict = self.session.policy().evaluate(question);
+        (verdict.decision == Decision::Deny).then(|| Refusal::denied(&question.kind, verdict))
+    }
+
     /// Permission for an act, from the rules, from what was approved before, or by asking: `asker` first, then the front
     /// ends of the broker, if there are any. Dropping the future withdraws the question.
     ///
@@ -124,11 +141,10 @@ impl Permissions {
 
     /// The permission that an answer gives. It was given a moment ago; a rule that was added since stands over it.
     fn granted(&self, question: &Question, how: Granted) -> Result<Grant, Stopped> {
-        let verdict = self.session.policy().evaluate(question);
-        if verdict.decision == Decision::Deny {
-            return Err(Refusal::denied(&question.kind, verdict).into());
+        match self.denied(question) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(Grant::new(question.fingerprint(), how)),
         }
-        Ok(Grant::new(question.fingerprint(), how))
     }
 
     /// Permission for an act, where the front ends of the broker are all that can be asked.
@@ -137,11 +153,14 @@ impl Permissions {
     ///
     /// It may not happen; also when nobody can be asked.
     pub async fn request(&self, question: Question) -> Result<Grant, Refusal> {
-        self.pass(question, &Nobody).await.map_err(|stopped| stopped.refusal(self))
+        self.pass(question, &Nobody).await.map_err(|stopped| match stopped {
+            Stopped::Refused(refusal) => refusal,
+            Stopped::Asks(question) => self.nobody(&question),
+        })
     }
 
     /// The refusal of a question that nobody can be asked.
-    pub(crate) fn nobody(&self, question: &Question) -> Refusal {
+    fn nobody(&self, question: &Question) -> Refusal {
         let subjects = match self.broker.judge(&self.session.policy(), question) {
             Judgement::Asking(subjects, _) => subjects,
             _ => question.subjects.clone(),
@@ -178,7 +197,7 @@ impl Permissions {
         let how = match verdict.decision {
             Decision::Allow => Granted::Rule,
             Decision::Ask if request.each_time => {
-                return Err(Stopped::Asks(Box::new(request.clone())).refusal(self));
+                return Err(self.nobody(request));
             }
             Decision::Ask => Granted::Preapproved,
             Decision::Deny => return Err(Refusal::denied(&request.kind, verdict)),

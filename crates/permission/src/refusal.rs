@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::text::{one_line, shown};
-use crate::{Decision, Kind, Layer, Permissions, Question, Rule, Verdict};
+use crate::{Decision, Kind, Layer, Question, Rule, Verdict};
 
 /// Longer rules are not spelled out in a message.
 const MAX_SHOWN_RULE_CHARS: usize = 300;
@@ -82,12 +82,12 @@ impl Refusal {
 /// Why an act does not happen now.
 ///
 /// ```
-/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Stopped};
+/// use prowess_permission::{Kind, Permissions, Policy, Question, Replies, Stopped};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let permissions = Permissions::unattended(Policy::new());
-/// match permissions.pass(Question::new(Kind::RUN, "make"), &Nobody).await {
+/// match permissions.pass(Question::new(Kind::RUN, "make"), &Replies::default()).await {
 ///     Ok(_) => println!("make runs"),
 ///     Err(Stopped::Asks(question)) => println!("{}?", question.words().title),
 ///     Err(Stopped::Refused(refusal)) => println!("{refusal}"),
@@ -106,17 +106,6 @@ pub enum Stopped {
 impl From<Refusal> for Stopped {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
-    }
-}
-
-impl Stopped {
-    /// The refusal that it is where the question cannot be stored.
-    #[must_use]
-    pub fn refusal(self, permissions: &Permissions) -> Refusal {
-        match self {
-            Self::Refused(refusal) => refusal,
-            Self::Asks(question) => permissions.nobody(&question),
-        }
     }
 }
 

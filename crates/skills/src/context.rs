@@ -6,13 +6,17 @@ use std::sync::Arc;
 use prowess_catalog::{Frame, SkillEntry};
 use prowess_permission::Kind;
 
-use crate::delta::{LoadedSkill, SelectedDocument, SkillDelta, UnloadReason};
-use crate::error::{argument, safe};
+use crate::delta::{LoadedSkill, ResourceMetadata, SelectedDocument, SkillDelta, UnloadReason};
+use crate::documents::selected_document;
+use crate::engine::SkillEngine;
+use crate::error::{SkillError, argument, safe};
+use crate::load::loaded_skill;
 use crate::options::Placement;
 use crate::refresh::told;
 use crate::render::{self, FramedText};
-use crate::session::{LoadedText, SkillSession};
 use crate::state::{Conflict, SkillState};
+use crate::step::{Io, Operation};
+use crate::view::SkillView;
 
 const TITLE: &str = "## Loaded Skills";
 const AGAIN: &str = "The messages that these skills were loaded in have been summarised. Here are their \
@@ -30,20 +34,19 @@ pub struct LoadedSection {
     pub skills: Vec<String>,
     /// Skills that could not be kept, and were unloaded; the text names them.
     pub dropped: Vec<String>,
-    /// The changes of state, which the session has made already.
+    /// The changes of state that make it true.
     pub deltas: Vec<SkillDelta>,
 }
 
-impl SkillSession {
+impl SkillView {
     /// The part of the system message that has the loaded skills' text, where that is its place. Empty
     /// when tool answers have it.
-    pub async fn loaded_section(&self) -> LoadedSection {
-        match self.options().placement {
-            Placement::ToolAnswer => LoadedSection::default(),
-            Placement::SystemMessage => {
-                self.section(&BTreeSet::new(), None, TITLE, |skill| skill.from.is_none()).await
-            }
-        }
+    pub fn loaded_section(&self) -> Operation<LoadedSection> {
+        let meant = match self.engine().options().placement {
+            Placement::ToolAnswer => Meant::None,
+            Placement::SystemMessage => Meant::Local,
+        };
+        self.section(BTreeSet::new(), None, TITLE.to_owned(), meant)
     }
 
     /// What must be put back into context after compaction, so that no loaded skill is lost: the text of
@@ -69,43 +72,100 @@ impl SkillSession {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn put_back<'a>(
+    pub fn put_back<'a>(
         &self,
         kept: impl IntoIterator<Item = &'a str>,
         budget: Option<usize>,
-    ) -> LoadedSection {
+    ) -> Operation<LoadedSection> {
         // The system message has all that is local, whatever was summarised.
-        let is_all = self.options().placement == Placement::ToolAnswer;
-        let secret = self.secret().as_bytes();
+        let meant = match self.engine().options().placement {
+            Placement::ToolAnswer => Meant::All,
+            Placement::SystemMessage => Meant::Servers,
+        };
+        let secret = self.engine().secret().as_bytes();
         let frames = kept.into_iter().flat_map(|text| Frame::find_all(text, secret));
         let present: BTreeSet<String> = frames.map(|framed| framed.nonce).collect();
-        let title = format!("{TITLE}\n\n{AGAIN}");
-        self.section(&present, budget, &title, |skill| is_all || skill.from.is_some()).await
+        self.section(present, budget, format!("{TITLE}\n\n{AGAIN}"), meant)
     }
 
-    async fn section(
+    fn section(
         &self,
-        present: &BTreeSet<String>,
+        present: BTreeSet<String>,
         budget: Option<usize>,
-        title: &str,
-        is_meant: impl Fn(&LoadedSkill) -> bool,
-    ) -> LoadedSection {
-        let state = self.state();
-        let count = |text: &str| self.options().tokens.count(text);
-        let mut making = Making {
-            present,
-            budget: budget.unwrap_or(usize::MAX),
-            room: budget.map_or(usize::MAX, |budget| budget.saturating_sub(count(title))),
-            section: LoadedSection::default(),
-            parts: BTreeMap::new(),
-            notices: Vec::new(),
-        };
-        for skill in state.loaded().iter().rev().filter(|skill| is_meant(skill)) {
-            if let Err(dropped) = self.put_skill(skill, &state, &mut making).await {
-                self.drop_skill(&skill.name, dropped, &mut making);
+        title: String,
+        meant: Meant,
+    ) -> Operation<LoadedSection> {
+        let view = self.clone();
+        Operation::new(self.engine(), move |io| async move {
+            let engine = view.engine().clone();
+            let taken = engine.options().tokens.count(&title);
+            let making = Making {
+                io,
+                now: SkillState::clone(view.state()),
+                view,
+                present,
+                budget: budget.unwrap_or(usize::MAX),
+                room: budget.map_or(usize::MAX, |budget| budget.saturating_sub(taken)),
+                section: LoadedSection::default(),
+                parts: BTreeMap::new(),
+                notices: Vec::new(),
+                texts: Vec::new(),
+            };
+            making.made(&title, meant).await
+        })
+    }
+}
+
+/// Which loaded skills a section is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meant {
+    None,
+    Local,
+    Servers,
+    All,
+}
+
+impl Meant {
+    fn is_meant(self, skill: &LoadedSkill) -> bool {
+        match self {
+            Self::None => false,
+            Self::Local => skill.from.is_none(),
+            Self::Servers => skill.from.is_some(),
+            Self::All => true,
+        }
+    }
+}
+
+/// A section while it is made.
+struct Making {
+    io: Io,
+    /// The moment that it is made for.
+    view: SkillView,
+    /// The state with all changes so far.
+    now: SkillState,
+    /// The nonces of the frames that are in context already.
+    present: BTreeSet<String>,
+    budget: usize,
+    /// The tokens that are left of it.
+    room: usize,
+    section: LoadedSection,
+    /// The texts of each skill.
+    parts: BTreeMap<String, Vec<String>>,
+    notices: Vec<String>,
+    /// Texts that were read, to be kept.
+    texts: Vec<Arc<FramedText>>,
+}
+
+impl Making {
+    async fn made(mut self, title: &str, meant: Meant) -> Result<LoadedSection, SkillError> {
+        let state = Arc::clone(self.view.state());
+        for skill in state.loaded().iter().rev().filter(|skill| meant.is_meant(skill)) {
+            if let Err(dropped) = self.put_skill(skill).await? {
+                self.drop_skill(&skill.name, dropped);
             }
         }
-        let Making { mut section, mut parts, notices, .. } = making;
+        let engine = self.engine().clone();
+        let Self { mut section, mut parts, notices, texts, now, .. } = self;
         let mut blocks = Vec::new();
         for name in state.names() {
             if let Some(texts) = parts.remove(name) {
@@ -119,79 +179,84 @@ impl SkillSession {
         section.dropped.reverse();
         blocks.extend(notices.into_iter().rev());
         section.text = blocks.join("\n\n");
-        section.tokens = count(&section.text);
-        section
+        section.tokens = engine.options().tokens.count(&section.text);
+        if !texts.is_empty() || !section.deltas.is_empty() {
+            engine.keep(&now, texts);
+        }
+        Ok(section)
+    }
+
+    fn engine(&self) -> &SkillEngine {
+        self.view.engine()
+    }
+
+    /// Makes a change, if it fits.
+    fn change(&mut self, delta: SkillDelta) -> Result<(), Conflict> {
+        let after = self.engine().after(&self.now, std::slice::from_ref(&delta))?;
+        self.now = after;
+        self.section.deltas.push(delta);
+        Ok(())
     }
 
     /// Puts what is missing of one skill into the section.
-    async fn put_skill(
-        &self,
-        skill: &LoadedSkill,
-        state: &SkillState,
-        making: &mut Making<'_>,
-    ) -> Result<(), Dropped> {
+    async fn put_skill(&mut self, skill: &LoadedSkill) -> Result<Result<(), Dropped>, SkillError> {
         let name = skill.name.as_str();
         if skill.from.is_some() {
-            return self.keep_servers(skill, state, making);
+            return Ok(self.keep_servers(skill));
         }
-        let known = self.known();
+        let known = Arc::clone(self.view.known());
         let entry = known.view.get(name);
         // A server's skill that has the name now is not the one that was loaded.
         if entry.is_some_and(|entry| entry.published().is_some()) {
-            return Err(Dropped::Changed);
+            return Ok(Err(Dropped::Changed));
         }
-        if entry.is_none() && self.permissions().is_denied(&Kind::SKILL, name) {
-            return Err(Dropped::Gone);
+        if entry.is_none() && self.engine().permissions().is_denied(&Kind::SKILL, name) {
+            return Ok(Err(Dropped::Gone));
         }
-        let kept = self.text_of(name);
-        let is_present = making.present.contains(&skill.nonce);
-        let is_changed = self.lock().changed.contains(name);
-        let at_hand = kept.instructions.clone().map(|instructions| (kept.heading.clone(), instructions));
-        let (heading, instructions, resources) = match (at_hand, entry) {
-            (Some((heading, instructions)), _) => (heading, instructions, state.resources(name).to_vec()),
+        let is_present = self.present.contains(&skill.nonce);
+        let is_changed = self.engine().is_outdated(&skill.nonce);
+        let (instructions, resources) = match (self.engine().text(&skill.nonce), entry) {
+            (Some(instructions), _) => (instructions, self.view.state().resources(name).to_vec()),
             // It is in the messages, and there is no reason to look at it again.
             _ if is_present && !is_changed => {
-                return self.put_documents(name, state, &kept, entry, making).await;
+                self.put_documents(name, entry).await?;
+                return Ok(Ok(()));
             }
-            (None, None) => return Err(Dropped::Gone),
-            (None, Some(entry)) => match self.reread(skill, state, entry, &mut making.section.deltas).await {
+            (None, None) => return Ok(Err(Dropped::Gone)),
+            (None, Some(entry)) => match self.reread(skill, entry).await? {
                 Ok(read) => read,
                 // What the model has stays what it has.
                 Err(_) if is_present => {
-                    return self.put_documents(name, state, &kept, Some(entry), making).await;
+                    self.put_documents(name, Some(entry)).await?;
+                    return Ok(Ok(()));
                 }
-                Err(dropped) => return Err(dropped),
+                Err(dropped) => return Ok(Err(dropped)),
             },
         };
-        if !making.present.contains(&instructions.nonce) {
+        if !self.present.contains(&instructions.nonce) {
+            let dialect = self.engine().options().dialect;
+            let location = self.now.get(name).map_or(&skill.location, |skill| &skill.location);
+            let heading = render::heading(name, location.directory(), dialect);
             let summary = render::resource_summary(&resources);
             let text = [heading.as_str(), &instructions.text, &summary].concat();
-            making
-                .put(name, text, self)
-                .map_err(|tokens| Dropped::NoRoom { tokens, budget: making.budget })?;
+            if let Err(tokens) = self.put(name, text) {
+                return Ok(Err(Dropped::NoRoom { tokens, budget: self.budget }));
+            }
         }
-        self.put_documents(name, state, &kept, entry, making).await
+        self.put_documents(name, entry).await?;
+        Ok(Ok(()))
     }
 
     /// Keeps what is in the messages of a server's skill, and nothing else of it.
-    fn keep_servers(
-        &self,
-        skill: &LoadedSkill,
-        state: &SkillState,
-        making: &mut Making<'_>,
-    ) -> Result<(), Dropped> {
-        if !making.present.contains(&skill.nonce) {
+    fn keep_servers(&mut self, skill: &LoadedSkill) -> Result<(), Dropped> {
+        if !self.present.contains(&skill.nonce) {
             return Err(Dropped::Summarised);
         }
+        let state = Arc::clone(self.view.state());
         for document in state.documents(&skill.name) {
-            if !making.present.contains(&document.nonce) {
+            if !self.present.contains(&document.nonce) {
                 let why = "the message that it was in has been summarised".to_owned();
-                self.leave_document(
-                    &skill.name,
-                    document,
-                    Left { nonce: document.nonce.clone(), why },
-                    making,
-                );
+                self.leave_document(&skill.name, document, Left { nonce: document.nonce.clone(), why });
             }
         }
         Ok(())
@@ -199,165 +264,138 @@ impl SkillSession {
 
     /// Reads a loaded skill's document again, and goes on with it if it is the same, or may be.
     async fn reread(
-        &self,
+        &mut self,
         skill: &LoadedSkill,
-        state: &SkillState,
         entry: &Arc<SkillEntry>,
-        deltas: &mut Vec<SkillDelta>,
-    ) -> Result<(String, Arc<FramedText>, Vec<crate::delta::ResourceMetadata>), Dropped> {
-        let unreadable = |error: crate::error::SkillError| Dropped::Unreadable(error.to_string());
-        let text = self.read(entry).await.map_err(unreadable)?;
-        let dialect = self.options().dialect;
-        let arguments = skill.arguments.as_deref();
-        let framed =
-            render::instructions(entry, &text, arguments, dialect, self.secret()).map_err(unreadable)?;
-        let (heading, framed) = (render::heading(entry, dialect), Arc::new(framed));
-        let kept = LoadedText {
-            instructions: Some(Arc::clone(&framed)),
-            heading: heading.clone(),
-            documents: BTreeMap::new(),
+    ) -> Result<Result<(Arc<FramedText>, Vec<ResourceMetadata>), Dropped>, SkillError> {
+        let text = match self.io.text(entry).await {
+            Ok(text) => text,
+            Err(SkillError::Misfed) => return Err(SkillError::Misfed),
+            Err(error) => return Ok(Err(Dropped::Unreadable(error.to_string()))),
+        };
+        let engine = self.engine().clone();
+        let (options, arguments) = (engine.options(), skill.arguments.as_deref());
+        let framed = match render::instructions(entry, &text, arguments, options.dialect, engine.secret()) {
+            Ok(framed) => Arc::new(framed),
+            Err(error) => return Ok(Err(Dropped::Unreadable(error.to_string()))),
         };
         let is_same_place = text.skill.location == skill.location;
         if text.digest == skill.digest && is_same_place && framed.nonce == skill.nonce {
-            self.keep(&skill.name, kept);
-            return Ok((heading, framed, state.resources(&skill.name).to_vec()));
+            self.texts.push(Arc::clone(&framed));
+            return Ok(Ok((framed, self.view.state().resources(&skill.name).to_vec())));
         }
-        if !self.may_show(entry, &text) {
-            return Err(Dropped::Changed);
+        if !self.view.may_show(entry, &text) {
+            return Ok(Err(Dropped::Changed));
         }
-        let depth = self.options().resource_depth;
-        let resources = told(entry, &self.files().resources(entry, depth).await);
-        let loaded = self.loaded_skill(entry, &text, arguments, &framed, &heading, &resources);
+        let resources = told(entry, &self.io.resources(entry, options.resource_depth).await?);
+        let heading =
+            render::heading(entry.skill.name.as_str(), entry.skill.location.directory(), options.dialect);
+        let loaded = loaded_skill(options, entry, &text, arguments, &framed, &heading, &resources);
         let now = LoadedSkill { lifetime: skill.lifetime, ..loaded };
-        let delta = SkillDelta::Reloaded { skill: now, resources: resources.clone() };
-        match self.commit_with(std::slice::from_ref(&delta), Some(kept)) {
-            Ok(_) => deltas.push(delta),
-            Err(rejected) if rejected.conflict == Conflict::OverBudget => {
-                let budget = self.options().budgets.max_loaded_tokens.unwrap_or(usize::MAX);
-                let tokens = self.options().tokens.count(&framed.text);
-                return Err(Dropped::NoRoom { tokens, budget });
+        match self.change(SkillDelta::Reloaded { skill: now, resources: resources.clone() }) {
+            Ok(()) => {
+                self.texts.push(Arc::clone(&framed));
+                Ok(Ok((framed, resources)))
             }
-            Err(_) => return Err(Dropped::Raced),
+            Err(_) => {
+                let budget = options.budgets.max_loaded_tokens.unwrap_or(usize::MAX);
+                Ok(Err(Dropped::NoRoom { tokens: options.tokens.count(&framed.text), budget }))
+            }
         }
-        Ok((heading, framed, resources))
     }
 
     /// Puts the documents of a skill that are missing into the section. One that cannot be had any more, or
     /// for which there is no room, is no longer selected, and a line says so.
-    async fn put_documents(
-        &self,
-        name: &str,
-        state: &SkillState,
-        kept: &LoadedText,
-        entry: Option<&Arc<SkillEntry>>,
-        making: &mut Making<'_>,
-    ) -> Result<(), Dropped> {
+    async fn put_documents(&mut self, name: &str, entry: Option<&Arc<SkillEntry>>) -> Result<(), SkillError> {
         // The documents of another skill that has the name now are not this one's.
-        let location = self.state().get(name).map(|skill| skill.location.clone());
+        let location = self.now.get(name).map(|skill| skill.location.clone());
         let entry = entry.filter(|entry| Some(&entry.skill.location) == location.as_ref());
+        let state = Arc::clone(self.view.state());
         for document in state.documents(name) {
-            if making.present.contains(&document.nonce) {
+            if self.present.contains(&document.nonce) {
                 continue;
             }
-            if let Err(left) = self.put_document(name, document, kept, entry, making).await {
-                self.leave_document(name, document, left, making);
+            if let Err(left) = self.put_document(name, document, entry).await? {
+                self.leave_document(name, document, left);
             }
         }
         Ok(())
     }
 
-    fn leave_document(&self, name: &str, document: &SelectedDocument, left: Left, making: &mut Making<'_>) {
+    fn leave_document(&mut self, name: &str, document: &SelectedDocument, left: Left) {
         let Left { nonce: before, why } = left;
-        let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None };
-        if self.commit(std::slice::from_ref(&delta)).is_ok() {
-            making.section.deltas.push(delta);
+        if self.change(SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None }).is_ok() {
             let (path, name) = (safe(&document.path), safe(name));
             let notice = format!("Document '{path}' of skill '{name}' is no longer in context: {why}.");
-            making.notices.push(notice);
+            self.notices.push(notice);
         }
     }
 
     async fn put_document(
-        &self,
+        &mut self,
         name: &str,
         document: &SelectedDocument,
-        kept: &LoadedText,
         entry: Option<&Arc<SkillEntry>>,
-        making: &mut Making<'_>,
-    ) -> Result<(), Left> {
+    ) -> Result<Result<(), Left>, SkillError> {
         let left = |why| Left { nonce: document.nonce.clone(), why };
-        let framed = match (kept.documents.get(&document.path), entry) {
-            (Some(framed), _) => Arc::clone(framed),
-            (None, None) => return Err(left("it is not there any more".to_owned())),
+        let framed = match (self.engine().text(&document.nonce), entry) {
+            (Some(framed), _) => framed,
+            (None, None) => return Ok(Err(left("it is not there any more".to_owned()))),
             (None, Some(entry)) => {
-                let read = self.files().document(entry, &document.path).await;
-                let read = read.map_err(|error| left(safe(&error.to_string())))?;
-                let framed = Arc::new(render::document(entry, &read, self.secret()));
-                self.follow_document(name, document, &framed, read.text.len(), making).map_err(left)?;
+                let read = match self.io.document(entry, &document.path).await? {
+                    Ok(read) => read,
+                    Err(error) => return Ok(Err(left(safe(&error.to_string())))),
+                };
+                let framed = Arc::new(render::document(entry, &read, self.engine().secret()));
+                if let Err(why) = self.follow_document(name, document, &framed, read.text.len()) {
+                    return Ok(Err(left(why)));
+                }
+                self.texts.push(Arc::clone(&framed));
                 framed
             }
         };
-        making.put(name, framed.text.clone(), self).map_err(|tokens| Left {
+        Ok(self.put(name, framed.text.clone()).map_err(|tokens| Left {
             // By now the state knows it by what it says now.
             nonce: framed.nonce.clone(),
-            why: format!(
-                "its {tokens} tokens no longer fit into the {} that there is room for",
-                making.budget
-            ),
-        })
+            why: format!("its {tokens} tokens no longer fit into the {} that there is room for", self.budget),
+        }))
     }
 
     /// Brings the state into line with a document that was read again.
     fn follow_document(
-        &self,
+        &mut self,
         name: &str,
         document: &SelectedDocument,
         framed: &Arc<FramedText>,
         bytes: usize,
-        making: &mut Making<'_>,
     ) -> Result<(), String> {
-        let texts = BTreeMap::from([(document.path.clone(), Arc::clone(framed))]);
-        let kept = LoadedText { documents: texts, ..LoadedText::default() };
         if framed.nonce == document.nonce {
-            self.keep(name, kept);
             return Ok(());
         }
-        let now = self.selected(&document.path, framed, bytes);
-        let before = document.nonce.clone();
-        let delta = SkillDelta::DocumentChanged { name: name.to_owned(), before, document: Some(now) };
-        match self.commit_with(std::slice::from_ref(&delta), Some(kept)) {
-            Ok(_) => {
-                making.section.deltas.push(delta);
-                Ok(())
-            }
-            Err(_) => Err("it has changed, and there is no room for what it says now".to_owned()),
-        }
+        let now = selected_document(self.engine().options(), &document.path, framed, bytes);
+        let (name, before) = (name.to_owned(), document.nonce.clone());
+        let changed = self.change(SkillDelta::DocumentChanged { name, before, document: Some(now) });
+        changed.map_err(|_| "it has changed, and there is no room for what it says now".to_owned())
     }
 
-    fn text_of(&self, name: &str) -> LoadedText {
-        self.lock().texts.get(name).cloned().unwrap_or_default()
-    }
-
-    /// Unloads a skill that cannot be kept, unless somebody else has done so meanwhile.
-    fn drop_skill(&self, name: &str, dropped: Dropped, making: &mut Making<'_>) {
+    /// Unloads a skill that cannot be kept.
+    fn drop_skill(&mut self, name: &str, dropped: Dropped) {
         let reason = match &dropped {
             Dropped::NoRoom { .. } => UnloadReason::Budget,
             Dropped::Changed => UnloadReason::Changed,
             Dropped::Summarised => UnloadReason::Summarised,
             Dropped::Gone | Dropped::Unreadable(_) => UnloadReason::Gone,
-            Dropped::Raced => return,
         };
-        let delta = SkillDelta::Unloaded { name: name.to_owned(), reason };
-        if self.commit(std::slice::from_ref(&delta)).is_ok() {
-            making.section.deltas.push(delta);
-            making.notices.push(self.dropped_notice(name, dropped));
-            making.section.dropped.push(name.to_owned());
-            making.parts.remove(name);
+        if self.change(SkillDelta::Unloaded { name: name.to_owned(), reason }).is_ok() {
+            let notice = self.dropped_notice(name, dropped);
+            self.notices.push(notice);
+            self.section.dropped.push(name.to_owned());
+            self.parts.remove(name);
         }
     }
 
     fn dropped_notice(&self, name: &str, dropped: Dropped) -> String {
-        let load = self.options().dialect.words().load;
+        let load = self.engine().options().dialect.words().load;
         let again = format!("Use `{load}(\"{}\")` if you need it again.", argument(name));
         let name = safe(name);
         match dropped {
@@ -373,30 +411,13 @@ impl SkillSession {
                  summarised. {again}"
             ),
             Dropped::Unreadable(error) => format!("Skill '{name}' was unloaded: {}", safe(&error)),
-            Dropped::Gone | Dropped::Raced => {
-                format!("Skill '{name}' was unloaded: it is no longer available.")
-            }
+            Dropped::Gone => format!("Skill '{name}' was unloaded: it is no longer available."),
         }
     }
-}
 
-/// A section while it is made.
-struct Making<'a> {
-    /// The nonces of the frames that are in context already.
-    present: &'a BTreeSet<String>,
-    budget: usize,
-    /// The tokens that are left of it.
-    room: usize,
-    section: LoadedSection,
-    /// The texts of each skill.
-    parts: BTreeMap<String, Vec<String>>,
-    notices: Vec<String>,
-}
-
-impl Making<'_> {
     /// Takes a text in if there is room for it; else says how many tokens it takes.
-    fn put(&mut self, name: &str, text: String, session: &SkillSession) -> Result<(), usize> {
-        let tokens = session.options().tokens.count(&text);
+    fn put(&mut self, name: &str, text: String) -> Result<(), usize> {
+        let tokens = self.engine().options().tokens.count(&text);
         if tokens > self.room {
             return Err(tokens);
         }
@@ -423,6 +444,4 @@ enum Dropped {
     /// A server's words are not put where the user's are.
     Summarised,
     Unreadable(String),
-    /// Somebody else changed it meanwhile.
-    Raced,
 }

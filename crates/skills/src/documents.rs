@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prowess_catalog::{Location, SkillEntry};
-use prowess_permission::{Decision, Kind, Request, quoted};
+use prowess_permission::{Decision, Kind, Question, quoted};
 use serde_json::json;
 
 use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
+use crate::engine::SkillEngine;
 use crate::error::{SkillError, or_none, safe};
-use crate::load::loaded_from;
-use crate::options::Placement;
+use crate::load::{loaded_from, rejected};
+use crate::options::{Placement, SessionOptions};
 use crate::render::{self, FramedText};
-use crate::session::{Answer, LoadedText, SkillSession};
+use crate::session::Answer;
+use crate::state::SkillState;
+use crate::step::{Io, Operation};
+use crate::view::SkillView;
 
 /// The most text of documents that one skill has in context, unless the host says otherwise.
 pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
@@ -66,25 +70,63 @@ pub(crate) struct Chosen {
     paths: Vec<String>,
 }
 
-impl SkillSession {
-    /// The paths of a skill's documents, as a JSON array; as an object that says so if there are more than
-    /// are listed.
+/// Documents that were read, and are not chosen yet.
+#[derive(Debug)]
+#[must_use = "documents are not chosen until `finish`"]
+pub struct PreparedSelection {
+    engine: SkillEngine,
+    name: String,
+    chosen: Chosen,
+}
+
+impl PreparedSelection {
+    /// What changes, and what the model reads, if it fits into `state`.
     ///
     /// # Errors
     ///
-    /// When the skill is not one that this agent may know of, or has to be asked about before any of it is
+    /// The skill is not loaded any more, another one has its name, or a budget does not allow it. Nothing changes then.
+    pub fn finish(self, state: &SkillState) -> Result<Answer, SkillError> {
+        let Self { engine, name, chosen } = self;
+        // A rule may have come since they were read, or another skill of the name.
+        let entry = engine.at(state).visible_to_model(&name)?;
+        if state.get(&name).is_some_and(|loaded| loaded.location != chosen.location)
+            || entry.skill.location != chosen.location
+        {
+            return Err(SkillError::Replaced { name, dialect: engine.options().dialect });
+        }
+        let text = chosen.text(&name, engine.placement_of(entry.published().is_some()));
+        let deltas = vec![chosen.delta];
+        let after = engine
+            .after(state, &deltas)
+            .map_err(|conflict| rejected(engine.options(), &name, &deltas, conflict, state))?;
+        engine.log(&deltas, &after);
+        engine.keep(&after, chosen.texts.into_values());
+        Ok(Answer { text, deltas, data: None })
+    }
+}
+
+impl SkillView {
+    /// The paths of a skill's documents, as a JSON array; as an object that says so if there are more than are listed.
+    /// It is refused when the skill is not one that this agent may know of, or has to be asked about before any of it is
     /// told.
-    pub async fn list_documents(&self, name: &str) -> Result<Answer, SkillError> {
+    pub fn list_documents(&self, name: &str) -> Operation<Answer> {
+        let (view, name) = (self.clone(), name.to_owned());
+        Operation::new(self.engine(), |io| async move { view.listed(&io, &name).await })
+    }
+
+    async fn listed(&self, io: &Io, name: &str) -> Result<Answer, SkillError> {
         let entry = self.visible_to_model(name)?;
-        let gate = self.permissions().policy().evaluate(&Request::new(Kind::SKILL, name)).decision;
+        let engine = self.engine();
+        let gate = engine.permissions().policy().evaluate(&Question::new(Kind::SKILL, name)).decision;
         match self.state().get(name) {
             Some(loaded) => self.check_loaded(loaded, &entry)?,
             None if gate != Decision::Allow || entry.published().is_some() => {
-                return Err(SkillError::LoadFirst { name: name.to_owned(), dialect: self.options().dialect });
+                let dialect = engine.options().dialect;
+                return Err(SkillError::LoadFirst { name: name.to_owned(), dialect });
             }
             None => {}
         }
-        let documents = self.files().documents(&entry).await;
+        let documents = io.documents(&entry).await?;
         let paths: Vec<&str> = documents.files.iter().map(|document| document.path.as_str()).collect();
         let data = if documents.capped { json!({"documents": paths, "more": true}) } else { json!(paths) };
         for diagnostic in &documents.diagnostics {
@@ -101,63 +143,41 @@ impl SkillSession {
     }
 
     /// Chooses which documents of a loaded skill are in context with it.
-    ///
-    /// # Errors
-    ///
-    /// When the skill is not loaded, a document is not one of its own or cannot be read, or the budget
-    /// does not allow it. Nothing has changed then.
-    pub async fn select_documents(
+    pub fn select_documents(
         &self,
         name: &str,
         mode: SelectMode,
         choice: Choice,
-    ) -> Result<Answer, SkillError> {
-        let chosen = self.choose(name, mode, choice).await?;
-        self.finish_selection(name, chosen)
-    }
-
-    pub(crate) fn finish_selection(&self, name: &str, chosen: Chosen) -> Result<Answer, SkillError> {
-        // A rule may have come since they were read, or another skill of the name.
-        let entry = self.visible_to_model(name)?;
-        if self.state().get(name).is_some_and(|loaded| loaded.location != chosen.location)
-            || entry.skill.location != chosen.location
-        {
-            return Err(SkillError::Replaced { name: name.to_owned(), dialect: self.options().dialect });
-        }
-        let is_servers = entry.published().is_some();
-        let text = self.selection_text(name, &chosen, is_servers);
-        let deltas = vec![chosen.delta];
-        let kept = LoadedText { documents: chosen.texts, ..LoadedText::default() };
-        self.commit_with(&deltas, Some(kept)).map_err(|rejected| self.rejected(name, &deltas, &rejected))?;
-        Ok(Answer { text, deltas, data: None })
+    ) -> Operation<PreparedSelection> {
+        let (view, name) = (self.clone(), name.to_owned());
+        Operation::new(self.engine(), |io| async move {
+            let chosen = view.choose(&io, &name, mode, choice).await?;
+            Ok(PreparedSelection { engine: view.engine().clone(), name, chosen })
+        })
     }
 
     /// Reads documents of a loaded skill: of the one that was loaded, and of no other that has its name now.
     pub(crate) async fn choose(
         &self,
+        io: &Io,
         name: &str,
         mode: SelectMode,
         choice: Choice,
     ) -> Result<Chosen, SkillError> {
         // An unknown name is told apart from one that only has to be loaded.
         let entry = self.visible_to_model(name)?;
-        let state = self.state();
-        let Some(loaded) = state.get(name) else { return Err(self.not_loaded(name)) };
+        let Some(loaded) = self.state().get(name) else { return Err(self.not_loaded(name)) };
         self.check_loaded(loaded, &entry)?;
         if mode != SelectMode::Clear {
-            let what = match &choice {
-                Choice::All => json!("all"),
-                Choice::Named(paths) => json!(paths),
-            };
-            self.pass_document_gate(&entry, &what).await?;
+            self.pass_document_gate(io, &entry, &choice).await?;
         }
-        let before = if mode == SelectMode::Add { state.documents(name) } else { &[] };
-        self.chosen(&entry, mode, choice, before).await
+        let before = if mode == SelectMode::Add { self.state().documents(name) } else { &[] };
+        self.chosen(io, &entry, mode, choice, before).await
     }
 
     /// Whether what the catalog has is what was loaded, and was read when it was.
     fn check_loaded(&self, loaded: &LoadedSkill, entry: &SkillEntry) -> Result<(), SkillError> {
-        let (name, dialect) = (loaded.name.clone(), self.options().dialect);
+        let (name, dialect) = (loaded.name.clone(), self.engine().options().dialect);
         if entry.skill.location != loaded.location {
             return Err(SkillError::Replaced { name, dialect });
         }
@@ -172,14 +192,10 @@ impl SkillSession {
         Ok(())
     }
 
-    fn not_loaded(&self, name: &str) -> SkillError {
-        let loaded = self.state().names().map(str::to_owned).collect();
-        SkillError::NotLoaded { name: name.to_owned(), loaded }
-    }
-
     /// Reads the documents that were asked for, to stand beside those of `before`.
     pub(crate) async fn chosen(
         &self,
+        io: &Io,
         entry: &Arc<SkillEntry>,
         mode: SelectMode,
         choice: Choice,
@@ -189,16 +205,17 @@ impl SkillSession {
         let all = choice == Choice::All && mode != SelectMode::Clear;
         let wanted = match mode {
             SelectMode::Clear => Vec::new(),
-            SelectMode::Add | SelectMode::Replace => self.wanted(entry, choice).await?,
+            SelectMode::Add | SelectMode::Replace => wanted(io, entry, choice).await?,
         };
-        let most = self.options().budgets.max_document_bytes;
+        let options = self.engine().options();
+        let most = options.budgets.max_document_bytes;
         let (mut texts, mut notes, mut paths) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (mut selected, mut left_out) = (Vec::new(), Vec::new());
         let stays = |document: &&SelectedDocument| !wanted.contains(&document.path);
         let mut bytes =
             before.iter().filter(stays).fold(0_usize, |sum, found| sum.saturating_add(found.bytes));
         for path in wanted {
-            let read = match self.files().document(entry, &path).await {
+            let read = match io.document(entry, &path).await? {
                 Ok(read) => read,
                 // Of all documents those that can be read are meant; one that was named is needed.
                 Err(error) if all => {
@@ -216,8 +233,8 @@ impl SkillSession {
                 let (shown, whole, path) = (read.text.len(), read.size, safe(&path));
                 notes.push(format!("Only the first {shown} of {whole} bytes of '{path}' are shown."));
             }
-            let framed = render::document(entry, &read, self.secret());
-            selected.push(self.selected(&path, &framed, read.text.len()));
+            let framed = render::document(entry, &read, self.engine().secret());
+            selected.push(selected_document(options, &path, &framed, read.text.len()));
             texts.insert(path.clone(), Arc::new(framed));
             paths.push(path);
         }
@@ -233,36 +250,42 @@ impl SkillSession {
         let delta = SkillDelta::Selected { name: name.to_owned(), mode, all, documents: selected };
         Ok(Chosen { delta, texts, location: entry.skill.location.clone(), notes, paths })
     }
+}
 
-    /// What state keeps of a document in its frame.
-    pub(crate) fn selected(&self, path: &str, framed: &FramedText, bytes: usize) -> SelectedDocument {
-        let tokens = self.options().tokens.count(&framed.text);
-        SelectedDocument { path: path.to_owned(), bytes, tokens, nonce: framed.nonce.clone() }
+/// What state keeps of a document in its frame.
+pub(crate) fn selected_document(
+    options: &SessionOptions,
+    path: &str,
+    framed: &FramedText,
+    bytes: usize,
+) -> SelectedDocument {
+    let tokens = options.tokens.count(&framed.text);
+    SelectedDocument { path: path.to_owned(), bytes, tokens, nonce: framed.nonce.clone() }
+}
+
+/// The paths that `choice` stands for. Only what the skill itself lists is among them.
+async fn wanted(io: &Io, entry: &Arc<SkillEntry>, choice: Choice) -> Result<Vec<String>, SkillError> {
+    let listed = io.documents(entry).await?;
+    let available: Vec<String> = listed.files.into_iter().map(|document| document.path).collect();
+    let mut named = match choice {
+        Choice::All => return Ok(available),
+        Choice::Named(named) => named,
+    };
+    let unknown: Vec<String> = named.iter().filter(|path| !available.contains(path)).cloned().collect();
+    if !unknown.is_empty() {
+        let name = entry.skill.name.to_string();
+        return Err(SkillError::NoSuchDocument { name, asked: unknown, available });
     }
+    let mut seen = BTreeSet::new();
+    named.retain(|path| seen.insert(path.clone()));
+    Ok(named)
+}
 
-    /// The paths that `choice` stands for. Only what the skill itself lists is among them.
-    async fn wanted(&self, entry: &Arc<SkillEntry>, choice: Choice) -> Result<Vec<String>, SkillError> {
-        let listed = self.files().documents(entry).await;
-        let available: Vec<String> = listed.files.into_iter().map(|document| document.path).collect();
-        let mut named = match choice {
-            Choice::All => return Ok(available),
-            Choice::Named(named) => named,
-        };
-        let unknown: Vec<String> = named.iter().filter(|path| !available.contains(path)).cloned().collect();
-        if !unknown.is_empty() {
-            let name = entry.skill.name.to_string();
-            return Err(SkillError::NoSuchDocument { name, asked: unknown, available });
-        }
-        let mut seen = BTreeSet::new();
-        named.retain(|path| seen.insert(path.clone()));
-        Ok(named)
-    }
-
+impl Chosen {
     /// What a model reads about documents that were chosen, or the documents themselves.
-    pub(crate) fn selection_text(&self, name: &str, chosen: &Chosen, is_servers: bool) -> String {
-        let placement = self.placement_of(is_servers);
-        let SkillDelta::Selected { mode, .. } = &chosen.delta else { return String::new() };
-        let (name, paths) = (safe(name), or_none(&chosen.paths));
+    pub(crate) fn text(&self, name: &str, placement: Placement) -> String {
+        let SkillDelta::Selected { mode, .. } = &self.delta else { return String::new() };
+        let (name, paths) = (safe(name), or_none(&self.paths));
         let first = match (mode, placement) {
             (SelectMode::Clear, _) => format!("No documents of skill '{name}' are selected."),
             (SelectMode::Add, Placement::SystemMessage) => {
@@ -277,9 +300,9 @@ impl SkillSession {
             (SelectMode::Replace, Placement::ToolAnswer) => format!("Documents of skill '{name}': {paths}."),
         };
         let mut parts = vec![first];
-        parts.extend(chosen.notes.iter().cloned());
+        parts.extend(self.notes.iter().cloned());
         if placement == Placement::ToolAnswer {
-            let texts = chosen.paths.iter().filter_map(|path| chosen.texts.get(path));
+            let texts = self.paths.iter().filter_map(|path| self.texts.get(path));
             parts.extend(texts.map(|framed| framed.text.clone()));
         }
         parts.join("\n\n")

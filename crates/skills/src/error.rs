@@ -1,7 +1,7 @@
 //! What an operation says when it cannot be done. Nothing has changed then.
 
 use prowess_catalog::{DocumentError, ReadError, code_text};
-use prowess_permission::{Refusal, Request};
+use prowess_permission::Refusal;
 
 use crate::dialect::Dialect;
 use crate::load::Over;
@@ -217,6 +217,9 @@ pub enum SkillError {
         /// What is wrong.
         problem: String,
     },
+    /// The host gave an operation something else than it wanted.
+    #[error("The files of skills cannot be read: they were given for something else than was asked for.")]
+    Misfed,
     /// The dialect has no such tool.
     #[error("There is no tool '{}'. Tools for skills: {}.", shown(tool), tools.join(", "))]
     NoSuchTool {
@@ -229,20 +232,11 @@ pub enum SkillError {
 
 impl SkillError {
     /// What the permission gate said, if it was the gate.
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused { refusal, .. } => Some(refusal),
             #[cfg(feature = "run")]
             Self::RunRefused { refusal, .. } => Some(refusal),
-            _ => None,
-        }
-    }
-
-    /// What somebody has to be asked, where nobody could be: a host that can wait asks, and tries again with
-    /// [`Permissions::allow_once`](prowess_permission::Permissions::allow_once).
-    pub fn unanswered(&self) -> Option<&Request> {
-        match self.refusal()? {
-            Refusal::NobodyToAsk { request, .. } => Some(request),
             _ => None,
         }
     }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use prowess_catalog::one_line;
-use prowess_permission::{Kind, Request, joined, quoted};
+use prowess_permission::{Deed, Kind, Question, Talk, joined};
 use prowess_workspace::{LiveError, Look, MAX_TIMEOUT, RunRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
-use crate::run::{Talk, shown};
-use crate::session::{Answer, SkillSession};
+use crate::run::{Running, shown};
+use crate::session::Answer;
+use crate::step::Halt;
 
 /// How long an answer is waited for when nobody says how long.
 const WAIT: Duration = Duration::from_secs(2);
@@ -99,41 +99,30 @@ pub struct PollRequest {
     pub yield_ms: Option<u64>,
 }
 
-impl SkillSession {
-    /// Starts a command of a skill that can be written to, once the gates of [`SkillSession::run`] have let it
-    /// pass, and waits for its first question or its end. What is typed later is not asked about, unless the model
-    /// has words of a server's skill: the question says so, and an approval of a plain run is none of this.
-    ///
-    /// The command ends with the session, or when nobody asks for it for a while (`Runs::live`).
-    ///
-    /// # Errors
-    ///
-    /// Why nothing ran.
-    pub async fn exec(&self, request: ExecRequest) -> Result<Answer, SkillError> {
+impl Running<'_> {
+    /// Starts a command that can be written to, and waits for its first question or its end.
+    pub(crate) async fn exec(self, request: ExecRequest) -> Result<Answer, Halt> {
         let ExecRequest { mut run, tty, yield_ms } = request;
         // People take their time.
         run.timeout.get_or_insert(MAX_TIMEOUT.as_secs());
         let terminal = tty == Some(true);
         let talk = if terminal { Talk::Terminal } else { Talk::Pipe };
         // Nobody is asked about what cannot be.
-        self.0.live.check_room().map_err(SkillError::Live)?;
+        if let Some(runs) = self.runs {
+            runs.check_room().map_err(SkillError::Live)?;
+        }
         let passed = self.pass_gates(&run, Some(talk)).await?;
         let find = passed.skills();
         let host = passed.host(self, &run);
         let context = passed.context(&find, &host);
-        let (runner, workspace) = (&passed.runs.runner, &passed.runs.workspace);
-        let started = self.0.live.start(runner, workspace, passed.request.clone(), &context, terminal).await;
+        let started = passed.runs.start(passed.request.clone(), &context, terminal).await;
         let id = started.map_err(SkillError::Live)?;
         let deltas = self.led_by_run(&run.skill);
         Ok(Answer { deltas, ..self.look(&id, None, yield_ms).await? })
     }
 
     /// Writes to a command that goes on, and waits for its next question or its end.
-    ///
-    /// # Errors
-    ///
-    /// There is no such command, it has ended, it does not read, or a person said no.
-    pub async fn write_stdin(&self, request: WriteRequest) -> Result<Answer, SkillError> {
+    pub(crate) async fn write_stdin(self, request: WriteRequest) -> Result<Answer, Halt> {
         let WriteRequest { session_id, mut chars, submit, close, yield_ms } = request;
         let close = close == Some(true);
         // Closing alone is no empty line.
@@ -141,45 +130,34 @@ impl SkillSession {
             chars.push('\n');
         }
         self.pass_typing_gate(&session_id, &chars).await?;
-        self.0.live.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;
-        self.look(&session_id, None, yield_ms).await
+        self.live(&session_id)?.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;
+        Ok(self.look(&session_id, None, yield_ms).await?)
     }
 
     /// Asks about what is typed into a command while the model has words of a server's skill.
-    async fn pass_typing_gate(&self, id: &str, chars: &str) -> Result<(), SkillError> {
-        let at_work = self.servers_at_work();
-        if at_work.is_empty() || chars.is_empty() {
+    async fn pass_typing_gate(self, id: &str, chars: &str) -> Result<(), Halt> {
+        let because_of = self.view.servers_at_work();
+        if because_of.is_empty() || chars.is_empty() {
             return Ok(());
         }
-        let request = Request::new(Kind::RUN, joined(id, &format!("type {chars}")))
-            .titled(format!("type into {}: {}", quoted(id), one_line(chars)))
-            .with_details(json!({"session": id, "typed": chars, "asked_each_time_because_of": at_work}))
-            .each_time();
-        let refused = |refusal| SkillError::RunRefused { name: id.to_owned(), refusal };
-        self.permissions().request(request).await.map(drop).map_err(refused)
+        let deed = Deed::Type { session: id.to_owned(), typed: chars.to_owned(), because_of };
+        let question = Question::new(Kind::RUN, joined(id, &format!("type {chars}"))).to(deed).each_time();
+        self.pass(id, question).await
     }
 
     /// Looks at a command that goes on, once it asks a question or ends, or when its time to wait is over.
-    ///
-    /// # Errors
-    ///
-    /// There is no such command.
-    pub async fn poll(&self, request: PollRequest) -> Result<Answer, SkillError> {
-        self.look(&request.session_id, request.offset, request.yield_ms).await
+    pub(crate) async fn poll(self, request: PollRequest) -> Result<Answer, Halt> {
+        Ok(self.look(&request.session_id, request.offset, request.yield_ms).await?)
     }
 
     /// Ends a command that goes on, with all of its processes.
-    ///
-    /// # Errors
-    ///
-    /// There is no such command.
-    pub async fn kill(&self, id: &str) -> Result<Answer, SkillError> {
-        Ok(answer(&self.0.live.kill(id).await.map_err(SkillError::Live)?))
+    pub(crate) async fn kill(self, id: &str) -> Result<Answer, Halt> {
+        Ok(answer(&self.live(id)?.kill(id).await.map_err(SkillError::Live)?))
     }
 
-    async fn look(&self, id: &str, from: Option<u64>, yield_ms: Option<u64>) -> Result<Answer, SkillError> {
+    async fn look(self, id: &str, from: Option<u64>, yield_ms: Option<u64>) -> Result<Answer, SkillError> {
         let wait = yield_ms.map_or(WAIT, Duration::from_millis);
-        let look: Result<Look, LiveError> = self.0.live.look(id, from, wait).await;
+        let look: Result<Look, LiveError> = self.live(id)?.look(id, from, wait).await;
         Ok(answer(&look.map_err(SkillError::Live)?))
     }
 }

@@ -14,6 +14,8 @@ use prowess_catalog::{
 #[cfg(feature = "run")]
 use prowess_workspace::StageSource;
 
+use crate::step::{Fed, Want};
+
 /// Reads the files of skills.
 ///
 /// A session asks for nothing that is not in its catalog, and has passed the permission gate before
@@ -66,6 +68,20 @@ pub trait SkillFiles: Send + Sync + Debug {
     /// when there is none.
     async fn look_up(&self, _name: &str, _catalog: &Catalog) -> Option<Catalog> {
         None
+    }
+
+    /// What an operation wants.
+    async fn feed(&self, want: &Want) -> Fed {
+        match want {
+            Want::Text { entry } => Fed::Text(self.text(entry).await),
+            Want::Resources { entry, depth } => Fed::Resources(self.resources(entry, *depth).await),
+            Want::TextAndResources { entry, depth } => {
+                Fed::TextAndResources(self.text_and_resources(entry, *depth).await)
+            }
+            Want::Documents { entry } => Fed::Documents(self.documents(entry).await),
+            Want::Document { entry, path } => Fed::Document(self.document(entry, path).await),
+            Want::LookUp { name, catalog } => Fed::LookUp(self.look_up(name, catalog).await),
+        }
     }
 
     /// Where its files are taken from to run its commands; `None` for a skill whose files cannot be had. A skill

@@ -3,177 +3,160 @@
 use std::sync::Arc;
 
 use prowess_catalog::{Published, SkillEntry, SkillText, one_line};
-use prowess_permission::{Decision, Kind, Request, quoted};
-use serde_json::{Value, json};
+use prowess_permission::{Decision, Deed, Kind, Question, quoted};
 
+use crate::documents::Choice;
 use crate::error::SkillError;
-use crate::session::SkillSession;
+use crate::step::{Io, Operation};
+use crate::view::SkillView;
 
-impl SkillSession {
+impl SkillView {
     /// Passes the gate for a load. Gives the text if it had to be read for that.
     ///
-    /// What a person is asked about is bound to what the document says and where it is, so it is read
-    /// before the question, and shown to nobody: the text that was approved is the text that is loaded. If
-    /// it cannot be read, the gate still answers first.
+    /// What a person is asked about is bound to what the document says and where it is, so it is read before the
+    /// question, and shown to nobody: the text that was approved is the text that is loaded. If it cannot be read, the
+    /// gate still answers first.
     pub(crate) async fn pass_gate(
         &self,
+        io: &Io,
         entry: &Arc<SkillEntry>,
         arguments: Option<&str>,
     ) -> Result<Option<SkillText>, SkillError> {
         let name = entry.skill.name.as_str();
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
+        let arguments = arguments.map(str::to_owned);
         if let Some(published) = entry.published() {
-            let request = self.server_request(published, name, "load the skill").with_details(json!({
-                "skill": name,
-                "server": published.server,
-                "uri": published.uri,
-                "description": entry.skill.description,
-                "files": published.files.len(),
-                "bytes": published.bytes(),
-                "digest": published.digest(),
-                "arguments": arguments,
-                "while": self.others_at_work(&published.server),
-            }));
-            self.permissions().request(request).await.map_err(refused)?;
+            let deed = Deed::LoadServerSkill {
+                skill: name.to_owned(),
+                server: published.server.clone(),
+                uri: published.uri.clone(),
+                description: entry.skill.description.clone(),
+                files: published.files.len(),
+                bytes: published.bytes(),
+                digest: published.digest().to_string(),
+                arguments,
+                at_work: self.others_at_work(&published.server),
+            };
+            io.pass(self.server_question(published, name).to(deed)).await.map_err(refused)?;
             return Ok(None);
         }
+        let deed = |digest: Option<String>| Deed::LoadSkill {
+            skill: name.to_owned(),
+            location: entry.skill.location.as_str().to_owned(),
+            origin: entry.root.label.clone(),
+            digest,
+            arguments: arguments.clone(),
+        };
         // An answer to a question without a digest is not to be remembered.
-        let plain = Request::new(Kind::SKILL, name)
-            .titled(format!(
-                "load the skill in {}: {}",
-                quoted(entry.skill.location.directory()),
-                quoted(name)
-            ))
-            .always([]);
-        if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
-            self.permissions().request(plain).await.map_err(refused)?;
+        let plain = Question::new(Kind::SKILL, name).to(deed(None)).always([]);
+        if self.engine().permissions().policy().evaluate(&plain).decision != Decision::Ask {
+            io.pass(plain).await.map_err(refused)?;
             return Ok(None);
         }
-        let text = match self.read(entry).await {
+        let text = match io.text(entry).await {
             Ok(text) => text,
             Err(error) => {
-                self.permissions().request(plain).await.map_err(refused)?;
+                io.pass(plain).await.map_err(refused)?;
                 return Err(error);
             }
         };
-        let request = bound(&text).titled(plain.title).with_details(json!({
-            "skill": name,
-            "location": entry.skill.location,
-            "origin": entry.root.label,
-            "digest": text.digest,
-            "arguments": arguments,
-        }));
-        self.permissions().request(request).await.map_err(refused)?;
+        let question = bound(&text).to(deed(Some(text.digest.to_string())));
+        io.pass(question).await.map_err(refused)?;
         Ok(Some(text))
     }
 
-    /// A request for a skill of a server: bound to all that the server said of its files, so that nothing has to be
+    /// A question about a skill of a server: bound to all that the server said of its files, so that nothing has to be
     /// fetched to ask. While the model has words of another server's skill, it is asked about each time.
-    fn server_request(&self, published: &Published, name: &str, act: &str) -> Request {
-        let others = self.others_at_work(&published.server);
-        let at_work = match others.as_slice() {
-            [] => String::new(),
-            others => format!(", while the model works with {}", others.join(", ")),
-        };
-        let request = Request::new(Kind::MCP_SKILL, name)
-            .titled(format!(
-                "{act} {} of the MCP server {}{at_work}",
-                quoted(name),
-                one_line(&published.server)
-            ))
+    fn server_question(&self, published: &Published, name: &str) -> Question {
+        let question = Question::new(Kind::MCP_SKILL, name)
             .bound_to(format!("{} {}", published.digest(), published.uri));
-        if others.is_empty() { request } else { request.each_time() }
+        if self.others_at_work(&published.server).is_empty() { question } else { question.each_time() }
     }
 
     /// Passes the gate for asking a server about a skill that it does not list. What is denied is not asked about.
     pub(crate) async fn pass_look_up_gate(
         &self,
+        io: &Io,
         server: &str,
         name: &str,
         name_here: &str,
     ) -> Result<(), SkillError> {
-        let permissions = self.permissions();
+        let permissions = self.engine().permissions();
         if [Kind::SKILL, Kind::MCP_SKILL].iter().any(|kind| permissions.is_denied(kind, name_here)) {
             return Err(self.not_found(name));
         }
         let at_work = self.servers_at_work();
         let is_led = !at_work.is_empty();
-        let mut request = Request::new(Kind::MCP_SKILL, name_here)
-            .titled(format!("ask the MCP server {} for a skill {}", one_line(server), quoted(name)))
-            .with_details(json!({"server": server, "asked": name, "while": at_work}))
-            .always([]);
+        let deed = Deed::LookUpSkill { server: server.to_owned(), asked: name.to_owned(), at_work };
+        let mut question = Question::new(Kind::MCP_SKILL, name_here).to(deed).always([]);
         if is_led {
-            request = request.each_time();
+            question = question.each_time();
         }
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
-        permissions.request(request).await.map(drop).map_err(refused)
+        io.pass(question).await.map_err(refused)
     }
 
     /// The skills of other servers whose words the model has, in words.
     fn others_at_work(&self, server: &str) -> Vec<String> {
-        let state = self.state();
-        let others = state.from_servers().into_iter().filter(|(_, other)| *other != server);
+        let others = self.state().from_servers().into_iter().filter(|(_, other)| *other != server);
         others.map(|(name, other)| format!("{} of {}", quoted(name), one_line(other))).collect()
-    }
-
-    /// The skills of servers whose words the model has: whatever is run meanwhile is asked about.
-    pub fn servers_at_work(&self) -> Vec<String> {
-        self.state().from_servers().into_keys().map(str::to_owned).collect()
     }
 
     /// Passes the gate for reading files of a server's skill that is loaded, which is open unless another server's skill
     /// is at work.
     pub(crate) async fn pass_document_gate(
         &self,
+        io: &Io,
         entry: &SkillEntry,
-        what: &Value,
+        choice: &Choice,
     ) -> Result<(), SkillError> {
         let Some(published) = entry.published() else { return Ok(()) };
         let name = entry.skill.name.as_str();
-        if self.others_at_work(&published.server).is_empty() {
+        let at_work = self.others_at_work(&published.server);
+        if at_work.is_empty() {
             return Ok(());
         }
-        let request = self.server_request(published, name, "read documents of the skill");
-        let details = json!({"skill": name, "server": published.server, "documents": what});
+        let documents = match choice {
+            Choice::All => None,
+            Choice::Named(paths) => Some(paths.clone()),
+        };
+        let (skill, server) = (name.to_owned(), published.server.clone());
+        let deed = Deed::ReadDocuments { skill, server, documents, at_work };
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
-        self.permissions().request(request.with_details(details)).await.map(drop).map_err(refused)
+        io.pass(self.server_question(published, name).to(deed)).await.map_err(refused)
     }
 
     /// A skill whose files may be read, for a host that hands them on: the gate is passed as for a load, each time.
-    /// Where somebody was asked, the text comes with it that was approved: it is the one to hand on.
-    ///
-    /// # Errors
-    ///
-    /// There is no such skill for this agent, or the gate does not let it pass.
-    pub async fn open_to_read(&self, name: &str) -> Result<(Arc<SkillEntry>, Option<SkillText>), SkillError> {
-        let known = self.known();
-        let Some(entry) = known.view.get(name) else {
-            let available = known.view.names().map(ToOwned::to_owned).collect();
-            let (name, dialect) = (name.to_owned(), self.options().dialect);
-            return Err(SkillError::NotFound { name, available, dialect });
-        };
-        let approved = self.pass_gate(entry, None).await?;
-        Ok((Arc::clone(entry), approved))
+    /// Where somebody was asked, the text comes with it that was approved: it is the one to hand on. It is refused when
+    /// there is no such skill for this agent, or the gate does not let it pass.
+    pub fn open_to_read(&self, name: &str) -> Operation<(Arc<SkillEntry>, Option<SkillText>)> {
+        let (view, name) = (self.clone(), name.to_owned());
+        Operation::new(self.engine(), |io| async move {
+            let Some(entry) = view.known().view.get(&name) else {
+                let available = view.known().view.names().map(ToOwned::to_owned).collect();
+                let dialect = view.engine().options().dialect;
+                return Err(SkillError::NotFound { name, available, dialect });
+            };
+            let approved = view.pass_gate(&io, entry, None).await?;
+            Ok((Arc::clone(entry), approved))
+        })
+    }
+
+    /// Passes the gate of a load for a skill whose files are to be run.
+    #[cfg(feature = "run")]
+    pub(crate) fn open_to_run(&self, entry: &Arc<SkillEntry>) -> Operation<()> {
+        let (view, entry) = (self.clone(), Arc::clone(entry));
+        Operation::new(self.engine(), |io| async move { view.pass_gate(&io, &entry, None).await.map(drop) })
     }
 
     /// Whether a text may be shown without asking anybody: a rule allows it, or an approval covers it.
     pub(crate) fn may_show(&self, entry: &SkillEntry, text: &SkillText) -> bool {
-        entry.published().is_none() && self.permissions().decide(&bound(text)).decision == Decision::Allow
-    }
-
-    pub(crate) async fn read(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, SkillError> {
-        let read = self.files().text(entry).await;
-        read.map_err(|error| self.unreadable(entry, error))
-    }
-
-    pub(crate) fn unreadable(&self, entry: &SkillEntry, error: prowess_catalog::ReadError) -> SkillError {
-        let location = &entry.skill.location;
-        tracing::error!(skill = entry.skill.name.as_str(), %error, "Failed to read SKILL.md at {location}");
-        error.into()
+        let permissions = self.engine().permissions();
+        entry.published().is_none() && permissions.decide(&bound(text)).decision == Decision::Allow
     }
 }
 
-/// A request for a skill that only this text in this place answers to.
-fn bound(text: &SkillText) -> Request {
-    Request::new(Kind::SKILL, text.skill.name.as_str()).bound_to(text.identity().to_string())
+/// A question about a skill that only this text in this place answers to.
+fn bound(text: &SkillText) -> Question {
+    Question::new(Kind::SKILL, text.skill.name.as_str()).bound_to(text.identity().to_string())
 }

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use prowess_catalog::{SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Place, Refusal, Request, Verdict, has_case, ignores_case, quoted};
+use prowess_permission::{
+    Decision, Deed, Kind, Place, Question, Refusal, Stopped, Verdict, has_case, ignores_case, quoted,
+};
 use prowess_workspace::{HostGate, RunRequest};
-use serde_json::json;
 
 use crate::owner::{Withheld, directories};
-use crate::session::SkillSession;
+use crate::run::Running;
+use crate::view::SkillView;
 
 /// The most files and directories of the host that one input may hold.
 const MAX_HOST_ENTRIES: usize = 10_000;
@@ -21,7 +23,7 @@ const MAX_NAMED: usize = 10;
 
 /// Files of the host come in when the gate lets them be read.
 pub(crate) struct AskedHost<'a> {
-    pub(crate) session: &'a SkillSession,
+    pub(crate) running: Running<'a>,
     pub(crate) request: &'a RunRequest,
     /// What was asked about before.
     pub(crate) passed: &'a BTreeSet<PathBuf>,
@@ -30,6 +32,8 @@ pub(crate) struct AskedHost<'a> {
 /// Why a file of the host does not come in.
 #[derive(Debug)]
 pub(crate) enum Unread {
+    /// Somebody has to answer this first.
+    Asks(Box<Question>),
     /// The gate did not let it.
     Refused(Refusal),
     /// There is something in it that cannot come, whoever is asked.
@@ -126,29 +130,32 @@ impl HostGate for AskedHost<'_> {
 impl AskedHost<'_> {
     /// Asks whether a file of the host may come in. Gives its real path.
     pub(crate) async fn ask(&self, path: &Path) -> Result<PathBuf, Unread> {
-        let input = self.session.look_at_input(path).await.map_err(Unread::Denied)?;
+        let view = self.running.view;
+        let input = view.look_at_input(path).await.map_err(Unread::Denied)?;
         let real = PathBuf::from(input.place.real());
         if self.passed.contains(&real) {
             return Ok(real);
         }
-        let what = if input.is_directory { "all files in" } else { "the file" };
-        let title =
-            format!("let skill {} read {what} {}", quoted(&self.request.skill), one_line(input.place.real()));
-        let mut details = json!({"skill": self.request.skill, "command": self.request.command});
-        if !input.secrets.is_empty() {
-            details["with_secrets"] = json!(input.secrets);
-        }
-        let mut request = Request::about_place(Kind::READ, input.place);
+        let deed = Deed::BringIn {
+            skill: self.request.skill.clone(),
+            command: self.request.command.clone(),
+            is_directory: input.is_directory,
+            with_secrets: input.secrets,
+        };
+        let mut question = Question::about_place(Kind::READ, input.place);
         if let Some(entry) = input.asks {
-            request = request.and(entry);
+            question = question.and(entry);
         }
-        let request = request.titled(title).with_details(details).always([]);
-        let asked = self.session.permissions().request(request).await;
-        asked.map(|_| real).map_err(Unread::Refused)
+        let question = question.to(deed).always([]);
+        match view.engine().permissions().pass(question, self.running.asker).await {
+            Ok(_) => Ok(real),
+            Err(Stopped::Asks(question)) => Err(Unread::Asks(question)),
+            Err(Stopped::Refused(refusal)) => Err(Unread::Refused(refusal)),
+        }
     }
 }
 
-impl SkillSession {
+impl SkillView {
     /// Looks at a file or directory of this machine that is to come into a run.
     ///
     /// # Errors
@@ -196,8 +203,8 @@ impl SkillSession {
             Withheld::LoadFirst(skill) => InputRefused::LoadFirst { path: name(), skill },
             Withheld::Denied(skill) => InputRefused::Hidden { path: name(), skill },
         })?;
-        let policy = self.permissions().policy();
-        let judge = |place: &Place| policy.evaluate(&Request::about_place(Kind::READ, place.clone()));
+        let policy = self.engine().permissions().policy();
+        let judge = |place: &Place| policy.evaluate(&Question::about_place(Kind::READ, place.clone()));
         let line = |verdict: Verdict| verdict.rule.map(|(_, rule)| rule.toml_line());
         let verdict = judge(&place);
         if verdict.decision == Decision::Deny {

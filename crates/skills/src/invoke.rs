@@ -5,8 +5,9 @@ use std::sync::Arc;
 use prowess_catalog::SkillEntry;
 
 use crate::error::SkillError;
-use crate::load::Caller;
-use crate::session::{Answer, SkillSession};
+use crate::load::{Caller, PreparedLoad};
+use crate::step::Operation;
+use crate::view::SkillView;
 
 /// A skill that a person may start with a slash.
 ///
@@ -22,10 +23,10 @@ use crate::session::{Answer, SkillSession};
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let session = SkillSession::builder(catalog).start().await;
-/// let menu: Vec<String> = session.commands().into_iter().map(|command| command.name).collect();
+/// let menu: Vec<String> = session.view().commands().into_iter().map(|command| command.name).collect();
 /// assert_eq!(menu, ["greet"]);
 /// session.invoke("/greet the queen").await?;
-/// assert!(session.commands()[0].is_loaded);
+/// assert!(session.view().commands()[0].is_loaded);
 /// # Ok(())
 /// # }
 /// ```
@@ -42,12 +43,11 @@ pub struct Command {
     pub is_loaded: bool,
 }
 
-impl SkillSession {
+impl SkillView {
     /// The skills that a person may start, for a menu or for completion.
     pub fn commands(&self) -> Vec<Command> {
         let state = self.state();
-        let known = self.known();
-        let entries = known.view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
+        let entries = self.known().view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
         let command = |entry: &Arc<SkillEntry>| Command {
             name: entry.skill.name.to_string(),
             description: entry.skill.description.clone(),
@@ -60,29 +60,32 @@ impl SkillSession {
     /// Starts a skill as a person asked for it: `/name arguments`. A skill that is loaded is given the
     /// new arguments.
     ///
-    /// The gate is passed as for a model. A front end gives this only what a person typed.
-    ///
-    /// # Errors
-    ///
-    /// As for [`SkillSession::load`], and when the skill is not one for people. Nothing has changed then.
-    pub async fn invoke(&self, line: &str) -> Result<Answer, SkillError> {
+    /// The gate is passed as for a model. A front end gives this only what a person typed. It is refused as
+    /// [`SkillView::load`] is, and when the skill is not one for people.
+    pub fn invoke(&self, line: &str) -> Operation<PreparedLoad> {
+        let (view, line) = (self.clone(), line.to_owned());
+        Operation::new(self.engine(), |io| async move {
+            let (entry, arguments) = view.invoked(&line)?;
+            view.prepare(&io, &entry, arguments, None, Caller::Person).await
+        })
+    }
+
+    fn invoked<'a>(&self, line: &'a str) -> Result<(Arc<SkillEntry>, Option<&'a str>), SkillError> {
         let not_a_command = || SkillError::NotACommand { line: line.to_owned() };
         let command = line.trim().strip_prefix('/').ok_or_else(not_a_command)?;
         let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         if name.is_empty() {
             return Err(not_a_command());
         }
-        let known = self.known();
-        let Some(entry) = known.view.get(name) else {
+        let Some(entry) = self.known().view.get(name) else {
             let available = self.commands().into_iter().map(|command| command.name).collect();
-            let (name, dialect) = (name.to_owned(), self.options().dialect);
+            let (name, dialect) = (name.to_owned(), self.engine().options().dialect);
             return Err(SkillError::NotFound { name, available, dialect });
         };
         if !entry.skill.extensions.user_invocable {
             return Err(SkillError::NotForUsers { name: name.to_owned() });
         }
-        let arguments = Some(arguments.trim()).filter(|arguments| !arguments.is_empty());
-        self.prepare(entry, arguments, None, Caller::Person).await?.finish()
+        Ok((Arc::clone(entry), Some(arguments.trim()).filter(|arguments| !arguments.is_empty())))
     }
 }
 

@@ -8,8 +8,8 @@ use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict, quoted};
 
 use crate::delta::SkillDelta;
 use crate::owner::Owners;
-use crate::session::SkillSession;
 use crate::state::SkillState;
+use crate::view::SkillView;
 
 /// The longest pattern in `paths` that is looked at, the most of one skill, and the most of all: each has to
 /// be compiled.
@@ -39,6 +39,11 @@ impl Known {
     /// Whose files are whose. Links are followed when this is first asked.
     pub(crate) fn owners(&self) -> &Owners {
         self.owners.get_or_init(|| Owners::of(&self.view))
+    }
+
+    /// Whether these are the rules that it was made by.
+    pub(crate) fn is_under(&self, policy: &Policy) -> bool {
+        self.policy.is_same(policy)
     }
 
     /// Whether it is what these rules let be known of this catalog.
@@ -86,32 +91,20 @@ impl Known {
     }
 }
 
-impl SkillSession {
-    /// What this agent may know, by the policy of now.
-    pub(crate) fn known(&self) -> Arc<Known> {
-        let policy = self.permissions().policy();
-        let mut shared = self.lock();
-        if !shared.known.policy.is_same(&policy) {
-            shared.known = Arc::new(Known::new(shared.known.view.catalog(), self.permissions()));
-        }
-        Arc::clone(&shared.known)
-    }
-
-    /// Tells the session that files are in play: skills whose `paths` match one are listed from now on.
-    /// Paths are relative to the project, with `/` between their parts.
+impl SkillView {
+    /// What changes when files come into play: skills whose `paths` match one are listed from then on. Paths are relative
+    /// to the project, with `/` between their parts.
     pub fn note_files<'a>(&self, files: impl IntoIterator<Item = &'a str>) -> Vec<SkillDelta> {
         let known = self.known();
         if !known.has_paths {
             return Vec::new();
         }
         let files: Vec<&str> = files.into_iter().map(|file| file.trim_start_matches("./")).collect();
-        let state = self.state();
-        let waiting = known.patterns().iter().filter(|(name, _)| !state.offered().contains(name));
+        let waiting = known.patterns().iter().filter(|(name, _)| !self.state().offered().contains(name));
         let in_play = waiting.filter(|(_, matchers)| {
             files.iter().any(|file| matchers.iter().any(|matcher| matcher.is_match(file)))
         });
-        let deltas = in_play.map(|(name, _)| SkillDelta::Offered { name: name.clone() });
-        deltas.filter(|delta| self.commit(std::slice::from_ref(delta)).is_ok()).collect()
+        in_play.map(|(name, _)| SkillDelta::Offered { name: name.clone() }).collect()
     }
 }
 

@@ -43,11 +43,12 @@
 //! `prowess_backend::Backend`; the feature `run` hands commands of skills to a `prowess_workspace::Runner`.
 
 mod arguments;
-mod commit;
+mod call;
 mod context;
 mod delta;
 mod dialect;
 mod documents;
+mod engine;
 mod error;
 mod event;
 #[cfg(feature = "run")]
@@ -68,13 +69,16 @@ mod render;
 mod run;
 mod saved;
 mod secret;
+mod service;
 mod session;
 #[cfg(all(feature = "backend", feature = "run"))]
 mod stage;
 mod state;
+mod step;
 mod stub;
 mod sync;
 mod tools;
+mod view;
 
 pub use prowess_catalog;
 pub use prowess_permission;
@@ -83,8 +87,10 @@ pub use context::LoadedSection;
 pub use delta::{
     LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
 };
-pub use dialect::{Dialect, Forked, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Words};
-pub use documents::{Choice, MAX_CHOSEN_BYTES};
+pub use call::{Forked, PreparedCall};
+pub use dialect::{Dialect, MAX_ENUM_NAMES, ToolReply, ToolSpec, Words};
+pub use documents::{Choice, MAX_CHOSEN_BYTES, PreparedSelection};
+pub use engine::SkillEngine;
 pub use error::SkillError;
 pub use event::{SkillEvent, Stale, Staleness};
 #[cfg(feature = "run")]
@@ -105,9 +111,12 @@ pub use overview::ModelView;
 pub use owner::{Owner, Withheld};
 pub use refresh::Refreshed;
 #[cfg(feature = "run")]
-pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs};
+pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs, SkillRuns};
 pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
 pub use secret::Secret;
+pub use service::SkillService;
 pub use session::{Answer, SessionBuilder, SkillSession};
 pub use state::{Conflict, Selection, SkillState};
+pub use step::{Fed, Operation, Outcome, Step, Want};
 pub use tools::{AllowedTools, ToolCall, ToolNames, ToolVerdict};
+pub use view::SkillView;

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, Published, Resources, Root, SkillContext, SkillEntry, SkillText};
+use prowess_catalog::{Published, Resources, Root, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
-use crate::commit::Rejected;
 use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
-use crate::dialect::{Dialect, Forked};
+use crate::call::Forked;
+use crate::dialect::Dialect;
 use crate::documents::{Choice, Chosen};
+use crate::engine::SkillEngine;
 use crate::error::{SkillError, safe};
 use crate::options::{Placement, SessionOptions, UnloadedText};
 use crate::refresh::told;
 use crate::render::{self, FramedText};
 use crate::secret::Secret;
-use crate::session::{Answer, LoadedText, SkillSession};
+use crate::session::Answer;
 use crate::state::{Conflict, SkillState};
-
-/// How often a load that others get in the way of is tried before it says so.
-const ATTEMPTS: usize = 16;
+use crate::step::{Io, Operation};
+use crate::view::SkillView;
 
 /// Who wants a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub(crate) enum Caller {
 /// the last free slot.
 ///
 /// ```
-/// use prowess_skills::SkillSession;
+/// use prowess_permission::Nobody;
+/// use prowess_skills::{LocalFiles, Outcome, SkillEngine, SkillState};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,17 +44,20 @@ pub(crate) enum Caller {
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
-/// let prepared = session.prepare_load("greet", None, None).await?;
-/// assert!(session.state().loaded().is_empty());
-/// assert!(prepared.finish()?.text.contains("Wave."));
+/// let (engine, mut state) = (SkillEngine::new(&catalog), SkillState::default());
+/// let load = engine.at(&state).load("greet", None, None);
+/// let Outcome::Done(prepared) = load.drive(&LocalFiles, &Nobody).await else { unreachable!() };
+/// let answer = prepared.finish(&state)?;
+/// assert!(answer.text.contains("Wave.") && state.loaded().is_empty());
+/// state.replay(&answer.deltas).unwrap();
+/// assert_eq!(state.loaded()[0].name, "greet");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 #[must_use = "a prepared skill is not loaded until `finish`"]
 pub struct PreparedLoad {
-    session: SkillSession,
+    engine: SkillEngine,
     name: String,
     caller: Caller,
     /// Nothing when it was loaded already, for a model.
@@ -69,95 +73,85 @@ struct Fresh {
     instructions: Arc<FramedText>,
 }
 
-impl SkillSession {
-    /// Loads a skill for the model, with arguments if it takes some.
+impl SkillView {
+    /// Loads a skill for the model, with arguments if it takes some, and with some of its documents if there is a choice.
+    /// Where a skill is loaded again to change its documents, a loaded one gets these in the place of those it had.
     ///
-    /// In this order: it must be known to this agent, not be loaded, and find a free slot; then the gate
-    /// is asked, the document read, and its resources looked for. Only then the state changes.
-    ///
-    /// # Errors
-    ///
-    /// Why it was not loaded. Nothing has changed then.
-    pub async fn load(&self, name: &str, arguments: Option<&str>) -> Result<Answer, SkillError> {
-        self.prepare_load(name, arguments, None).await?.finish()
-    }
-
-    /// The part of [`SkillSession::load`] that takes time, everything but the change of state, with some of
-    /// the skill's documents if there is a choice. In the `trpc` dialect, where a skill is loaded again to
-    /// change its documents, a loaded skill gets these in the place of those it had.
-    ///
-    /// # Errors
-    ///
-    /// As for [`SkillSession::load`], and when a document is not the skill's or cannot be read.
-    pub async fn prepare_load(
+    /// In this order: it must be known to this agent, not be loaded, and find a free slot; then the gate is asked, the
+    /// document read, and its resources looked for. [`PreparedLoad::finish`] gives what changes.
+    pub fn load(
         &self,
         name: &str,
         arguments: Option<&str>,
         documents: Option<Choice>,
-    ) -> Result<PreparedLoad, SkillError> {
-        let entry = match self.visible_to_model(name) {
-            Err(SkillError::NotFound { .. }) => self.look_up(name).await?,
-            found => found?,
-        };
-        self.prepare(&entry, arguments, documents, Caller::Model).await
+    ) -> Operation<PreparedLoad> {
+        let (view, name, arguments) = (self.clone(), name.to_owned(), arguments.map(str::to_owned));
+        Operation::new(self.engine(), |io| async move {
+            let (view, entry) = match view.visible_to_model(&name) {
+                Err(SkillError::NotFound { .. }) => view.look_up(&io, &name).await?,
+                found => (view.clone(), found?),
+            };
+            view.prepare(&io, &entry, arguments.as_deref(), documents, Caller::Model).await
+        })
     }
 
     pub(crate) async fn prepare(
         &self,
+        io: &Io,
         entry: &Arc<SkillEntry>,
         arguments: Option<&str>,
         documents: Option<Choice>,
         caller: Caller,
     ) -> Result<PreparedLoad, SkillError> {
         let name = entry.skill.name.as_str();
-        let state = self.state();
+        let (state, options) = (self.state(), self.engine().options());
         let is_loaded = state.get(name).is_some();
-        let mut prepared =
-            PreparedLoad { session: self.clone(), name: name.to_owned(), caller, fresh: None, chosen: None };
+        let engine = self.engine().clone();
+        let mut prepared = PreparedLoad { engine, name: name.to_owned(), caller, fresh: None, chosen: None };
         if caller == Caller::Model && is_loaded {
-            if let Some(choice) = documents.filter(|_| self.reselects()) {
-                prepared.chosen = Some(self.choose(name, SelectMode::Replace, choice).await?);
+            if let Some(choice) = documents.filter(|_| reselects(options)) {
+                prepared.chosen = Some(self.choose(io, name, SelectMode::Replace, choice).await?);
             }
             return Ok(prepared);
         }
         let inline = entry.skill.extensions.context == SkillContext::Inline;
-        if inline && !is_loaded && state.loaded().len() >= self.options().budgets.max_loaded_skills {
-            return Err(self.limit_reached(name, &state));
+        if inline && !is_loaded && state.loaded().len() >= options.budgets.max_loaded_skills {
+            return Err(limit_reached(options, name, state));
         }
-        let read = self.pass_gate(entry, arguments).await?;
-        let (text, resources) = self.text_and_resources(entry, read).await?;
-        prepared.fresh = Some(self.fresh(entry, &text, arguments, resources)?);
+        let read = self.pass_gate(io, entry, arguments).await?;
+        let (text, resources) = match read {
+            Some(text) => (text, io.resources(entry, options.resource_depth).await?),
+            None => io.text_and_resources(entry, options.resource_depth).await?,
+        };
+        prepared.fresh = Some(self.fresh(entry, &text, arguments, told(entry, &resources))?);
         if let Some(choice) = documents {
-            prepared.chosen = Some(self.chosen(entry, SelectMode::Replace, choice, &[]).await?);
+            prepared.chosen = Some(self.chosen(io, entry, SelectMode::Replace, choice, &[]).await?);
         }
         Ok(prepared)
     }
 
     /// A skill that no list has, from a server that has it. What the server is asked was a model's idea: so it passes
     /// the gate first.
-    async fn look_up(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
-        let known = self.known();
+    async fn look_up(&self, io: &Io, name: &str) -> Result<(Self, Arc<SkillEntry>), SkillError> {
+        let catalog = self.known().view.catalog();
         let name_here = published_name(name);
         let is_server = |label: &str| {
             let root = Root::server(label);
-            known.view.catalog().roots().any(|known| **known == root)
+            catalog.roots().any(|known| **known == root)
         };
         let Some((server, _)) = name.split_once(':').filter(|(server, _)| is_server(server)) else {
-            return self.visible_to_model(name);
+            return Ok((self.clone(), self.visible_to_model(name)?));
         };
         if let Ok(entry) = self.visible_to_model(&name_here) {
-            return Ok(entry);
+            return Ok((self.clone(), entry));
         }
-        self.pass_look_up_gate(server, name, &name_here).await?;
-        if let Some(catalog) = self.files().look_up(name, known.view.catalog()).await {
-            self.refresh(&catalog).await;
+        self.pass_look_up_gate(io, server, name, &name_here).await?;
+        if let Some(catalog) = io.look_up(name, catalog).await? {
+            self.engine().take_catalog(&catalog, self.state());
         }
-        self.visible_to_model(&name_here)
-    }
-
-    /// Whether loading a loaded skill again changes its documents.
-    fn reselects(&self) -> bool {
-        self.options().dialect == Dialect::Trpc
+        let now = self.engine().at_shared(self.state());
+        let entry = now.visible_to_model(&name_here)?;
+        Ok((now, entry))
     }
 
     fn fresh(
@@ -167,31 +161,12 @@ impl SkillSession {
         arguments: Option<&str>,
         resources: Vec<ResourceMetadata>,
     ) -> Result<Fresh, SkillError> {
-        let dialect = self.options().dialect;
-        let framed = render::instructions(entry, text, arguments, dialect, self.secret())?;
-        let heading = render::heading(entry, dialect);
-        let skill = self.loaded_skill(entry, text, arguments, &framed, &heading, &resources);
+        let engine = self.engine();
+        let dialect = engine.options().dialect;
+        let framed = render::instructions(entry, text, arguments, dialect, engine.secret())?;
+        let heading = render::heading(entry.skill.name.as_str(), entry.skill.location.directory(), dialect);
+        let skill = loaded_skill(engine.options(), entry, text, arguments, &framed, &heading, &resources);
         Ok(Fresh { skill, resources, heading, instructions: Arc::new(framed) })
-    }
-
-    /// The document, unless the gate has read it, and its resources, unless they are known.
-    async fn text_and_resources(
-        &self,
-        entry: &Arc<SkillEntry>,
-        read: Option<SkillText>,
-    ) -> Result<(SkillText, Vec<ResourceMetadata>), SkillError> {
-        let depth = self.options().resource_depth;
-        let known = self.known_resources(entry.skill.name.as_str());
-        Ok(match (read, known) {
-            (Some(text), Some(known)) => (text, known),
-            (Some(text), None) => (text, told(entry, &self.files().resources(entry, depth).await)),
-            (None, Some(known)) => (self.read(entry).await?, known),
-            (None, None) => {
-                let both = self.files().text_and_resources(entry, depth).await;
-                let (text, resources) = both.map_err(|error| self.unreadable(entry, error))?;
-                (text, told(entry, &resources))
-            }
-        })
     }
 
     /// Unloads a skill, with its resources and documents.
@@ -200,11 +175,16 @@ impl SkillSession {
     ///
     /// When it is not loaded.
     pub fn unload(&self, name: &str) -> Result<Answer, SkillError> {
+        let engine = self.engine();
         let deltas = vec![SkillDelta::Unloaded { name: name.to_owned(), reason: UnloadReason::Asked }];
-        let state = self.commit(&deltas).map_err(|rejected| self.rejected(name, &deltas, &rejected))?;
-        let loaded = state.loaded().len();
-        let most = self.options().budgets.max_loaded_skills;
-        let (free, note) = (most.saturating_sub(loaded), self.unload_note());
+        let after = engine
+            .after(self.state(), &deltas)
+            .map_err(|conflict| rejected(engine.options(), name, &deltas, conflict, self.state()))?;
+        engine.log(&deltas, &after);
+        engine.keep(&after, []);
+        let loaded = after.loaded().len();
+        let most = engine.options().budgets.max_loaded_skills;
+        let (free, note) = (most.saturating_sub(loaded), unload_note(engine.options()));
         let text = format!(
             "Skill '{}' has been unloaded. Currently loaded: {loaded}/{most} ({free} slot(s) available). \
              Note: {note}",
@@ -212,112 +192,95 @@ impl SkillSession {
         );
         Ok(Answer { text, deltas, data: None })
     }
+}
 
-    fn unload_note(&self) -> String {
-        let dialect = self.options().dialect;
-        let load = dialect.words().load;
-        match (self.options().placement, self.options().unloaded_text) {
-            // This dialect has no list with marks.
-            (Placement::ToolAnswer, UnloadedText::Kept) if dialect == Dialect::OpenCode => format!(
-                "The skill's instructions from the previous {load} call are still in the conversation history."
-            ),
-            (Placement::ToolAnswer, UnloadedText::Kept) => format!(
-                "The skill's instructions from the previous {load} call are still in the conversation history \
-                 but will no longer be marked as [Loaded] in the skills list."
-            ),
-            (Placement::ToolAnswer, UnloadedText::Stub) => format!(
-                "The skill's instructions from the previous {load} call are removed from the conversation \
-                 history."
-            ),
-            (Placement::SystemMessage, _) => {
-                "The skill's instructions are no longer in the system message.".to_owned()
-            }
+/// Whether loading a loaded skill again changes its documents.
+fn reselects(options: &SessionOptions) -> bool {
+    options.dialect == Dialect::Trpc
+}
+
+fn unload_note(options: &SessionOptions) -> String {
+    let dialect = options.dialect;
+    let load = dialect.words().load;
+    match (options.placement, options.unloaded_text) {
+        // This dialect has no list with marks.
+        (Placement::ToolAnswer, UnloadedText::Kept) if dialect == Dialect::OpenCode => format!(
+            "The skill's instructions from the previous {load} call are still in the conversation history."
+        ),
+        (Placement::ToolAnswer, UnloadedText::Kept) => format!(
+            "The skill's instructions from the previous {load} call are still in the conversation history \
+             but will no longer be marked as [Loaded] in the skills list."
+        ),
+        (Placement::ToolAnswer, UnloadedText::Stub) => format!(
+            "The skill's instructions from the previous {load} call are removed from the conversation \
+             history."
+        ),
+        (Placement::SystemMessage, _) => {
+            "The skill's instructions are no longer in the system message.".to_owned()
         }
     }
+}
 
-    /// The skill called `name`, if this agent's model may load it, or has it because a person did.
-    pub(crate) fn visible_to_model(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
-        let known = self.known();
-        match known.view.get(name) {
-            Some(entry) if entry.skill.is_model_invocable() || self.state().get(name).is_some() => {
-                Ok(Arc::clone(entry))
-            }
-            Some(_) if self.options().manual == ManualSkills::Marked => {
-                Err(SkillError::ManualOnly { name: name.to_owned() })
-            }
-            _ => Err(self.not_found(name)),
-        }
-    }
+fn limit_reached(options: &SessionOptions, name: &str, state: &SkillState) -> SkillError {
+    let limit = options.budgets.max_loaded_skills;
+    let loaded: Vec<String> = state.names().map(str::to_owned).collect();
+    let count = loaded.len();
+    tracing::warn!(skill = name, loaded = count, limit, "Skill loading limit reached ({count}/{limit})");
+    SkillError::LimitReached { name: name.to_owned(), limit, loaded, dialect: options.dialect }
+}
 
-    pub(crate) fn not_found(&self, name: &str) -> SkillError {
-        SkillError::NotFound {
-            name: name.to_owned(),
-            available: self.known().offered_names(&self.state()),
-            dialect: self.options().dialect,
-        }
-    }
-
-    fn limit_reached(&self, name: &str, state: &SkillState) -> SkillError {
-        let limit = self.options().budgets.max_loaded_skills;
-        let loaded: Vec<String> = state.names().map(str::to_owned).collect();
-        let count = loaded.len();
-        tracing::warn!(skill = name, loaded = count, limit, "Skill loading limit reached ({count}/{limit})");
-        SkillError::LimitReached { name: name.to_owned(), limit, loaded, dialect: self.options().dialect }
-    }
-
-    /// What to say when the state did not take `deltas`.
-    pub(crate) fn rejected(&self, name: &str, deltas: &[SkillDelta], rejected: &Rejected) -> SkillError {
-        let Rejected { conflict, state } = rejected;
-        let (name, dialect) = (name.to_owned(), self.options().dialect);
-        match conflict {
-            Conflict::LimitReached => self.limit_reached(&name, state),
-            Conflict::OverBudget => {
-                let selects_only = deltas.iter().all(|delta| matches!(delta, SkillDelta::Selected { .. }));
-                SkillError::OverBudget {
-                    what: if selects_only { Over::Documents } else { Over::Skill },
-                    tokens: deltas.iter().map(tokens_of).sum(),
-                    budget: self.options().budgets.max_loaded_tokens.unwrap_or(usize::MAX),
-                    loaded: state.names().map(|name| (name.to_owned(), state.tokens_of(name))).collect(),
-                    name,
-                    dialect,
-                }
-            }
-            Conflict::TooManyDocuments => {
-                let left_out = deltas.iter().flat_map(documents_of).collect();
-                let most = self.options().budgets.max_document_bytes;
-                SkillError::TooManyDocuments { name, most, left_out }
-            }
-            Conflict::NotLoaded | Conflict::AlreadyLoaded | Conflict::Outdated => {
-                SkillError::NotLoaded { name, loaded: state.names().map(str::to_owned).collect() }
+/// What to say when the state did not take `deltas`.
+pub(crate) fn rejected(
+    options: &SessionOptions,
+    name: &str,
+    deltas: &[SkillDelta],
+    conflict: Conflict,
+    state: &SkillState,
+) -> SkillError {
+    match conflict {
+        Conflict::LimitReached => limit_reached(options, name, state),
+        Conflict::OverBudget => {
+            let selects_only = deltas.iter().all(|delta| matches!(delta, SkillDelta::Selected { .. }));
+            SkillError::OverBudget {
+                what: if selects_only { Over::Documents } else { Over::Skill },
+                tokens: deltas.iter().map(tokens_of).sum(),
+                budget: options.budgets.max_loaded_tokens.unwrap_or(usize::MAX),
+                loaded: state.names().map(|name| (name.to_owned(), state.tokens_of(name))).collect(),
+                name: name.to_owned(),
+                dialect: options.dialect,
             }
         }
-    }
-
-    pub(crate) fn loaded_skill(
-        &self,
-        entry: &SkillEntry,
-        text: &SkillText,
-        arguments: Option<&str>,
-        framed: &FramedText,
-        heading: &str,
-        resources: &[ResourceMetadata],
-    ) -> LoadedSkill {
-        LoadedSkill {
-            name: text.skill.name.to_string(),
-            location: text.skill.location.clone(),
-            digest: text.digest,
-            tokens: tokens(self.options(), heading, framed, resources),
-            nonce: framed.nonce.clone(),
-            lifetime: self.options().lifetime,
-            allowed_tools: text.skill.allowed_tools.clone(),
-            arguments: arguments.map(str::to_owned),
-            from: loaded_from(entry),
+        Conflict::TooManyDocuments => {
+            let left_out = deltas.iter().flat_map(documents_of).collect();
+            let most = options.budgets.max_document_bytes;
+            SkillError::TooManyDocuments { name: name.to_owned(), most, left_out }
+        }
+        Conflict::NotLoaded | Conflict::AlreadyLoaded | Conflict::Outdated => {
+            let loaded = state.names().map(str::to_owned).collect();
+            SkillError::NotLoaded { name: name.to_owned(), loaded }
         }
     }
+}
 
-    /// Where the text of a skill stands. A server's words are never in the system message.
-    pub(crate) fn placement_of(&self, is_servers: bool) -> Placement {
-        if is_servers { Placement::ToolAnswer } else { self.options().placement }
+pub(crate) fn loaded_skill(
+    options: &SessionOptions,
+    entry: &SkillEntry,
+    text: &SkillText,
+    arguments: Option<&str>,
+    framed: &FramedText,
+    heading: &str,
+    resources: &[ResourceMetadata],
+) -> LoadedSkill {
+    LoadedSkill {
+        name: text.skill.name.to_string(),
+        location: text.skill.location.clone(),
+        digest: text.digest,
+        tokens: tokens(options, heading, framed, resources),
+        nonce: framed.nonce.clone(),
+        lifetime: options.lifetime,
+        allowed_tools: text.skill.allowed_tools.clone(),
+        arguments: arguments.map(str::to_owned),
+        from: loaded_from(entry),
     }
 }
 
@@ -357,7 +320,8 @@ pub fn loaded_tokens(
 ) -> Result<usize, SkillError> {
     // All secrets make frames of one length.
     let framed = render::instructions(entry, text, None, options.dialect, &Secret::random())?;
-    let heading = render::heading(entry, options.dialect);
+    let heading =
+        render::heading(entry.skill.name.as_str(), entry.skill.location.directory(), options.dialect);
     Ok(tokens(options, &heading, &framed, &told(entry, resources)))
 }
 
@@ -386,40 +350,33 @@ pub(crate) fn loaded_from(entry: &SkillEntry) -> Option<Box<LoadedFrom>> {
 }
 
 impl PreparedLoad {
-    /// Loads what was prepared, if there is still room for it and nobody has denied it meanwhile.
+    /// What changes, and what the model reads, if there is room for it in `state`, and nobody has denied it meanwhile.
     ///
     /// # Errors
     ///
-    /// When a limit was reached meanwhile, or a rule has come. Nothing has changed then.
-    pub fn finish(self) -> Result<Answer, SkillError> {
-        let permissions = self.session.permissions();
+    /// A limit is reached, or a rule has come. Nothing changes then.
+    pub fn finish(self, state: &SkillState) -> Result<Answer, SkillError> {
+        let permissions = self.engine.permissions();
         let is_servers = self.fresh.as_ref().is_some_and(|fresh| fresh.skill.from.is_some());
         if permissions.is_denied(&Kind::SKILL, &self.name)
             || (is_servers && permissions.is_denied(&Kind::MCP_SKILL, &self.name))
         {
-            return Err(self.session.not_found(&self.name));
+            return Err(self.engine.at(state).not_found(&self.name));
         }
-        let mut attempt = 1;
-        loop {
-            let is_loaded = self.session.state().get(&self.name).is_some();
-            let Some(deltas) = self.deltas(is_loaded) else { return Ok(already_loaded(&self.name)) };
-            match self.session.commit_with(&deltas, Some(self.text(loads(&deltas)))) {
-                Ok(_) => return Ok(Answer { text: self.answer(&deltas), deltas, data: None }),
-                // Somebody loaded or unloaded it between the look and the commit.
-                Err(Rejected { conflict: Conflict::AlreadyLoaded | Conflict::NotLoaded, .. })
-                    if attempt < ATTEMPTS =>
-                {
-                    attempt += 1;
-                }
-                Err(rejected) => return Err(self.session.rejected(&self.name, &deltas, &rejected)),
-            }
-        }
+        let is_loaded = state.get(&self.name).is_some();
+        let Some(deltas) = self.deltas(is_loaded) else { return Ok(already_loaded(&self.name)) };
+        let after = self.engine.after(state, &deltas).map_err(|conflict| {
+            rejected(self.engine.options(), &self.name, &deltas, conflict, state)
+        })?;
+        self.engine.log(&deltas, &after);
+        self.engine.keep(&after, self.texts(loads(&deltas)));
+        Ok(Answer { text: self.answer(&deltas, &after), deltas, data: None })
     }
 
     /// What a sub-agent is given, if the skill wants one.
     pub(crate) fn forked(&self) -> Option<Forked> {
         let fresh = self.fresh.as_ref()?;
-        let known = self.session.known();
+        let known = self.engine.known();
         let extensions = &known.view.get(&self.name)?.skill.extensions;
         (extensions.context == SkillContext::Fork).then(|| Forked {
             name: self.name.clone(),
@@ -437,7 +394,7 @@ impl PreparedLoad {
             Some(fresh) if !is_loaded || self.caller == Caller::Person => {
                 (fresh.skill.clone(), fresh.resources.clone())
             }
-            _ => return chosen.filter(|_| self.session.reselects()).map(|chosen| vec![chosen]),
+            _ => return chosen.filter(|_| reselects(self.engine.options())).map(|chosen| vec![chosen]),
         };
         let load = if is_loaded {
             SkillDelta::Reloaded { skill, resources }
@@ -447,18 +404,15 @@ impl PreparedLoad {
         Some([load].into_iter().chain(chosen).collect())
     }
 
-    fn text(&self, loads: bool) -> LoadedText {
-        let fresh = self.fresh.as_ref().filter(|_| loads);
-        LoadedText {
-            instructions: fresh.map(|fresh| Arc::clone(&fresh.instructions)),
-            heading: fresh.map(|fresh| fresh.heading.clone()).unwrap_or_default(),
-            documents: self.chosen.as_ref().map(|chosen| chosen.texts.clone()).unwrap_or_default(),
-        }
+    fn texts(&self, loads: bool) -> Vec<Arc<FramedText>> {
+        let instructions = self.fresh.as_ref().filter(|_| loads).map(|fresh| &fresh.instructions);
+        let documents = self.chosen.iter().flat_map(|chosen| chosen.texts.values());
+        instructions.into_iter().chain(documents).cloned().collect()
     }
 
-    fn answer(&self, deltas: &[SkillDelta]) -> String {
+    fn answer(&self, deltas: &[SkillDelta], after: &SkillState) -> String {
         let loaded = self.fresh.as_ref().filter(|_| loads(deltas)).map(|fresh| {
-            match self.session.placement_of(fresh.skill.from.is_some()) {
+            match self.engine.placement_of(fresh.skill.from.is_some()) {
                 Placement::ToolAnswer => {
                     let summary = render::resource_summary(&fresh.resources);
                     [fresh.heading.as_str(), &fresh.instructions.text, &summary].concat()
@@ -471,10 +425,9 @@ impl PreparedLoad {
                 }
             }
         });
-        let state = self.session.state();
-        let is_servers = state.get(&self.name).is_some_and(|skill| skill.from.is_some());
-        let selected =
-            self.chosen.as_ref().map(|chosen| self.session.selection_text(&self.name, chosen, is_servers));
+        let is_servers = after.get(&self.name).is_some_and(|skill| skill.from.is_some());
+        let placement = self.engine.placement_of(is_servers);
+        let selected = self.chosen.as_ref().map(|chosen| chosen.text(&self.name, placement));
         loaded.into_iter().chain(selected).collect::<Vec<_>>().join("\n\n")
     }
 }

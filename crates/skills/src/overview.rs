@@ -1,7 +1,5 @@
 //! Layer 1: what a model is told about skills in every call.
 
-use std::sync::Arc;
-
 use prowess_catalog::{Activation, CatalogView, OverviewOptions, Rendered, ResourceCounts, SectionTemplate};
 
 use crate::context::LoadedSection;
@@ -9,10 +7,8 @@ use crate::delta::ResourceMetadata;
 use crate::dialect::ToolSpec;
 use crate::error::{argument, safe};
 use crate::event::{Stale, Staleness};
-use crate::known::Known;
 use crate::options::Guidance;
-use crate::session::SkillSession;
-use crate::state::SkillState;
+use crate::view::SkillView;
 
 /// Everything about skills that one model call needs, of one moment.
 ///
@@ -46,60 +42,35 @@ pub struct ModelView {
     pub loaded: LoadedSection,
 }
 
-/// One moment of a session.
-pub(crate) struct Moment {
-    pub(crate) known: Arc<Known>,
-    pub(crate) state: Arc<SkillState>,
-    stale: Vec<Stale>,
-}
-
-impl SkillSession {
-    /// What one model call needs, all of the same moment, whatever is loaded or refreshed beside it.
-    pub async fn model_view(&self) -> ModelView {
-        let loaded = self.loaded_section().await;
-        let moment = self.moment();
-        ModelView { prompt: self.prompt_of(&moment), tools: self.tools_of(&moment), loaded }
-    }
-
+impl SkillView {
     /// The list of skills, with what is loaded marked.
     pub fn overview(&self) -> Rendered {
-        let moment = self.moment();
-        self.overview_of(&moment.offered(), &moment.state)
+        self.overview_of(&self.offered())
     }
 
     /// The section of the system prompt about skills, in the words of the session's dialect; in `opencode`,
     /// whose tool lists the skills, only what there is to say about loaded ones. It changes only when
     /// something is loaded, unloaded or refreshed.
     pub fn prompt(&self) -> Rendered {
-        self.prompt_of(&self.moment())
-    }
-
-    pub(crate) fn moment(&self) -> Moment {
-        // A policy that has changed is seen here; then everything is taken at once.
-        self.known();
-        let shared = self.lock();
-        Moment { known: Arc::clone(&shared.known), state: Arc::clone(&shared.state), stale: shared.stale() }
-    }
-
-    fn prompt_of(&self, moment: &Moment) -> Rendered {
-        let options = self.options();
+        let options = self.engine().options();
         let template = options.template.clone().or_else(|| match options.guidance {
             Guidance::Tools => options.dialect.template(),
             Guidance::ReadFile => Some(SectionTemplate::for_reading()),
         });
         let mut text = String::new();
         if let Some(template) = template {
-            let view = moment.offered();
-            text = template.render(&view.locations(), &self.overview_of(&view, &moment.state).text).text;
+            let view = self.offered();
+            text = template.render(&view.locations(), &self.overview_of(&view).text).text;
         }
-        for stale in &moment.stale {
+        for stale in &self.stale() {
             text.push_str(&format!("\n{}\n", self.stale_notice(stale)));
         }
         text.into()
     }
 
-    fn overview_of(&self, view: &CatalogView, state: &SkillState) -> Rendered {
-        let options = self.options();
+    fn overview_of(&self, view: &CatalogView) -> Rendered {
+        let (engine, state) = (self.engine(), self.state());
+        let options = engine.options();
         let mut overview = OverviewOptions::default();
         overview.activation = match options.guidance {
             Guidance::Tools => options.dialect.activation(),
@@ -108,7 +79,7 @@ impl SkillSession {
         overview.loaded = state.names().collect();
         overview.manual = options.manual;
         overview.create_in.clone_from(&options.create_in);
-        let eager = self.eager_resources();
+        let eager = engine.eager_resources();
         view.overview_with(&overview, &|entry| {
             let name = entry.skill.name.as_str();
             let resources = match state.get(name) {
@@ -121,7 +92,7 @@ impl SkillSession {
 
     fn stale_notice(&self, stale: &Stale) -> String {
         let (name, quoted) = (safe(&stale.name), argument(&stale.name));
-        let words = self.options().dialect.words();
+        let words = self.engine().options().dialect.words();
         let (load, unload) = (words.load, words.unload);
         match stale.why {
             Staleness::Gone => format!(
@@ -137,16 +108,6 @@ impl SkillSession {
                  `{load}(\"{quoted}\")` to read it again."
             ),
         }
-    }
-}
-
-impl Moment {
-    pub(crate) fn offered(&self) -> CatalogView {
-        self.known.offered(&self.state)
-    }
-
-    pub(crate) fn offered_names(&self) -> Vec<String> {
-        self.known.offered_names(&self.state)
     }
 }
 

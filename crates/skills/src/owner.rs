@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prowess_catalog::{CatalogView, Place as RootPlace, SkillEntry, Trust};
-use prowess_permission::{Decision, Kind, Place, Request, real_path};
+use prowess_permission::{Decision, Kind, Place, Question, real_path};
 
-use crate::session::SkillSession;
+use crate::view::SkillView;
 
 /// Whose a file is, for tools that read files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ fn plain(path: &str) -> String {
     parts.fold(String::new(), |path, part| path + "/" + part)
 }
 
-impl SkillSession {
+impl SkillView {
     /// Whose file `path` is, so that tools which read files keep to what skills are allowed and denied. The
     /// path is one where the skills live, without `.` and `..` in it.
     pub fn owner_of(&self, path: &str) -> Owner {
@@ -201,6 +201,6 @@ impl SkillSession {
     }
 
     fn allows_skill(&self, name: &str) -> bool {
-        self.permissions().decide(&Request::new(Kind::SKILL, name)).decision == Decision::Allow
+        self.engine().permissions().decide(&Question::new(Kind::SKILL, name)).decision == Decision::Allow
     }
 }

@@ -74,12 +74,12 @@ pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
 pub(crate) const HEADING: &str = "## Skill: ";
 
 /// What stands before a skill's text in the dialect that gives title and directory.
-pub(crate) fn heading(entry: &SkillEntry, dialect: Dialect) -> String {
+pub(crate) fn heading(name: &str, directory: &str, dialect: Dialect) -> String {
     match dialect {
         Dialect::OpenCode => format!(
             "{HEADING}{}\n\n**Base directory**: `{}`\n\n",
-            code_text(entry.skill.name.as_str()),
-            code_text(entry.skill.location.directory())
+            code_text(name),
+            code_text(directory)
         ),
         Dialect::DeepAgents | Dialect::Trpc => String::new(),
     }

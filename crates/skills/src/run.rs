@@ -4,20 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prowess_catalog::{Digest, SkillEntry, one_line};
-use prowess_permission::{Decision, Kind, Request, joined, quoted};
-use prowess_workspace::{
-    ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError, RunInput,
-    RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
+use prowess_catalog::{Digest, SkillEntry};
+use prowess_permission::{
+    Asker, Decision, Deed, Kind, Note, Question, Refusal, RunDeed, RunDeedInput, Stopped, Talk, joined,
 };
-use serde::Serialize;
+use prowess_workspace::{
+    ExecuteError, HostGate, InputMode, Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink, RunContext,
+    RunError, RunInput, RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
+};
 use serde_json::{Value, json};
 
 use crate::delta::{LoadedSkill, SkillDelta};
 use crate::error::SkillError;
+use crate::files::SkillFiles;
 use crate::host_files::{AskedHost, Unread};
 use crate::load::loaded_from;
-use crate::session::{Answer, SkillSession};
+use crate::session::Answer;
+use crate::step::{Halt, Outcome};
+use crate::view::SkillView;
 
 /// How much of each output stream a model reads, in bytes: its beginning and its end.
 pub const MAX_SHOWN_OUTPUT: usize = 16 * 1024;
@@ -95,24 +99,53 @@ impl Runs {
     }
 }
 
-impl SkillSession {
-    /// Runs a command of a skill, once the gate has let it pass. A command that fails or takes too long has an
-    /// answer like any other.
-    ///
-    /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
-    /// kind `run`; the subjects are the skill's name and the command, [joined](prowess_permission::joined), and what gives the command another meaning:
-    /// `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound to all files of these
-    /// skills and to everything else that was asked for. Files of the host are asked about with kind `read`, by
-    /// their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this agent must
-    /// not know of. Hosts to reach have to be in [`Runs::network`], and each
-    /// is asked about with kind `network`; the subject is the host as the rules write it. An approval of one is
-    /// bound like that of the run. A run of a server's skill, and every run while the model has words of one, is asked
-    /// about whatever the rules allow.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing ran.
-    pub async fn run(&self, request: RunRequest) -> Result<Answer, SkillError> {
+/// What runs commands of skills, and the commands that go on. Clones are handles on the same.
+///
+/// A [`SkillService`](crate::SkillService) has one, and runs with it.
+#[derive(Clone, Debug)]
+pub struct SkillRuns {
+    runs: Arc<Runs>,
+    live: Arc<LiveRuns>,
+}
+
+impl SkillRuns {
+    /// Runs commands so. Those that go on end with the last handle.
+    pub fn new(runs: Runs) -> Self {
+        let live = Arc::new(LiveRuns::new(runs.live.clone()));
+        Self { runs: Arc::new(runs), live }
+    }
+
+    /// The hosts that a command may ask for.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.runs.hosts()
+    }
+
+    pub(crate) fn check_room(&self) -> Result<(), LiveError> {
+        self.live.check_room()
+    }
+
+    pub(crate) async fn start(
+        &self,
+        request: RunRequest,
+        context: &RunContext<'_>,
+        terminal: bool,
+    ) -> Result<String, LiveError> {
+        let Runs { runner, workspace, .. } = &*self.runs;
+        self.live.start(runner, workspace, request, context, terminal).await
+    }
+}
+
+/// A run in a moment: what is loaded, where files are, and who can be asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Running<'a> {
+    pub(crate) view: &'a SkillView,
+    pub(crate) files: &'a dyn SkillFiles,
+    pub(crate) runs: Option<&'a SkillRuns>,
+    pub(crate) asker: &'a dyn Asker,
+}
+
+impl<'a> Running<'a> {
+    pub(crate) async fn run(self, request: RunRequest) -> Result<Answer, Halt> {
         let name = request.skill.clone();
         let report = self.run_watched(request, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
@@ -121,39 +154,203 @@ impl SkillSession {
     }
 
     /// What a server's skill puts out is its words, loaded or not.
-    pub(crate) fn led_by_run(&self, name: &str) -> Vec<SkillDelta> {
-        let from = self.visible_to_model(name).ok().and_then(|entry| loaded_from(&entry));
-        let is_known = self.state().from_servers().contains_key(name);
-        let Some(from) = from.filter(|_| !is_known) else { return Vec::new() };
-        let deltas = vec![SkillDelta::Led { name: name.to_owned(), server: from.server }];
-        if self.commit(&deltas).is_ok() { deltas } else { Vec::new() }
+    pub(crate) fn led_by_run(self, name: &str) -> Vec<SkillDelta> {
+        let from = self.view.visible_to_model(name).ok().and_then(|entry| loaded_from(&entry));
+        let is_known = self.view.state().from_servers().contains_key(name);
+        let led = from.filter(|_| !is_known);
+        led.map(|from| SkillDelta::Led { name: name.to_owned(), server: from.server }).into_iter().collect()
     }
 
-    /// [`SkillSession::run`] for a host: the report itself, and its output while it is written.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing ran.
-    pub async fn run_watched(
-        &self,
+    pub(crate) async fn run_watched(
+        self,
         request: RunRequest,
         output: &dyn OutputSink,
-    ) -> Result<RunReport, SkillError> {
+    ) -> Result<RunReport, Halt> {
         let passed = self.pass_gates(&request, None).await?;
         let find = passed.skills();
         let host = passed.host(self, &request);
         let mut context = passed.context(&find, &host);
         context.output = output;
-        let ran = passed.runs.runner.run(&passed.runs.workspace, passed.request.clone(), context).await;
-        ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
+        let runs = &passed.runs.runs;
+        let ran = runs.runner.run(&runs.workspace, passed.request.clone(), context).await;
+        Ok(ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })?)
     }
 
-    /// Where the files of a skill are that the model may know of, to run something of it. The gates are not passed:
-    /// whoever runs something sees to that.
-    pub fn stage_source(&self, name: &str) -> Option<StageSource> {
-        self.files().stage_source(&self.visible_to_model(name).ok()?)
+    /// The commands that go on, one of which is meant.
+    pub(crate) fn live(self, id: &str) -> Result<&'a LiveRuns, SkillError> {
+        let none = || SkillError::Live(LiveError::Unknown(id.to_owned()));
+        self.runs.map(|runs| &*runs.live).ok_or_else(none)
     }
 
+    /// Passes a gate of a run.
+    pub(crate) async fn pass(self, name: &str, question: Question) -> Result<(), Halt> {
+        match self.view.engine().permissions().pass(question, self.asker).await {
+            Ok(_) => Ok(()),
+            Err(Stopped::Asks(question)) => Err(Halt::Asks(question)),
+            Err(Stopped::Refused(refusal)) => Err(refused(name, refusal).into()),
+        }
+    }
+
+    /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
+    /// `talk` is how a command that goes on is talked with.
+    pub(crate) async fn pass_gates(
+        self,
+        request: &RunRequest,
+        talk: Option<Talk>,
+    ) -> Result<Passed<'a>, Halt> {
+        let name = request.skill.clone();
+        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
+        let runs = self.runs.ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
+        let refused = |why: &str| failed(ExecuteError::Refused(why.to_owned()).into());
+        let mut named = vec![name.clone()];
+        for input in &request.inputs {
+            match input.skill() {
+                Some(SkillInput::Named(skill)) if !named.contains(&skill) => named.push(skill),
+                // Past the gate of the skill that lies there.
+                Some(SkillInput::Staged) => {
+                    return Err(refused("inputs from other skills are written skill://name/path").into());
+                }
+                Some(SkillInput::Named(_)) | None => {}
+            }
+        }
+        let shell = self.view.shell_of(&name)?;
+        // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
+        let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
+        let (mut published, mut places) = (BTreeMap::new(), BTreeMap::new());
+        for skill in named {
+            let entry = self.view.visible_to_model(&skill)?;
+            self.pass_skill_gate(&entry).await?;
+            let source = self.files.stage_source(&entry);
+            let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
+            if skill == name {
+                staged.skill = staged_name(&entry);
+            }
+            published.extend(entry.published().map(|published| (staged_name(&entry), published.digest())));
+            places.insert(staged_name(&entry), entry.skill.location.as_str().to_owned());
+            sources.insert(staged_name(&entry), source);
+        }
+        let network = request.network_within(&runs.runs.network).map_err(failed)?;
+        // Nobody is asked about what cannot be.
+        let abilities =
+            runs.runs.runner.executor.as_ref().map(|executor| executor.abilities()).unwrap_or_default();
+        if talk == Some(Talk::Terminal) && !abilities.terminals {
+            return Err(refused("what runs commands here gives no terminals: leave out tty").into());
+        }
+        if network != Network::None && !abilities.hosts {
+            return Err(refused("what runs commands here reaches no hosts: leave out network").into());
+        }
+        let asked = Asked { request, talk, sources: &sources, places: &places, published: &published, runs };
+        let expected = self.pass_run_gate(&asked).await?;
+        let expected = self.pass_network_gate(&asked, &network, expected).await?;
+        let mut passed =
+            Passed { request: staged, runs, sources, network, shell, expected, read: BTreeSet::new() };
+        for path in request.inputs.iter().filter_map(RunInput::host) {
+            let real = passed.host(self, request).ask(&path).await.map_err(|error| match error {
+                Unread::Asks(question) => Halt::Asks(question),
+                Unread::Refused(refusal) => crate::run::refused(&name, refusal).into(),
+                Unread::Denied(why) => failed(ExecuteError::Refused(why.to_string()).into()).into(),
+            })?;
+            passed.read.insert(real);
+        }
+        Ok(passed)
+    }
+
+    /// The gate of a load, for a skill that is not loaded.
+    async fn pass_skill_gate(self, entry: &Arc<SkillEntry>) -> Result<(), Halt> {
+        let state = self.view.state();
+        let loaded = state.get(entry.skill.name.as_str());
+        let is_same = |skill: &LoadedSkill| {
+            skill.location == entry.skill.location
+                && !skill.nonce.is_empty()
+                && skill.from == loaded_from(entry)
+        };
+        if loaded.is_some_and(is_same) {
+            return Ok(());
+        }
+        // What the model has read is not what would run.
+        if loaded.is_some_and(|skill| skill.from.is_some() && skill.from != loaded_from(entry)) {
+            let dialect = self.view.engine().options().dialect;
+            return Err(SkillError::Republished { name: entry.skill.name.to_string(), dialect }.into());
+        }
+        match self.view.open_to_run(entry).drive(self.files, self.asker).await {
+            Outcome::Done(()) => Ok(()),
+            Outcome::Asks(question) => Err(Halt::Asks(question)),
+            Outcome::Refused(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks for a run. Gives the digests of the skills that were approved, where somebody had to be asked.
+    async fn pass_run_gate(self, asked: &Asked<'_>) -> Result<Digests, Halt> {
+        let request = asked.request;
+        let name = &request.skill;
+        // What a stranger's words may have brought about is a person's decision, each time.
+        let because_of = self.view.servers_at_work();
+        let mut plain = Question::new(Kind::RUN, joined(name, &request.command));
+        // A rule for one command is none for the same words with another meaning.
+        for surroundings in asked.surroundings() {
+            plain = plain.and(joined(name, &surroundings));
+        }
+        if !because_of.is_empty() || !asked.published.is_empty() {
+            plain = plain.each_time();
+        }
+        let plain = plain.to(RunDeed { because_of: because_of.clone(), ..asked.deed() });
+        let permissions = self.view.engine().permissions();
+        if permissions.policy().evaluate(&plain).decision != Decision::Ask {
+            // An answer that is bound to nothing is not to be remembered.
+            self.pass(name, plain.always([])).await?;
+            return Ok(Digests::new());
+        }
+        let bound = asked.bound().await?;
+        let mut details = asked.all();
+        if !because_of.is_empty() {
+            details["asked_each_time_because_of"] = json!(because_of);
+        }
+        let mut question = plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly));
+        if permissions.has_outdated_approval(&question, is_current) {
+            question.note = Some(Note::ApprovedByEarlierVersion);
+        }
+        self.pass(name, question).await?;
+        Ok(bound.files)
+    }
+
+    /// Asks for every host that a run is to reach. Gives the digests of the skills that were approved, here or before.
+    async fn pass_network_gate(
+        self,
+        asked: &Asked<'_>,
+        network: &Network,
+        mut expected: Digests,
+    ) -> Result<Digests, Halt> {
+        let request = asked.request;
+        let name = &request.skill;
+        let Network::Hosts(rules) = network else { return Ok(expected) };
+        let permissions = self.view.engine().permissions();
+        for rule in rules {
+            let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
+            let details = json!({"skill": skill, "command": command, "host": host});
+            let plain = Question::new(Kind::NETWORK, host.clone()).to(Deed::Reach { skill, command, host });
+            if permissions.policy().evaluate(&plain).decision != Decision::Ask {
+                self.pass(name, plain.always([])).await?;
+                continue;
+            }
+            let bound = asked.bound().await?;
+            if !expected.is_empty() && expected != bound.files {
+                let error = RunError::Changed { skill: name.clone() };
+                return Err(SkillError::Run { name: name.clone(), error }.into());
+            }
+            // For ever is for one host only, never for all below a domain.
+            let plain = if rule.is_exact() { plain } else { plain.always([]) };
+            let mut question = plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly));
+            if permissions.has_outdated_approval(&question, is_current) {
+                question.note = Some(Note::ApprovedByEarlierVersion);
+            }
+            self.pass(name, question).await?;
+            expected = bound.files;
+        }
+        Ok(expected)
+    }
+}
+
+impl SkillView {
     /// The shell that a skill names for its commands, an absolute path in the sandbox.
     ///
     /// # Errors
@@ -166,153 +363,17 @@ impl SkillSession {
         let refused = || SkillError::Run { name: name.to_owned(), error: ExecuteError::Refused(why).into() };
         shell(named).map(Some).ok_or_else(refused)
     }
+}
 
-    /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
-    /// `talk` is how a command that goes on is talked with.
-    pub(crate) async fn pass_gates(
-        &self,
-        request: &RunRequest,
-        talk: Option<Talk>,
-    ) -> Result<Passed<'_>, SkillError> {
-        let name = request.skill.clone();
-        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
-        let runs = self.runs().ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
-        let refused = |why: &str| failed(ExecuteError::Refused(why.to_owned()).into());
-        let mut named = vec![name.clone()];
-        for input in &request.inputs {
-            match input.skill() {
-                Some(SkillInput::Named(skill)) if !named.contains(&skill) => named.push(skill),
-                // Past the gate of the skill that lies there.
-                Some(SkillInput::Staged) => {
-                    return Err(refused("inputs from other skills are written skill://name/path"));
-                }
-                Some(SkillInput::Named(_)) | None => {}
-            }
-        }
-        let shell = self.shell_of(&name)?;
-        // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
-        let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
-        let mut published = BTreeMap::new();
-        for skill in named {
-            let entry = self.visible_to_model(&skill)?;
-            self.pass_skill_gate(&entry).await?;
-            let source = self.files().stage_source(&entry);
-            let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
-            if skill == name {
-                staged.skill = staged_name(&entry);
-            }
-            published.extend(entry.published().map(|published| (staged_name(&entry), published.digest())));
-            sources.insert(staged_name(&entry), source);
-        }
-        let network = request.network_within(&runs.network).map_err(failed)?;
-        // Nobody is asked about what cannot be.
-        let abilities =
-            runs.runner.executor.as_ref().map(|executor| executor.abilities()).unwrap_or_default();
-        if talk == Some(Talk::Terminal) && !abilities.terminals {
-            return Err(refused("what runs commands here gives no terminals: leave out tty"));
-        }
-        if network != Network::None && !abilities.hosts {
-            return Err(refused("what runs commands here reaches no hosts: leave out network"));
-        }
-        let asked = Asked { request, talk, sources: &sources, published: &published, runs };
-        let expected = self.pass_run_gate(&asked).await?;
-        let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        let mut passed =
-            Passed { request: staged, runs, sources, network, shell, expected, read: BTreeSet::new() };
-        for path in request.inputs.iter().filter_map(RunInput::host) {
-            let asked = passed.host(self, request).ask(&path).await;
-            let real = asked.map_err(|error| match error {
-                Unread::Refused(refusal) => SkillError::RunRefused { name: name.clone(), refusal },
-                Unread::Denied(why) => failed(ExecuteError::Refused(why.to_string()).into()),
-            })?;
-            passed.read.insert(real);
-        }
-        Ok(passed)
-    }
+fn refused(name: &str, refusal: Refusal) -> SkillError {
+    SkillError::RunRefused { name: name.to_owned(), refusal }
+}
 
-    /// The gate of a load, for a skill that is not loaded.
-    async fn pass_skill_gate(&self, entry: &Arc<SkillEntry>) -> Result<(), SkillError> {
-        let state = self.state();
-        let loaded = state.get(entry.skill.name.as_str());
-        let is_same = |skill: &LoadedSkill| {
-            skill.location == entry.skill.location
-                && !skill.nonce.is_empty()
-                && skill.from == loaded_from(entry)
-        };
-        if loaded.is_some_and(is_same) {
-            return Ok(());
-        }
-        // What the model has read is not what would run.
-        if loaded.is_some_and(|skill| skill.from.is_some() && skill.from != loaded_from(entry)) {
-            let (name, dialect) = (entry.skill.name.to_string(), self.options().dialect);
-            return Err(SkillError::Republished { name, dialect });
-        }
-        self.pass_gate(entry, None).await.map(drop)
-    }
+/// What the bindings of runs begin with that this version writes.
+const BINDING: &str = "run 2 ";
 
-    /// Asks for a run. Gives the digests of the skills that were approved, where somebody had to be asked.
-    async fn pass_run_gate(&self, asked: &Asked<'_>) -> Result<Digests, SkillError> {
-        let Asked { request, talk, .. } = asked;
-        let name = &request.skill;
-        let how = if talk.is_some() { ", and let the model type into it" } else { "" };
-        let title = format!("run in skill {}{how}: {}", quoted(name), one_line(&request.command));
-        let mut plain = Request::new(Kind::RUN, joined(name, &request.command)).titled(title);
-        // A rule for one command is none for the same words with another meaning.
-        for surroundings in asked.surroundings() {
-            plain = plain.and(joined(name, &surroundings));
-        }
-        let mut details = asked.all();
-        // What a stranger's words may have brought about is a person's decision, each time.
-        let at_work = self.servers_at_work();
-        if !at_work.is_empty() {
-            details["asked_each_time_because_of"] = json!(at_work);
-        }
-        if !at_work.is_empty() || !asked.published.is_empty() {
-            plain = plain.each_time();
-        }
-        let plain = plain.with_details(details);
-        let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
-        if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
-            // An answer that is bound to nothing is not to be remembered.
-            self.permissions().request(plain.always([])).await.map_err(refused)?;
-            return Ok(Digests::new());
-        }
-        let (files, binding) = asked.bound().await?;
-        self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
-        Ok(files)
-    }
-
-    /// Asks for every host that a run is to reach. Gives the digests of the skills that were approved, here or before.
-    async fn pass_network_gate(
-        &self,
-        asked: &Asked<'_>,
-        network: &Network,
-        mut expected: Digests,
-    ) -> Result<Digests, SkillError> {
-        let request = asked.request;
-        let name = &request.skill;
-        let refused = |refusal| SkillError::RunRefused { name: name.clone(), refusal };
-        let Network::Hosts(rules) = network else { return Ok(expected) };
-        for rule in rules {
-            let title = format!("let skill {} reach {rule}: {}", quoted(name), one_line(&request.command));
-            let details = json!({"skill": name, "command": request.command, "host": rule.to_string()});
-            let plain = Request::new(Kind::NETWORK, rule.to_string()).titled(title).with_details(details);
-            if self.permissions().policy().evaluate(&plain).decision != Decision::Ask {
-                self.permissions().request(plain.always([])).await.map_err(refused)?;
-                continue;
-            }
-            let (files, binding) = asked.bound().await?;
-            if !expected.is_empty() && expected != files {
-                let error = RunError::Changed { skill: name.clone() };
-                return Err(SkillError::Run { name: name.clone(), error });
-            }
-            // For ever is for one host only, never for all below a domain.
-            let plain = if rule.is_exact() { plain } else { plain.always([]) };
-            self.permissions().request(plain.bound_to(binding)).await.map_err(refused)?;
-            expected = files;
-        }
-        Ok(expected)
-    }
+fn is_current(binding: &str) -> bool {
+    binding.starts_with(BINDING)
 }
 
 /// What the gates of a run are asked about.
@@ -320,16 +381,53 @@ struct Asked<'a> {
     request: &'a RunRequest,
     talk: Option<Talk>,
     sources: &'a BTreeMap<String, StageSource>,
+    /// Where the documents of these skills are.
+    places: &'a BTreeMap<String, String>,
     /// What servers say of all files of their skills, which is what is staged or nothing.
     published: &'a BTreeMap<String, Digest>,
-    runs: &'a Runs,
+    runs: &'a SkillRuns,
 }
 
 /// Skills with the digests of their files.
 type Digests = BTreeMap<String, String>;
 
+/// What an approval is bound to.
+struct Bound {
+    files: Digests,
+    binding: String,
+    /// The same as version 1 wrote it, for what it asked and stored.
+    formerly: String,
+}
+
 impl Asked<'_> {
-    /// Everything that was asked for.
+    /// Everything that was asked for, for the person.
+    fn deed(&self) -> RunDeed {
+        let request = self.request.clone();
+        let input = |input: RunInput| RunDeedInput {
+            is_link: input.mode == InputMode::Link,
+            from: input.from,
+            to: input.to,
+        };
+        RunDeed {
+            skill: request.skill,
+            command: request.command,
+            cwd: request.cwd,
+            env: request.env,
+            stdin: request.stdin,
+            inputs: request.inputs.into_iter().map(input).collect(),
+            output_files: request.output_files,
+            outputs: request.outputs.map(|outputs| json!(outputs).to_string()),
+            network: request.network,
+            timeout: request.timeout,
+            save_as_artifacts: request.save_as_artifacts,
+            omit_inline_content: request.omit_inline_content,
+            artifact_prefix: request.artifact_prefix,
+            talk: self.talk,
+            because_of: Vec::new(),
+        }
+    }
+
+    /// Everything that was asked for, as version 1 put it.
     fn all(&self) -> Value {
         let mut all = serde_json::to_value(self.request).unwrap_or_default();
         if let Some(talk) = self.talk {
@@ -346,37 +444,49 @@ impl Asked<'_> {
         variables.chain(directory).chain(typed)
     }
 
-    /// What an approval is bound to: the digests of all skills' files, and the same with everything that was asked for.
-    /// Nothing is fetched from a server to ask.
-    async fn bound(&self) -> Result<(Digests, String), SkillError> {
+    /// What an approval is bound to: the digests of all skills' files and where they are, and everything that was asked
+    /// for. Nothing is fetched from a server to ask.
+    async fn bound(&self) -> Result<Bound, SkillError> {
         let mut files = Digests::new();
+        let Runs { runner, workspace, .. } = &*self.runs.runs;
         for (name, source) in self.sources.iter().filter(|(name, _)| !self.published.contains_key(*name)) {
-            let staged = self.runs.runner.stage(&self.runs.workspace, name, source).await;
+            let staged = runner.stage(workspace, name, source).await;
             let staged = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?;
             files.insert(name.clone(), staged.digest.clone());
         }
         let all = Digest::of(self.all().to_string().as_bytes());
-        let mut binding = format!("{files:?} {all} {:?}", self.sources);
+        let mut formerly = format!("{files:?} {all} {:?}", self.sources);
         if !self.published.is_empty() {
-            binding.push_str(&format!(" {:?}", self.published));
+            formerly.push_str(&format!(" {:?}", self.published));
         }
-        Ok((files, binding))
+        Ok(Bound { binding: self.binding(&files), files, formerly })
     }
-}
 
-/// How a command that goes on is talked with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Talk {
-    Pipe,
-    Terminal,
+    /// One text for one meaning: each part with its length before it, so that no two run together.
+    fn binding(&self, files: &Digests) -> String {
+        let mut bytes = Vec::new();
+        let mut put = |part: &str| {
+            bytes.extend((part.len() as u64).to_le_bytes());
+            bytes.extend(part.as_bytes());
+        };
+        put("prowess run 2");
+        put(&self.places.len().to_string());
+        for (name, place) in self.places {
+            let published = self.published.get(name).map(Digest::to_string);
+            let digest = files.get(name).or(published.as_ref()).map_or("", String::as_str);
+            [name, place, digest].into_iter().for_each(&mut put);
+        }
+        // Fields in their order and maps by their keys: the same for ever.
+        put(&serde_json::to_string(&self.deed()).unwrap_or_default());
+        format!("{BINDING}{}", Digest::of(&bytes))
+    }
 }
 
 /// A run that has passed its gates, and what it runs with.
 pub(crate) struct Passed<'a> {
     /// What was asked for, with the skill by the name that it is staged under.
     pub(crate) request: RunRequest,
-    pub(crate) runs: &'a Runs,
+    pub(crate) runs: &'a SkillRuns,
     sources: BTreeMap<String, StageSource>,
     /// The hosts that were asked for and approved.
     network: Network,
@@ -389,8 +499,8 @@ pub(crate) struct Passed<'a> {
 
 impl Passed<'_> {
     /// Who is asked about files of the host when they are brought: not once more about those that may be read.
-    pub(crate) fn host<'b>(&'b self, session: &'b SkillSession, request: &'b RunRequest) -> AskedHost<'b> {
-        AskedHost { session, request, passed: &self.read }
+    pub(crate) fn host<'b>(&'b self, running: Running<'b>, request: &'b RunRequest) -> AskedHost<'b> {
+        AskedHost { running, request, passed: &self.read }
     }
 
     pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
@@ -400,7 +510,7 @@ impl Passed<'_> {
     pub(crate) fn context<'a>(&self, skills: &'a dyn SkillSources, host: &'a dyn HostGate) -> RunContext<'a> {
         let mut context = RunContext::new(skills);
         context.host = host;
-        context.limits = self.runs.limits.clone();
+        context.limits = self.runs.runs.limits.clone();
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);

@@ -1,29 +1,40 @@
 //! A session: what one agent knows of a catalog, and what it has loaded.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use prowess_catalog::{Catalog, CatalogView};
-use prowess_permission::Permissions;
+use prowess_catalog::Catalog;
+use prowess_permission::{Asker, Nobody, Permissions};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use crate::delta::{ResourceMetadata, SkillDelta, UnloadReason};
+use crate::context::LoadedSection;
+use crate::delta::{SelectMode, SkillDelta};
+use crate::dialect::{ToolReply, ToolSpec};
+use crate::documents::Choice;
+use crate::engine::SkillEngine;
+use crate::error::SkillError;
 use crate::event::SkillEvent;
 use crate::files::{LocalFiles, SkillFiles};
 use crate::known::Known;
-use crate::options::{Lifetime, SessionOptions};
-use crate::render::FramedText;
+use crate::options::SessionOptions;
+use crate::overview::ModelView;
+use crate::refresh::Refreshed;
 use crate::saved::{SavedState, SkillMetadata};
 use crate::secret::Secret;
+use crate::service::SkillService;
 use crate::state::SkillState;
+use crate::step::{Operation, Outcome};
 use crate::sync::{Mutex, MutexGuard};
+use crate::view::SkillView;
+
+/// How often something is done again that others got in the way of, before it is left.
+const ATTEMPTS: usize = 16;
 
 /// How many events a slow watcher may be behind before it misses some, and is told so.
 const EVENTS: usize = 1024;
 
-/// One agent's skills.
+/// One agent's skills with the state of what is loaded, for hosts without a log of their own.
 ///
 /// Clones are handles on the same session, and all operations can be used at the same time: whatever
 /// their order, no change is lost and no limit exceeded. See the crate's documentation for an example.
@@ -55,41 +66,17 @@ const EVENTS: usize = 1024;
 pub struct SkillSession(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) options: SessionOptions,
-    pub(crate) files: Arc<dyn SkillFiles>,
-    pub(crate) permissions: Permissions,
-    pub(crate) secret: Secret,
-    #[cfg(feature = "run")]
-    pub(crate) runs: Option<crate::run::Runs>,
-    /// Commands that go on, which end with the session.
-    #[cfg(feature = "run")]
-    pub(crate) live: prowess_workspace::LiveRuns,
-    pub(crate) shared: Mutex<Shared>,
+    service: SkillService,
+    held: Mutex<Held>,
     /// Where watchers hear of changes. It has room for many, and so it is made for the first of them.
     events: OnceLock<broadcast::Sender<SkillEvent>>,
 }
 
-/// What changes while a session lives. The lock is never held while something is read or asked.
-pub(crate) struct Shared {
-    pub(crate) known: Arc<Known>,
-    pub(crate) state: Arc<SkillState>,
+/// What is loaded. The lock is never held while something is read or asked.
+struct Held {
+    state: Arc<SkillState>,
     /// How many changes of state there were.
-    pub(crate) sequence: u64,
-    pub(crate) texts: HashMap<String, LoadedText>,
-    /// Loaded skills whose documents have changed since they were read.
-    pub(crate) changed: BTreeSet<String>,
-    /// Of all skills, with eager discovery.
-    pub(crate) resources: Arc<BTreeMap<String, Vec<ResourceMetadata>>>,
-    /// Skills whose resources are to be looked for again when they are loaded again.
-    pub(crate) unloaded: BTreeSet<String>,
-}
-
-/// The text of a loaded skill, kept so that it need not be read again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LoadedText {
-    pub(crate) instructions: Option<Arc<FramedText>>,
-    pub(crate) heading: String,
-    pub(crate) documents: BTreeMap<String, Arc<FramedText>>,
+    sequence: u64,
 }
 
 /// What an operation comes to.
@@ -98,7 +85,7 @@ pub(crate) struct LoadedText {
 pub struct Answer {
     /// What the model reads.
     pub text: String,
-    /// The changes of state, which the session has made already; none when nothing had to change.
+    /// The changes of state; none when nothing has to change.
     pub deltas: Vec<SkillDelta>,
     /// The answer as data, where it is more than text.
     pub data: Option<Value>,
@@ -161,12 +148,6 @@ impl SessionBuilder {
         self
     }
 
-    /// The same with these rules, and words of its own: what somebody allows another session once is not allowed here.
-    pub fn apart(mut self) -> Self {
-        self.permissions = Some(self.permissions.unwrap_or_default().apart());
-        self
-    }
-
     /// The same where none were given.
     pub fn or_permissions(mut self, permissions: Permissions) -> Self {
         self.permissions.get_or_insert(permissions);
@@ -210,57 +191,51 @@ impl SessionBuilder {
     /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
     /// let allowed = Permissions::unattended(Policy::new());
     /// let one = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).start().await;
-    /// let other = SkillSession::builder(catalog.clone()).permissions(allowed.apart()).beside(&one).start().await;
+    /// let other = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).beside(&one).start().await;
     /// one.load("greet", None).await?;
-    /// assert!(other.view().get("greet").is_some() && other.state().loaded().is_empty());
+    /// assert!(other.engine().view().get("greet").is_some() && other.state().loaded().is_empty());
     ///
     /// // Under other rules it finds out by itself.
     /// let rules = [Rule::new("skill", "greet", Decision::Deny)];
     /// let denied = Permissions::unattended(Policy::new().with(Layer::User, rules));
     /// let third = SkillSession::builder(catalog).permissions(denied).beside(&one).start().await;
-    /// assert!(third.view().get("greet").is_none());
+    /// assert!(third.engine().view().get("greet").is_none());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
     pub fn beside(mut self, other: &SkillSession) -> Self {
-        self.known = Some(other.known());
+        self.known = Some(other.engine().known());
         self
+    }
+
+    /// Skills for a host that has the state itself. With eager discovery it looks for the resources of all skills first.
+    pub async fn open(self) -> SkillService {
+        self.opened().await.0
     }
 
     /// The session. With eager discovery it looks for the resources of all skills first.
     pub async fn start(self) -> SkillSession {
+        let (service, state) = self.opened().await;
+        let held = Mutex::new(Held { state: Arc::new(state), sequence: 0 });
+        SkillSession(Arc::new(Inner { service, held, events: OnceLock::new() }))
+    }
+
+    async fn opened(self) -> (SkillService, SkillState) {
         let Self { catalog, options, files, permissions, secret, saved, known, .. } = self;
         let permissions = permissions.unwrap_or_default();
         let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
         state.keep_last(options.budgets.max_loaded_skills);
-        let shared = Shared {
-            known: known
-                .filter(|known| known.is_of(&catalog, &permissions))
-                .unwrap_or_else(|| Arc::new(Known::new(&catalog, &permissions))),
-            state: Arc::new(state),
-            sequence: 0,
-            texts: HashMap::new(),
-            changed: BTreeSet::new(),
-            resources: Arc::default(),
-            unloaded: BTreeSet::new(),
-        };
-        let session = SkillSession(Arc::new(Inner {
-            options,
-            files,
-            permissions,
-            secret: secret.or(saved_secret).unwrap_or_else(Secret::random),
-            #[cfg(feature = "run")]
-            live: prowess_workspace::LiveRuns::new(
-                self.runs.as_ref().map(|runs| runs.live.clone()).unwrap_or_default(),
-            ),
-            #[cfg(feature = "run")]
-            runs: self.runs,
-            shared: Mutex::new(shared),
-            events: OnceLock::new(),
-        }));
-        session.discover_eagerly().await;
-        session
+        let known = known
+            .filter(|known| known.is_of(&catalog, &permissions))
+            .unwrap_or_else(|| Arc::new(Known::new(&catalog, &permissions)));
+        let secret = secret.or(saved_secret).unwrap_or_else(Secret::random);
+        let engine = SkillEngine::knowing(known, options, permissions, secret);
+        let service = SkillService::new(engine, files);
+        #[cfg(feature = "run")]
+        let service = service.with_runs(self.runs.map(crate::run::SkillRuns::new));
+        service.discover_eagerly().await;
+        (service, state)
     }
 }
 
@@ -280,14 +255,29 @@ impl SkillSession {
         }
     }
 
-    /// How the session behaves.
+    /// Its skills, without what is loaded.
+    pub fn service(&self) -> &SkillService {
+        &self.0.service
+    }
+
+    /// What its agent may know, and how it behaves.
+    pub fn engine(&self) -> &SkillEngine {
+        self.0.service.engine()
+    }
+
+    /// How it behaves.
     pub fn options(&self) -> &SessionOptions {
-        &self.0.options
+        self.engine().options()
     }
 
     /// What its agent may do.
     pub fn permissions(&self) -> &Permissions {
-        &self.0.permissions
+        self.engine().permissions()
+    }
+
+    /// What can be seen and done now.
+    pub fn view(&self) -> SkillView {
+        self.engine().at_shared(&self.state())
     }
 
     /// What is loaded now.
@@ -297,13 +287,13 @@ impl SkillSession {
 
     /// What to save, so that [`SessionBuilder::restore`] can go on from here.
     pub fn save(&self) -> SavedState {
-        let known = self.known();
-        let metadata = SkillMetadata::of_view(&known.view);
-        let shared = self.lock();
-        let mut eager = BTreeMap::clone(&shared.resources);
-        eager.retain(|name, _| known.view.get(name).is_some());
-        let state = SkillState::clone(&shared.state);
-        SavedState { metadata, state, secret: Some(self.0.secret.clone()), eager }
+        let engine = self.engine();
+        let view = engine.view();
+        let metadata = SkillMetadata::of_view(&view);
+        let mut eager = std::collections::BTreeMap::clone(&engine.eager_resources());
+        eager.retain(|name, _| view.get(name).is_some());
+        let state = SkillState::clone(&self.state());
+        SavedState { metadata, state, secret: Some(engine.secret().clone()), eager }
     }
 
     /// Every change from now on.
@@ -311,53 +301,237 @@ impl SkillSession {
         self.0.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
     }
 
+    /// Loads a skill for the model, with arguments if it takes some; see [`SkillView::load`].
+    ///
+    /// # Errors
+    ///
+    /// Why it was not loaded. Nothing has changed then.
+    pub async fn load(&self, name: &str, arguments: Option<&str>) -> Result<Answer, SkillError> {
+        let prepared = self.done(self.view().load(name, arguments, None)).await?;
+        self.hold(|state| prepared.finish(state))
+    }
+
+    /// Starts a skill as a person asked for it; see [`SkillView::invoke`].
+    ///
+    /// # Errors
+    ///
+    /// Why it was not loaded. Nothing has changed then.
+    pub async fn invoke(&self, line: &str) -> Result<Answer, SkillError> {
+        let prepared = self.done(self.view().invoke(line)).await?;
+        self.hold(|state| prepared.finish(state))
+    }
+
+    /// Unloads a skill, with its resources and documents.
+    ///
+    /// # Errors
+    ///
+    /// When it is not loaded.
+    pub fn unload(&self, name: &str) -> Result<Answer, SkillError> {
+        let engine = self.engine();
+        self.hold(|state| engine.at(state).unload(name))
+    }
+
+    /// The paths of a skill's documents; see [`SkillView::list_documents`].
+    ///
+    /// # Errors
+    ///
+    /// When the skill is not one that this agent may know of, or has to be asked about before any of it is told.
+    pub async fn list_documents(&self, name: &str) -> Result<Answer, SkillError> {
+        self.done(self.view().list_documents(name)).await
+    }
+
+    /// Chooses which documents of a loaded skill are in context with it.
+    ///
+    /// # Errors
+    ///
+    /// When the skill is not loaded, a document is not one of its own or cannot be read, or the budget does not allow it.
+    /// Nothing has changed then.
+    pub async fn select_documents(
+        &self,
+        name: &str,
+        mode: SelectMode,
+        choice: Choice,
+    ) -> Result<Answer, SkillError> {
+        let prepared = self.done(self.view().select_documents(name, mode, choice)).await?;
+        self.hold(|state| prepared.finish(state))
+    }
+
+    /// The section of the system prompt about skills; see [`SkillView::prompt`].
+    pub fn prompt(&self) -> prowess_catalog::Rendered {
+        self.view().prompt()
+    }
+
+    /// The tools that a model handles skills with; see [`SkillService::tools`].
+    pub fn tools(&self) -> Vec<ToolSpec> {
+        self.service().tools(&self.view())
+    }
+
+    /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong. Where nobody can be
+    /// asked, what needs an answer is refused.
+    pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
+        settled(self.attempt(tool, arguments, &Nobody).await).unwrap_or_else(|error| ToolReply::from(Err(error)))
+    }
+
+    /// Calls one of [`SkillSession::tools`], with somebody to ask. What cannot be done for another reason is a reply that
+    /// says so.
+    pub async fn attempt(&self, tool: &str, arguments: Value, asker: &dyn Asker) -> Outcome<ToolReply> {
+        match self.service().call(&self.view(), tool, arguments, asker).await {
+            Outcome::Done(prepared) => Outcome::Done(self.finish(prepared)),
+            Outcome::Asks(question) => Outcome::Asks(question),
+            Outcome::Refused(error) => Outcome::Done(ToolReply::from(Err(error))),
+        }
+    }
+
+    /// Finishes a call that was prepared by this session's service.
+    pub fn finish(&self, prepared: crate::call::PreparedCall) -> ToolReply {
+        let mut reply = None;
+        let finished = self.hold(|state| {
+            let finished = prepared.finish(state);
+            let deltas = finished.deltas.clone();
+            reply = Some(finished);
+            Ok(Answer { deltas, ..Answer::default() })
+        });
+        match (reply, finished) {
+            (Some(reply), Ok(_)) => reply,
+            (_, Err(error)) => ToolReply::from(Err(error)),
+            (None, Ok(answer)) => ToolReply::from(Ok(answer)),
+        }
+    }
+
+    /// What one model call needs, all of the same moment.
+    pub async fn model_view(&self) -> ModelView {
+        let loaded = self.loaded_section().await;
+        let view = self.view();
+        ModelView { prompt: view.prompt(), tools: self.service().tools(&view), loaded }
+    }
+
+    /// The part of the system message that has the loaded skills' text; see [`SkillView::loaded_section`].
+    pub async fn loaded_section(&self) -> LoadedSection {
+        self.section(|view| view.loaded_section()).await
+    }
+
+    /// What must be put back into context after compaction; see [`SkillView::put_back`].
+    pub async fn put_back<'a>(
+        &self,
+        kept: impl IntoIterator<Item = &'a str>,
+        budget: Option<usize>,
+    ) -> LoadedSection {
+        let kept: Vec<&str> = kept.into_iter().collect();
+        self.section(|view| view.put_back(kept.iter().copied(), budget)).await
+    }
+
+    async fn section(&self, make: impl Fn(SkillView) -> Operation<LoadedSection>) -> LoadedSection {
+        for _ in 0..ATTEMPTS {
+            let made = self.done(make(self.view())).await.unwrap_or_default();
+            // Somebody may have changed meanwhile what it is about.
+            let deltas = made.deltas.clone();
+            if self.hold(|_| Ok(Answer { deltas, ..Answer::default() })).is_ok() {
+                return made;
+            }
+        }
+        LoadedSection::default()
+    }
+
+    /// Goes on with a newer snapshot of the catalog; see [`SkillService::refresh`].
+    pub async fn refresh(&self, catalog: &Catalog) -> Refreshed {
+        let refreshed = self.service().refresh(catalog, &self.state()).await;
+        if !refreshed.diff.is_empty() {
+            let Refreshed { diff, stale } = &refreshed;
+            self.tell(|| SkillEvent::Refreshed { diff: diff.clone(), stale: stale.clone() });
+        }
+        refreshed
+    }
+
+    /// Makes changes that were decided over this session's state, such as [`SkillView::note_files`],
+    /// [`SkillView::after_model_call`] and [`SkillView::end_turn`] give. Gives those that still fit.
+    pub fn change(&self, decide: impl Fn(&SkillView) -> Vec<SkillDelta>) -> Vec<SkillDelta> {
+        let deltas = decide(&self.view()).into_iter();
+        let fits = |delta: &SkillDelta| {
+            self.hold(|_| Ok(Answer { deltas: vec![delta.clone()], ..Answer::default() })).is_ok()
+        };
+        deltas.filter(fits).collect()
+    }
+
+    /// Does something that takes time, with whoever answers for this session's permissions.
+    async fn done<T: Send + 'static>(&self, operation: Operation<T>) -> Result<T, SkillError> {
+        settled(operation.drive(self.service().files(), &Nobody).await)
+    }
+
+    /// Finishes something that was prepared over the state of now, such as a [`PreparedLoad`](crate::PreparedLoad), and
+    /// makes its changes: all of them or none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be finished, or its changes do not fit. Nothing has changed then.
+    pub fn hold(
+        &self,
+        finish: impl FnOnce(&SkillState) -> Result<Answer, SkillError>,
+    ) -> Result<Answer, SkillError> {
+        let mut held = self.lock();
+        let held = &mut *held;
+        let answer = finish(&held.state)?;
+        if answer.deltas.is_empty() {
+            return Ok(answer);
+        }
+        let engine = self.engine();
+        let after = engine.after(&held.state, &answer.deltas).map_err(|conflict| {
+            let name = answer.deltas[0].skill();
+            crate::load::rejected(engine.options(), name, &answer.deltas, conflict, &held.state)
+        })?;
+        held.state = Arc::new(after);
+        for delta in &answer.deltas {
+            held.sequence += 1;
+            self.tell(|| SkillEvent::Changed { sequence: held.sequence, delta: delta.clone() });
+        }
+        Ok(answer)
+    }
+
     /// Tells those who watch, if anybody ever did.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> SkillEvent) {
+    fn tell(&self, event: impl FnOnce() -> SkillEvent) {
         if let Some(events) = self.0.events.get() {
             // They may have gone.
             let _ = events.send(event());
         }
     }
 
-    /// What this agent may know of the catalog: skills that are denied to it are not there.
-    pub fn view(&self) -> CatalogView {
-        self.known().view.clone()
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(feature = "run")]
+impl SkillSession {
+    /// Runs a command of a skill, once the gate has let it pass; see [`SkillService::run`].
+    ///
+    /// # Errors
+    ///
+    /// Why nothing ran.
+    pub async fn run(&self, request: prowess_workspace::RunRequest) -> Result<Answer, SkillError> {
+        let answer = settled(self.service().run(&self.view(), request, &Nobody).await)?;
+        self.hold(|_| Ok(answer))
     }
 
-    /// To be called when a model has answered, before its tool calls are run: skills that stay for one
-    /// model call have been seen.
-    pub fn after_model_call(&self) -> Vec<SkillDelta> {
-        self.expire(|lifetime| lifetime == Lifetime::Once)
+    /// The same with the report itself, and its output while it is written.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing ran.
+    pub async fn run_watched(
+        &self,
+        request: prowess_workspace::RunRequest,
+        output: &dyn prowess_workspace::OutputSink,
+    ) -> Result<prowess_workspace::RunReport, SkillError> {
+        settled(self.service().run_watched(&self.view(), request, output, &Nobody).await)
     }
+}
 
-    /// To be called when a turn ends: what stays for a turn goes.
-    pub fn end_turn(&self) -> Vec<SkillDelta> {
-        self.expire(|lifetime| lifetime != Lifetime::Session)
-    }
-
-    fn expire(&self, is_over: impl Fn(Lifetime) -> bool) -> Vec<SkillDelta> {
-        let state = self.state();
-        let over = state.loaded().iter().filter(|skill| is_over(skill.lifetime));
-        let deltas = over
-            .map(|skill| SkillDelta::Unloaded { name: skill.name.clone(), reason: UnloadReason::Expired });
-        deltas.filter(|delta| self.commit(std::slice::from_ref(delta)).is_ok()).collect()
-    }
-
-    #[cfg(feature = "run")]
-    pub(crate) fn runs(&self) -> Option<&crate::run::Runs> {
-        self.0.runs.as_ref()
-    }
-
-    pub(crate) fn files(&self) -> &dyn SkillFiles {
-        &*self.0.files
-    }
-
-    pub(crate) fn secret(&self) -> &Secret {
-        &self.0.secret
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.shared.lock().unwrap_or_else(PoisonError::into_inner)
+/// What came of something that nobody could be asked about.
+fn settled<T>(outcome: Outcome<T>) -> Result<T, SkillError> {
+    match outcome {
+        Outcome::Done(done) => Ok(done),
+        Outcome::Refused(error) => Err(error),
+        // Where nobody keeps a question, it was refused.
+        Outcome::Asks(_) => Err(SkillError::Misfed),
     }
 }
 
@@ -365,7 +539,7 @@ impl fmt::Debug for SkillSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         f.debug_struct("SkillSession")
-            .field("dialect", &self.options().dialect)
+            .field("dialect", &self.engine().options().dialect)
             .field("loaded", &state.names().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }

@@ -145,6 +145,18 @@ impl SkillState {
         &self.lingering
     }
 
+    /// Whether a text with this nonce is loaded: instructions, or a chosen document.
+    pub(crate) fn has_text(&self, nonce: &str) -> bool {
+        let documents = self.documents.values().flat_map(|selection| &selection.documents);
+        self.loaded.iter().any(|skill| skill.nonce == nonce)
+            || documents.into_iter().any(|document| document.nonce == nonce)
+    }
+
+    /// The state as the keys that `trpc` hosts keep: `temp:skill:loaded:<name>` and `temp:skill:docs:<name>`.
+    pub fn keys(&self) -> BTreeMap<String, String> {
+        crate::dialect::state_keys(self)
+    }
+
     /// The tokens of one loaded skill, its documents included.
     pub fn tokens_of(&self, name: &str) -> usize {
         let own = self.get(name).map_or(0, |skill| skill.tokens);

@@ -5,14 +5,14 @@ use prowess_catalog::{Frame, Framed};
 use crate::error::safe;
 use crate::options::UnloadedText;
 use crate::render::{HEADING, RESOURCE, RESOURCES};
-use crate::session::SkillSession;
+use crate::view::SkillView;
 
-impl SkillSession {
+impl SkillView {
     /// A message of the history with one line in the place of every text that is not loaded any more, with
     /// its heading and its list of resources, when the session is told to do that; `None` when nothing has
     /// to be replaced.
     pub fn without_unloaded(&self, message: &str) -> Option<String> {
-        if self.options().unloaded_text == UnloadedText::Kept {
+        if self.engine().options().unloaded_text == UnloadedText::Kept {
             return None;
         }
         let state = self.state();
@@ -20,7 +20,7 @@ impl SkillSession {
             None => state.get(&framed.name).is_some_and(|skill| skill.nonce == framed.nonce),
             Some(_) => state.documents(&framed.name).iter().any(|found| found.nonce == framed.nonce),
         };
-        let frames = Frame::find_all(message, self.secret().as_bytes());
+        let frames = Frame::find_all(message, self.engine().secret().as_bytes());
         let mut text = String::new();
         let mut copied = 0;
         for framed in frames.iter().filter(|framed| !is_loaded(framed)) {

@@ -7,7 +7,7 @@ use prowess_permission::{Decision, Pattern};
 
 use crate::delta::LoadedSkill;
 use crate::error::{or_none, shown};
-use crate::session::SkillSession;
+use crate::view::SkillView;
 use crate::state::SkillState;
 
 /// The meaning of `allowed-tools`.
@@ -33,9 +33,9 @@ use crate::state::SkillState;
 /// session.load("commit", None).await?; // it has `allowed-tools: Bash(git:*)`
 ///
 /// let git = ToolCall { name: "bash", argument: Some("git status") };
-/// assert_eq!(session.check_tool(git), ToolVerdict::Pass);
+/// assert_eq!(session.view().check_tool(git), ToolVerdict::Pass);
 /// let curl = ToolCall { name: "bash", argument: Some("curl example.com") };
-/// assert!(matches!(session.check_tool(curl), ToolVerdict::Blocked { .. }));
+/// assert!(matches!(session.view().check_tool(curl), ToolVerdict::Blocked { .. }));
 /// # Ok(())
 /// # }
 /// ```
@@ -134,18 +134,18 @@ impl ToolVerdict {
     }
 }
 
-impl SkillSession {
+impl SkillView {
     /// What `allowed-tools` of the loaded skills says to a call of one of the host's tools.
     ///
     /// The lists that count are those that were loaded. A skill that is denied by now, or that the catalog
     /// has elsewhere or without that tool, preapproves nothing.
     pub fn check_tool(&self, call: ToolCall<'_>) -> ToolVerdict {
-        let options = self.options();
+        let options = self.engine().options();
         let (known, state) = (self.known(), self.state());
         match options.allowed_tools {
             AllowedTools::Recommend => ToolVerdict::Pass,
-            AllowedTools::Preapprove => preapproved(&options.tools, &known.view, &state, call),
-            AllowedTools::Restrict => restricted(&options.tools, options.dialect.tool_names(), &state, call),
+            AllowedTools::Preapprove => preapproved(&options.tools, &known.view, state, call),
+            AllowedTools::Restrict => restricted(&options.tools, options.dialect.tool_names(), state, call),
         }
     }
 }

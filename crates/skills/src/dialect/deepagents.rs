@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Act, ToolSpec, Words, parsed, schema};
 use crate::error::SkillError;
-use crate::overview::Moment;
+use crate::view::SkillView;
 
 pub(super) const WORDS: Words = Words { load: "load_skill", unload: "unload_skill" };
 pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
@@ -28,14 +28,14 @@ struct Unload {
     skill_name: String,
 }
 
-pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
+pub(super) fn tools(view: &SkillView) -> Vec<ToolSpec> {
     vec![
         ToolSpec {
             name: WORDS.load,
             description: "Load a skill's full instructions and discover its resources. Use this instead of \
                           read_file when you need to activate a skill from the available skills list."
                 .to_owned(),
-            parameters: schema::<Load>("skill_name", &moment.offered_names()),
+            parameters: schema::<Load>("skill_name", &view.offered_names()),
         },
         ToolSpec {
             name: WORDS.unload,

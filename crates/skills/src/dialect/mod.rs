@@ -13,19 +13,18 @@ use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use prowess_catalog::{Activation, SectionTemplate};
-use prowess_permission::Request;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::delta::{SelectMode, SkillDelta};
-use crate::documents::{Choice, Chosen};
+use crate::documents::Choice;
 use crate::error::SkillError;
-use crate::load::PreparedLoad;
 use crate::options::{Lifetime, Placement};
-use crate::overview::Moment;
-use crate::session::{Answer, SkillSession};
+use crate::session::Answer;
+use crate::state::SkillState;
+use crate::view::SkillView;
 
 /// With more skills than this, a schema does not list their names.
 pub const MAX_ENUM_NAMES: usize = 50;
@@ -104,7 +103,7 @@ pub struct ToolReply {
     pub text: String,
     /// Whether it is an error. Nothing has changed then.
     pub is_error: bool,
-    /// The changes of state, which the session has made already.
+    /// The changes of state.
     pub deltas: Vec<SkillDelta>,
     /// The answer as data, where it is more than text.
     pub data: Option<Value>,
@@ -190,7 +189,7 @@ impl Dialect {
 
 /// What a model wants, whatever the dialect calls it.
 #[derive(Debug)]
-enum Act {
+pub(crate) enum Act {
     Load {
         name: String,
         arguments: Option<String>,
@@ -221,167 +220,30 @@ enum Act {
     },
 }
 
-/// A tool call of which everything is done but the change of state.
-///
-/// A host that runs the calls of a turn at the same time and finishes them in the order of the calls gets
-/// the same state every time.
-///
-/// ```
-/// use prowess_skills::SkillSession;
-/// use serde_json::json;
-///
-/// # use prowess_catalog::{Catalog, Root, ScanOptions};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let scratch = tempfile::tempdir()?;
-/// # std::fs::create_dir(scratch.path().join("greet"))?;
-/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
-/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
-/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
-/// let prepared = session.prepare_call("load_skill", json!({"skill_name": "greet"})).await;
-/// assert!(session.state().loaded().is_empty(), "read, and not loaded yet");
-/// assert!(prepared.finish().text.contains("Wave."));
-/// assert_eq!(session.state().loaded()[0].name, "greet");
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-#[must_use = "a prepared call changes nothing until `finish`"]
-pub struct PreparedCall {
-    tool: String,
-    prepared: Result<Prepared, SkillError>,
-}
-
-#[derive(Debug)]
-enum Prepared {
-    Load(Box<PreparedLoad>),
-    Select(SkillSession, String, Box<Chosen>),
-    Unload(SkillSession, String),
-    Answer(Answer),
-}
-
-/// A skill that wants to be followed by a sub-agent, read and past the gate.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Forked {
-    /// The skill.
-    pub name: String,
-    /// The sub-agent that it names.
-    pub agent: Option<String>,
-    /// What it was given to work on.
-    pub arguments: Option<String>,
-    /// Its instructions, for an agent without skills of its own.
-    pub instructions: String,
-    /// What loads it in the sub-agent's session.
-    pub deltas: Vec<SkillDelta>,
-}
-
-impl PreparedCall {
-    /// What somebody has to be asked for this call, where nobody could be: a host that can wait asks, and makes the call
-    /// again with [`prowess_permission::Permissions::allow_once`].
-    pub fn unanswered(&self) -> Option<&Request> {
-        self.prepared.as_ref().err()?.unanswered()
-    }
-
-    /// The skill that this call loads, if it says `context: fork`. A host that has sub-agents gives it to one, and drops
-    /// this call; for all others the skill is loaded like any other.
-    pub fn forked(&self) -> Option<Forked> {
-        match &self.prepared {
-            Ok(Prepared::Load(prepared)) => prepared.forked(),
-            _ => None,
-        }
-    }
-
-    /// Makes the change, if it still fits, and gives the answer. The event `tool.response` tells how many changes of
-    /// state there were.
-    pub fn finish(self) -> ToolReply {
-        let finished = self.prepared.and_then(|prepared| match prepared {
-            Prepared::Load(prepared) => prepared.finish(),
-            Prepared::Select(session, name, chosen) => session.finish_selection(&name, *chosen),
-            Prepared::Unload(session, name) => session.unload(&name),
-            Prepared::Answer(answer) => Ok(answer),
-        });
-        let reply = ToolReply::from(finished);
-        let (tool, is_error, changes) = (&self.tool, reply.is_error, reply.deltas.len());
-        tracing::info!(name: "tool.response", tool, is_error, changes, "Tool '{tool}' answered");
-        reply
+/// The tools of a dialect in a moment; with the hosts that commands may ask for, where commands can be run.
+pub(crate) fn tools(view: &SkillView, hosts_of_runs: Option<Vec<String>>) -> Vec<ToolSpec> {
+    match view.engine().options().dialect {
+        Dialect::DeepAgents => deepagents::tools(view),
+        Dialect::Trpc => trpc::tools(view, hosts_of_runs),
+        Dialect::OpenCode => opencode::tools(view),
     }
 }
 
-impl SkillSession {
-    /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again
-    /// for every model call.
-    pub fn tools(&self) -> Vec<ToolSpec> {
-        self.tools_of(&self.moment())
+/// What a call of one of a dialect's tools means, or what is wrong with it.
+pub(crate) fn act(dialect: Dialect, tool: &str, arguments: Value) -> Result<Act, SkillError> {
+    let Some(tool) = dialect.tool_names().iter().find(|name| **name == tool) else {
+        let tools = dialect.tool_names().to_vec();
+        return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools });
+    };
+    match dialect {
+        Dialect::DeepAgents => deepagents::act(tool, arguments),
+        Dialect::Trpc => trpc::act(tool, arguments),
+        Dialect::OpenCode => opencode::act(tool, arguments),
     }
+}
 
-    pub(crate) fn tools_of(&self, moment: &Moment) -> Vec<ToolSpec> {
-        match self.options().dialect {
-            Dialect::DeepAgents => deepagents::tools(moment),
-            Dialect::Trpc => trpc::tools(moment, self.hosts_of_runs()),
-            Dialect::OpenCode => opencode::tools(moment),
-        }
-    }
-
-    /// Where commands can be run, the hosts that they may ask for.
-    fn hosts_of_runs(&self) -> Option<Vec<String>> {
-        #[cfg(feature = "run")]
-        return self.runs().map(crate::run::Runs::hosts);
-        #[cfg(not(feature = "run"))]
-        None
-    }
-
-    /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong.
-    pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
-        self.prepare_call(tool, arguments).await.finish()
-    }
-
-    /// The part of [`SkillSession::call`] that takes time: everything but the change of state.
-    pub async fn prepare_call(&self, tool: &str, arguments: Value) -> PreparedCall {
-        PreparedCall { tool: tool.to_owned(), prepared: self.prepared(tool, arguments).await }
-    }
-
-    async fn prepared(&self, tool: &str, arguments: Value) -> Result<Prepared, SkillError> {
-        let dialect = self.options().dialect;
-        let Some(tool) = dialect.tool_names().iter().find(|name| **name == tool) else {
-            let tools = dialect.tool_names().to_vec();
-            return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools });
-        };
-        let act = match dialect {
-            Dialect::DeepAgents => deepagents::act(tool, arguments),
-            Dialect::Trpc => trpc::act(tool, arguments),
-            Dialect::OpenCode => opencode::act(tool, arguments),
-        };
-        Ok(match act? {
-            Act::Load { name, arguments, documents } => {
-                let prepared = self.prepare_load(&name, arguments.as_deref(), documents).await?;
-                Prepared::Load(Box::new(prepared))
-            }
-            Act::Select { name, mode, choice } => {
-                let chosen = self.choose(&name, mode, choice).await?;
-                Prepared::Select(self.clone(), name, Box::new(chosen))
-            }
-            Act::Unload { name } => Prepared::Unload(self.clone(), name),
-            Act::List { name } => Prepared::Answer(self.list_documents(&name).await?),
-            #[cfg(feature = "run")]
-            Act::Run(request) => Prepared::Answer(self.run(*request).await?),
-            #[cfg(feature = "run")]
-            Act::Exec(request) => Prepared::Answer(self.exec(*request).await?),
-            #[cfg(feature = "run")]
-            Act::Write(request) => Prepared::Answer(self.write_stdin(request).await?),
-            #[cfg(feature = "run")]
-            Act::Poll(request) => Prepared::Answer(self.poll(request).await?),
-            #[cfg(feature = "run")]
-            Act::Kill { id } => Prepared::Answer(self.kill(&id).await?),
-        })
-    }
-
-    /// The state as the keys that `trpc` hosts keep: `temp:skill:loaded:<name>` and
-    /// `temp:skill:docs:<name>`.
-    pub fn state_keys(&self) -> BTreeMap<String, String> {
-        trpc::state_keys(&self.state())
-    }
+pub(crate) fn state_keys(state: &SkillState) -> BTreeMap<String, String> {
+    trpc::state_keys(state)
 }
 
 /// The arguments of a call, or what is wrong with them.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Act, ToolSpec, Words, parsed, schema};
 use crate::error::SkillError;
-use crate::overview::Moment;
+use crate::view::SkillView;
 
 pub(super) const WORDS: Words = Words { load: "skill", unload: "skill_unload" };
 pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
@@ -25,8 +25,8 @@ struct Unload {
     name: String,
 }
 
-pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
-    let available = moment.offered().overview_xml().text;
+pub(super) fn tools(view: &SkillView) -> Vec<ToolSpec> {
+    let available = view.offered().overview_xml().text;
     let description = if available.is_empty() {
         "Load a skill to get step-by-step instructions for a task. No skills are available now.".to_owned()
     } else {
@@ -39,7 +39,7 @@ pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
         ToolSpec {
             name: WORDS.load,
             description,
-            parameters: schema::<Load>("name", &moment.offered_names()),
+            parameters: schema::<Load>("name", &view.offered_names()),
         },
         ToolSpec {
             name: WORDS.unload,

@@ -15,7 +15,7 @@ use super::{Act, ToolSpec, Words, parsed, schema};
 use crate::delta::SelectMode;
 use crate::documents::Choice;
 use crate::error::SkillError;
-use crate::overview::Moment;
+use crate::view::SkillView;
 use crate::state::SkillState;
 
 pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
@@ -64,8 +64,8 @@ struct ByName {
     skill: String,
 }
 
-pub(super) fn tools(moment: &Moment, hosts_of_runs: Option<Vec<String>>) -> Vec<ToolSpec> {
-    let names = moment.offered_names();
+pub(super) fn tools(view: &SkillView, hosts_of_runs: Option<Vec<String>>) -> Vec<ToolSpec> {
+    let names = view.offered_names();
     let tool = |name, description: &str, parameters| ToolSpec {
         name,
         description: description.to_owned(),

@@ -88,11 +88,11 @@ async fn a_skill_that_is_gone_after_a_restart_is_named() {
     let saved = session.save();
     library.remove("a");
     let restored = library.builder().restore(saved).start().await;
-    assert_eq!(restored.stale().len(), 1);
+    assert_eq!(restored.view().stale().len(), 1);
     let section = restored.put_back([], None).await;
     assert_eq!((section.skills, section.dropped), (vec!["b".to_owned()], vec!["a".to_owned()]));
     assert!(section.text.contains("Skill 'a' was unloaded: it is no longer available."));
-    assert!(restored.stale().is_empty());
+    assert!(restored.view().stale().is_empty());
 }
 
 /// While the session lives, a deleted document does not take the instructions away.
@@ -103,11 +103,11 @@ async fn a_skill_that_is_deleted_while_it_is_loaded_stays() {
     session.load("a", None).await.unwrap();
     library.remove("a");
     session.refresh(&library.catalog()).await;
-    assert_eq!(session.stale().len(), 1);
+    assert_eq!(session.view().stale().len(), 1);
     assert!(session.prompt().text.contains("The loaded skill 'a' is no longer available."));
     assert!(session.put_back([], None).await.text.contains("Do it."));
     session.unload("a").unwrap();
-    assert!(session.stale().is_empty());
+    assert!(session.view().stale().is_empty());
 }
 
 #[tokio::test]
@@ -136,10 +136,10 @@ async fn unloaded_text_leaves_a_stub_when_told() {
     let a = session.load("a", None).await.unwrap().text;
     let b = session.load("b", None).await.unwrap().text;
     let history = format!("before\n{a}\nbetween\n{b}\nafter");
-    assert_eq!(session.without_unloaded(&history), None);
+    assert_eq!(session.view().without_unloaded(&history), None);
     session.unload("a").unwrap();
     assert_eq!(
-        session.without_unloaded(&history).unwrap(),
+        session.view().without_unloaded(&history).unwrap(),
         format!("before\n[Skill 'a' was unloaded; its text was removed.]\nbetween\n{b}\nafter")
     );
 }
@@ -200,10 +200,10 @@ async fn a_stub_takes_the_place_of_the_whole_answer() {
         assert!(answer.contains("**Skill Resources:**"));
         session.unload("web-research").unwrap();
         let stub = "[Skill 'web-research' was unloaded; its text was removed.]";
-        assert_eq!(session.without_unloaded(&answer).unwrap(), stub, "{dialect:?}");
+        assert_eq!(session.view().without_unloaded(&answer).unwrap(), stub, "{dialect:?}");
         let history = format!("Before.\n{answer}\nAfter.\n- [script] `mine`");
         let expected = format!("Before.\n{stub}\nAfter.\n- [script] `mine`");
-        assert_eq!(session.without_unloaded(&history).unwrap(), expected, "{dialect:?}");
+        assert_eq!(session.view().without_unloaded(&history).unwrap(), expected, "{dialect:?}");
     }
 }
 
@@ -215,15 +215,15 @@ async fn a_stub_says_what_it_stands_for() {
     let first = session.invoke("/web-research tides").await.unwrap().text;
     let second = session.invoke("/web-research winds").await.unwrap().text;
     assert_eq!(
-        session.without_unloaded(&first).unwrap(),
+        session.view().without_unloaded(&first).unwrap(),
         "[An earlier text of skill 'web-research' was removed.]"
     );
-    assert_eq!(session.without_unloaded(&second), None);
+    assert_eq!(session.view().without_unloaded(&second), None);
     let select = async |mode| session.select_documents("web-research", mode, Choice::All).await.unwrap().text;
     let documents = select(SelectMode::Add).await;
-    assert_eq!(session.without_unloaded(&documents), None);
+    assert_eq!(session.view().without_unloaded(&documents), None);
     select(SelectMode::Clear).await;
-    let stub = session.without_unloaded(&documents).unwrap();
+    let stub = session.view().without_unloaded(&documents).unwrap();
     assert!(
         stub.ends_with("[Document 'references/sources.md' of skill 'web-research' was removed.]"),
         "{stub}"

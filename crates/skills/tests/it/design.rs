@@ -309,7 +309,7 @@ async fn allowed_tools_recommend_mode_passthrough() {
     let library = Library::new().web_research();
     let session = library.session().await;
     session.load("web-research", None).await.unwrap();
-    assert_eq!(session.check_tool(call("write_file")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(call("write_file")), ToolVerdict::Pass);
 }
 
 #[tokio::test]
@@ -317,7 +317,7 @@ async fn allowed_tools_restrict_mode_allows_listed() {
     let library = Library::new().web_research();
     let session = restricted(&library).await;
     session.load("web-research", None).await.unwrap();
-    assert_eq!(session.check_tool(call("search")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(call("search")), ToolVerdict::Pass);
 }
 
 #[tokio::test]
@@ -325,7 +325,7 @@ async fn allowed_tools_restrict_mode_blocks_unlisted() {
     let library = Library::new().web_research();
     let session = restricted(&library).await;
     session.load("web-research", None).await.unwrap();
-    let ToolVerdict::Blocked { message } = session.check_tool(call("write_file")) else { panic!() };
+    let ToolVerdict::Blocked { message } = session.view().check_tool(call("write_file")) else { panic!() };
     assert_eq!(
         message,
         "Tool 'write_file' is not in the allowed-tools list for the currently loaded skills. \
@@ -339,7 +339,7 @@ async fn allowed_tools_whitelist_always_allowed() {
     let session = restricted(&library).await;
     session.load("web-research", None).await.unwrap();
     for tool in ["load_skill", "unload_skill", "write_todos", "read_file", "ls"] {
-        assert_eq!(session.check_tool(call(tool)), ToolVerdict::Pass, "{tool}");
+        assert_eq!(session.view().check_tool(call(tool)), ToolVerdict::Pass, "{tool}");
     }
 }
 
@@ -347,7 +347,7 @@ async fn allowed_tools_whitelist_always_allowed() {
 async fn allowed_tools_no_loaded_skills_passthrough() {
     let library = Library::new().web_research();
     let session = restricted(&library).await;
-    assert_eq!(session.check_tool(call("write_file")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(call("write_file")), ToolVerdict::Pass);
 }
 
 #[tokio::test]
@@ -355,7 +355,7 @@ async fn allowed_tools_no_restrictions_defined_passthrough() {
     let library = Library::of(&["a"]);
     let session = restricted(&library).await;
     session.load("a", None).await.unwrap();
-    assert_eq!(session.check_tool(call("write_file")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(call("write_file")), ToolVerdict::Pass);
 }
 
 #[tokio::test]
@@ -363,7 +363,7 @@ async fn format_skills_list_with_loaded_status() {
     let library = Library::of(&["a", "b"]);
     let session = library.session().await;
     session.load("b", None).await.unwrap();
-    let overview = session.overview().text;
+    let overview = session.view().overview().text;
     assert!(overview.contains("- **a**: Looks after a."), "{overview}");
     assert!(overview.contains("- **b** [Loaded]: Looks after b."), "{overview}");
 }
@@ -372,10 +372,10 @@ async fn format_skills_list_with_loaded_status() {
 async fn format_skills_list_with_resources() {
     let library = Library::new().web_research();
     let session = library.session().await;
-    assert!(!session.overview().text.contains("Resources"));
+    assert!(!session.view().overview().text.contains("Resources"));
     session.load("web-research", None).await.unwrap();
     assert_eq!(
-        session.overview().text,
+        session.view().overview().text,
         "- **web-research** [Loaded]: Research topics using web search\n  \
          -> Recommended tools: search, read_file\n  \
          -> Resources: 1 reference, 2 scripts"
@@ -388,7 +388,7 @@ async fn format_skills_list_with_resources_eager() {
     let session =
         library.session_with(Dialect::DeepAgents, |options| options.discovery = Discovery::Eager).await;
     assert_eq!(
-        session.overview().text,
+        session.view().overview().text,
         "- **web-research**: Research topics using web search\n  \
          -> Recommended tools: search, read_file\n  \
          -> Resources: 1 reference, 2 scripts\n  \
@@ -401,7 +401,7 @@ async fn format_skills_list_load_skill_guidance() {
     let library = Library::of(&["a", "b"]);
     let session = library.session().await;
     session.load("b", None).await.unwrap();
-    let overview = session.overview().text;
+    let overview = session.view().overview().text;
     assert!(overview.contains("  -> Use `load_skill(\"a\")` to read full instructions"), "{overview}");
     assert!(!overview.contains("load_skill(\"b\")"), "{overview}");
 }

@@ -37,7 +37,7 @@ async fn transcript(library: &Library, dialect: Dialect, calls: &[(&str, Value)]
         session.loaded_section().await.text
     ));
     let keys: Vec<String> =
-        session.state_keys().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        session.state().keys().iter().map(|(key, value)| format!("{key} = {value}")).collect();
     text.push_str(&format!("=== state keys\n{}\n", keys.join("\n")));
     library.told(&text)
 }

@@ -42,15 +42,15 @@ async fn choices_add_replace_and_clear() {
     select(SelectMode::Add, named(&["notes.txt"])).await;
     select(SelectMode::Add, named(&["USAGE.md", "notes.txt", "USAGE.md"])).await;
     assert_eq!(chosen(&session), ["notes.txt", "USAGE.md"]);
-    assert_eq!(session.state_keys()["temp:skill:docs:web-research"], r#"["notes.txt","USAGE.md"]"#);
+    assert_eq!(session.state().keys()["temp:skill:docs:web-research"], r#"["notes.txt","USAGE.md"]"#);
     select(SelectMode::Replace, named(&["references/sources.md"])).await;
     assert_eq!(chosen(&session), ["references/sources.md"]);
     select(SelectMode::Add, Choice::All).await;
     assert_eq!(chosen(&session).len(), 3);
-    assert_eq!(session.state_keys()["temp:skill:docs:web-research"], "*");
+    assert_eq!(session.state().keys()["temp:skill:docs:web-research"], "*");
     select(SelectMode::Clear, Choice::All).await;
     assert_eq!(chosen(&session), Vec::<String>::new());
-    assert_eq!(session.state_keys().keys().collect::<Vec<_>>(), ["temp:skill:loaded:web-research"]);
+    assert_eq!(session.state().keys().keys().collect::<Vec<_>>(), ["temp:skill:loaded:web-research"]);
 }
 
 #[tokio::test]

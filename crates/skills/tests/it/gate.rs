@@ -164,7 +164,7 @@ async fn a_deny_that_comes_later_hides_the_skill() {
     let session = library.session().await;
     session.load("a", None).await.unwrap();
     session.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
-    assert!(!session.overview().text.contains("**a**"));
+    assert!(!session.view().overview().text.contains("**a**"));
     assert_eq!(session.tools()[0].parameters["properties"]["skill_name"]["enum"], serde_json::json!(["b"]));
     assert!(session.put_back([], None).await.text.contains("no longer available"));
     assert!(loaded(&session).is_empty());
@@ -199,7 +199,7 @@ async fn files_have_owners() {
     let library = Library::of(&["open", "secret"]).file("open/scripts/x.py", "").file("loose.txt", "");
     let policy = Policy::new().with(Layer::User, [Rule::new("skill", "secret", Decision::Deny)]);
     let session = library.session_under(policy).await;
-    let owner = |path: &str| session.owner_of(&library.join(path).to_string_lossy());
+    let owner = |path: &str| session.view().owner_of(&library.join(path).to_string_lossy());
     assert_eq!(owner("open/SKILL.md"), Owner::Skill("open".into()));
     assert_eq!(owner("open/scripts/x.py"), Owner::Skill("open".into()));
     assert_eq!(owner("secret/SKILL.md"), Owner::Denied);

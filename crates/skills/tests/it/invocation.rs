@@ -119,7 +119,7 @@ async fn people_see_what_they_can_start() {
 async fn the_overview_shows_what_arguments_a_skill_takes() {
     let library = Library::new().skill("deploy", "argument-hint: \"[env]\"\n", "Ship.");
     let session = library.session().await;
-    assert!(session.overview().text.contains("load_skill(\"deploy\", args=\"[env]\")"));
+    assert!(session.view().overview().text.contains("load_skill(\"deploy\", args=\"[env]\")"));
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn skills_with_paths_can_be_loaded_by_name() {
     let library = Library::new().skill("react", "paths: \"*.jsx\"\n", "Use hooks.");
     let session = library.session().await;
     session.load("react", None).await.unwrap();
-    assert!(session.overview().text.contains("- **react** [Loaded]"));
+    assert!(session.view().overview().text.contains("- **react** [Loaded]"));
 }
 
 /// A person has started it: it is loaded for the model, however it is listed.
@@ -156,7 +156,7 @@ async fn what_a_person_started_is_loaded_for_the_model() {
     for manual in [ManualSkills::Hidden, ManualSkills::Marked] {
         let session = library.session_with(Dialect::DeepAgents, |options| options.manual = manual).await;
         session.invoke("/deploy prod v1").await.unwrap();
-        assert!(session.overview().text.contains("- **deploy** [Loaded]: Looks after deploy."), "{manual:?}");
+        assert!(session.view().overview().text.contains("- **deploy** [Loaded]: Looks after deploy."), "{manual:?}");
         assert!(session.load("deploy", None).await.unwrap().text.contains("already loaded"));
         assert_eq!(session.list_documents("deploy").await.unwrap().text, r#"["checklist.md"]"#);
     }

@@ -1,6 +1,6 @@
 //! `allowed-tools` given effect.
 
-use prowess_permission::{Decision, Granted, Kind, Layer, Request, Rule};
+use prowess_permission::{Decision, Granted, Kind, Layer, Question, Rule};
 use prowess_skills::{AllowedTools, Dialect, SkillSession, ToolCall, ToolVerdict};
 
 use crate::library::Library;
@@ -23,29 +23,29 @@ fn bash(command: &str) -> ToolCall<'_> {
 #[tokio::test]
 async fn preapproval_spares_a_question_and_lifts_no_denial() {
     let (_library, session) = session(AllowedTools::Preapprove).await;
-    let verdict = session.check_tool(bash("git status"));
+    let verdict = session.view().check_tool(bash("git status"));
     assert_eq!(verdict, ToolVerdict::Preapproved { skill: "git-help".into() });
     assert_eq!(verdict.applied_to(Decision::Ask), Decision::Allow);
     assert_eq!(verdict.applied_to(Decision::Allow), Decision::Allow);
     assert_eq!(verdict.applied_to(Decision::Deny), Decision::Deny);
-    assert_eq!(session.check_tool(bash("git status; rm -rf /")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(bash("git status; rm -rf /")), ToolVerdict::Pass);
     session.unload("git-help").unwrap();
-    assert_eq!(session.check_tool(bash("git status")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(bash("git status")), ToolVerdict::Pass);
 }
 
 #[tokio::test]
 async fn restriction_follows_the_patterns_and_the_loaded_skills() {
     let (_library, session) = session(AllowedTools::Restrict).await;
-    assert_eq!(session.check_tool(bash("git status")), ToolVerdict::Pass);
-    let blocked = session.check_tool(bash("make"));
+    assert_eq!(session.view().check_tool(bash("git status")), ToolVerdict::Pass);
+    let blocked = session.view().check_tool(bash("make"));
     assert!(
         matches!(&blocked, ToolVerdict::Blocked { message } if message.contains("Allowed tools: Bash(git:*), Read."))
     );
     assert_eq!(blocked.applied_to(Decision::Allow), Decision::Deny);
     session.load("free", None).await.unwrap();
-    assert!(matches!(session.check_tool(bash("make")), ToolVerdict::Blocked { .. }));
+    assert!(matches!(session.view().check_tool(bash("make")), ToolVerdict::Blocked { .. }));
     session.unload("git-help").unwrap();
-    assert_eq!(session.check_tool(bash("make")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(bash("make")), ToolVerdict::Pass);
 }
 
 /// The list that counts is the one that was loaded, not what the file says by now.
@@ -57,7 +57,7 @@ async fn a_changed_document_does_not_widen_what_was_loaded() {
         "---\nname: git-help\ndescription: G.\nallowed-tools: Bash\n---\nCommit.\n",
     );
     session.refresh(&library.catalog()).await;
-    assert_eq!(session.check_tool(bash("make")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(bash("make")), ToolVerdict::Pass);
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn the_tools_of_the_dialect_are_never_blocked() {
             library.session_with(dialect, |options| options.allowed_tools = AllowedTools::Restrict).await;
         session.load("git-help", None).await.unwrap();
         for name in dialect.tool_names() {
-            assert_eq!(session.check_tool(ToolCall { name, argument: None }), ToolVerdict::Pass, "{name}");
+            assert_eq!(session.view().check_tool(ToolCall { name, argument: None }), ToolVerdict::Pass, "{name}");
         }
     }
 }
@@ -84,7 +84,7 @@ async fn hosts_have_names_of_their_own() {
         })
         .await;
     session.load("git-help", None).await.unwrap();
-    let check = |name, argument| session.check_tool(ToolCall { name, argument });
+    let check = |name, argument| session.view().check_tool(ToolCall { name, argument });
     assert_eq!(check("terminal", Some("git log")), ToolVerdict::Pass);
     assert_eq!(check("clock", None), ToolVerdict::Pass);
     assert!(matches!(check("execute", Some("git log")), ToolVerdict::Blocked { .. }));
@@ -94,9 +94,9 @@ async fn hosts_have_names_of_their_own() {
 #[tokio::test]
 async fn a_denied_skill_preapproves_nothing() {
     let (_library, session) = session(AllowedTools::Preapprove).await;
-    assert!(matches!(session.check_tool(bash("git log")), ToolVerdict::Preapproved { .. }));
+    assert!(matches!(session.view().check_tool(bash("git log")), ToolVerdict::Preapproved { .. }));
     session.permissions().set(Layer::Session, vec![Rule::new("skill", "git-help", Decision::Deny)]);
-    assert_eq!(session.check_tool(bash("git log")), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(bash("git log")), ToolVerdict::Pass);
 }
 
 /// A state that claims more than the documents say brings no permissions.
@@ -123,7 +123,7 @@ async fn a_forged_state_preapproves_nothing() {
 #[tokio::test]
 async fn a_preapproved_call_gets_its_grant_from_the_gate() {
     let (_library, session) = session(AllowedTools::Preapprove).await;
-    let request = Request::new(Kind::RUN, "git log");
+    let request = Question::new(Kind::RUN, "git log");
     let grant = session.permissions().request_preapproved(&request).unwrap();
     assert_eq!(grant.how(), Granted::Preapproved);
     session.permissions().set(Layer::User, vec![Rule::new("run", "git *", Decision::Deny)]);

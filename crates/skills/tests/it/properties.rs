@@ -192,12 +192,12 @@ impl World {
         assert!(state.all_resources().keys().all(|name| set.contains(name.as_str())));
         assert!(state.all_selections().keys().all(|name| set.contains(name.as_str())));
         let view = self.session.view();
-        let stale: BTreeSet<String> = self.session.stale().into_iter().map(|stale| stale.name).collect();
+        let stale: BTreeSet<String> = self.session.view().stale().into_iter().map(|stale| stale.name).collect();
         assert!(names.iter().all(|name| view.get(name).is_some() || stale.contains(*name)));
         let mut replayed = SkillState::default();
         replayed.replay(&self.deltas).unwrap();
         assert_eq!(replayed, *state, "replaying the changes gives the state");
-        let overview = self.session.overview().text;
+        let overview = self.session.view().overview().text;
         let marked = overview.matches("** [Loaded]:").count();
         assert_eq!(marked, names.iter().filter(|name| view.get(name).is_some()).count());
     }

@@ -16,7 +16,7 @@ async fn new_changed_and_deleted_skills_are_seen_on_the_next_call() {
     let refreshed = session.refresh(&library.catalog()).await;
     assert_eq!(refreshed.diff.added, ["c"]);
     assert_eq!(refreshed.diff.removed, ["a"]);
-    let overview = session.overview().text;
+    let overview = session.view().overview().text;
     assert!(
         overview.contains("**c**: New.")
             && overview.contains("**b**: Changed.")
@@ -38,7 +38,7 @@ async fn a_skill_that_takes_over_a_name_is_reported() {
     assert_eq!(loaded(&session), ["a"]);
     session.unload("a").unwrap();
     assert!(session.load("a", None).await.unwrap().text.contains("Mine now."));
-    assert!(session.stale().is_empty());
+    assert!(session.view().stale().is_empty());
 }
 
 #[tokio::test]
@@ -69,12 +69,12 @@ async fn a_loaded_skill_that_changed_is_reported_until_it_is_read_again() {
     library.write("b/SKILL.md", "---\nname: b\ndescription: New.\n---\n");
     let changed = [Stale { name: "a".into(), why: Staleness::Changed }];
     assert_eq!(session.refresh(&library.catalog()).await.stale, changed);
-    assert_eq!(session.stale(), changed);
+    assert_eq!(session.view().stale(), changed);
     assert!(session.prompt().text.contains("The loaded skill 'a' has been changed since."));
     session.unload("a").unwrap();
-    assert!(session.stale().is_empty());
+    assert!(session.view().stale().is_empty());
     assert!(session.load("a", None).await.unwrap().text.contains("Do it better."));
-    assert!(session.stale().is_empty());
+    assert!(session.view().stale().is_empty());
 }
 
 /// A skill that was away comes back with what it says now.

@@ -8,7 +8,7 @@ use prowess_catalog::{
     Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
     Resources, Root, SkillEntry, SkillText, scan_published,
 };
-use prowess_permission::{Broker, Decision, Kind, Layer, Permissions, Policy, Request, Rule};
+use prowess_permission::{Broker, Decision, Kind, Layer, Permissions, Policy, Question, Rule};
 use prowess_skills::{
     Choice, Dialect, ExecRequest, Placement, Runs, SavedState, SelectMode, SessionOptions, SkillError,
     SkillFiles, SkillSession, WriteRequest,
@@ -131,7 +131,7 @@ async fn session(shelf: &Shelf, catalog: Catalog, permissions: Permissions) -> S
     SkillSession::builder(catalog).files(Arc::new(shelf.clone())).permissions(permissions).start().await
 }
 
-fn asked(error: &SkillError) -> Request {
+fn asked(error: &SkillError) -> Question {
     error.unanswered().cloned().unwrap_or_else(|| panic!("nothing is asked: {error}"))
 }
 
@@ -222,7 +222,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     assert!(request.kind == Kind::RUN && request.each_time);
     let allowed = permissions.allow_once(request.fingerprint());
     let begun = session.exec(exec).await.unwrap();
-    assert_eq!(session.servers_at_work(), ["docs:kit"], "what it says is the server's");
+    assert_eq!(session.view().servers_at_work(), ["docs:kit"], "what it says is the server's");
     assert_eq!(begun.deltas.len(), 1);
     let before = begun.data.unwrap();
     drop(allowed);
@@ -260,7 +260,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     asked(&session.run(run.clone()).await.unwrap_err());
     let saved: SavedState = serde_json::from_str(&serde_json::to_string(&session.save()).unwrap()).unwrap();
     let later = SkillSession::builder(catalog).restore(saved).start().await;
-    assert_eq!(later.servers_at_work(), ["docs:kit"]);
+    assert_eq!(later.view().servers_at_work(), ["docs:kit"]);
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn a_servers_words_are_never_in_the_system_message() {
     let section = session.put_back(["a summary"], None).await;
     insta::assert_snapshot!(section.text, @r#"Skill 'docs:pdf' was unloaded: it is of an MCP server, and the messages that it was loaded in have been summarised. Use `skill_load("docs:pdf")` if you need it again."#);
     assert_eq!(section.dropped, ["docs:pdf"]);
-    assert_eq!(session.servers_at_work(), ["docs:pdf"], "the summary may say what it said");
+    assert_eq!(session.view().servers_at_work(), ["docs:pdf"], "the summary may say what it said");
 }
 
 #[tokio::test]

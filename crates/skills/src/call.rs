@@ -1,0 +1,166 @@
+//! Calls of the tools that a model handles skills with.
+
+use prowess_permission::Asker;
+use serde_json::Value;
+
+use crate::delta::SkillDelta;
+use crate::dialect::{self, Act, ToolReply, ToolSpec};
+use crate::documents::PreparedSelection;
+use crate::error::SkillError;
+use crate::load::PreparedLoad;
+use crate::service::SkillService;
+use crate::session::Answer;
+use crate::state::SkillState;
+use crate::step::Outcome;
+use crate::view::SkillView;
+
+/// A tool call of which everything is done but the change of state.
+///
+/// A host that makes the calls of a turn at the same time and finishes them in the order of the calls gets the same state
+/// every time.
+///
+/// ```
+/// use prowess_permission::Nobody;
+/// use prowess_skills::{Outcome, SkillSession};
+/// use serde_json::json;
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let (service, mut state) = (session.service(), session.state());
+/// let call = service.call(&service.engine().at_shared(&state), "load_skill", json!({"skill_name": "greet"}), &Nobody);
+/// let Outcome::Done(prepared) = call.await else { unreachable!() };
+/// let reply = prepared.finish(&state);
+/// assert!(reply.text.contains("Wave.") && state.loaded().is_empty(), "read, and not loaded yet");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a prepared call changes nothing until `finish`"]
+pub struct PreparedCall {
+    tool: String,
+    prepared: Prepared,
+}
+
+#[derive(Debug)]
+enum Prepared {
+    Load(Box<PreparedLoad>),
+    Select(Box<PreparedSelection>),
+    Unload(SkillView, String),
+    Answer(Answer),
+}
+
+/// A skill that wants to be followed by a sub-agent, read and past the gate.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Forked {
+    /// The skill.
+    pub name: String,
+    /// The sub-agent that it names.
+    pub agent: Option<String>,
+    /// What it was given to work on.
+    pub arguments: Option<String>,
+    /// Its instructions, for an agent without skills of its own.
+    pub instructions: String,
+    /// What loads it in the sub-agent's session.
+    pub deltas: Vec<SkillDelta>,
+}
+
+impl PreparedCall {
+    /// The skill that this call loads, if it says `context: fork`. A host that has sub-agents gives it to one, and drops
+    /// this call; for all others the skill is loaded like any other.
+    pub fn forked(&self) -> Option<Forked> {
+        match &self.prepared {
+            Prepared::Load(prepared) => prepared.forked(),
+            _ => None,
+        }
+    }
+
+    /// What changes and what the model reads, over the state as it is when the calls before this one are finished. The
+    /// event `tool.response` tells how many changes of state there are.
+    pub fn finish(self, state: &SkillState) -> ToolReply {
+        let finished = match self.prepared {
+            Prepared::Load(prepared) => prepared.finish(state),
+            Prepared::Select(prepared) => prepared.finish(state),
+            Prepared::Unload(view, name) => view.engine().at(state).unload(&name),
+            Prepared::Answer(answer) => Ok(answer),
+        };
+        told(&self.tool, finished)
+    }
+}
+
+/// The reply of a call, told to the log.
+fn told(tool: &str, finished: Result<Answer, SkillError>) -> ToolReply {
+    let reply = ToolReply::from(finished);
+    let (is_error, changes) = (reply.is_error, reply.deltas.len());
+    tracing::info!(name: "tool.response", tool, is_error, changes, "Tool '{tool}' answered");
+    reply
+}
+
+impl SkillView {
+    /// The tools that a model handles skills with, where no commands can be run; see [`SkillService::tools`].
+    pub fn tools(&self) -> Vec<ToolSpec> {
+        dialect::tools(self, None)
+    }
+}
+
+impl SkillService {
+    /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again for every model
+    /// call.
+    pub fn tools(&self, view: &SkillView) -> Vec<ToolSpec> {
+        dialect::tools(view, self.hosts_of_runs())
+    }
+
+    /// Makes a call of one of [`SkillService::tools`] in a moment: everything but the change of state. Foolish arguments
+    /// get an answer that says what is wrong.
+    pub async fn call(
+        &self,
+        view: &SkillView,
+        tool: &str,
+        arguments: Value,
+        asker: &dyn Asker,
+    ) -> Outcome<PreparedCall> {
+        let act = match dialect::act(view.engine().options().dialect, tool, arguments) {
+            Ok(act) => act,
+            Err(error) => return Outcome::Refused(error),
+        };
+        let files = self.files();
+        let prepared = match act {
+            Act::Load { name, arguments, documents } => {
+                let load = view.load(&name, arguments.as_deref(), documents);
+                load.drive(files, asker).await.map(|prepared| Prepared::Load(Box::new(prepared)))
+            }
+            Act::Select { name, mode, choice } => {
+                let select = view.select_documents(&name, mode, choice);
+                select.drive(files, asker).await.map(|prepared| Prepared::Select(Box::new(prepared)))
+            }
+            Act::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
+            Act::List { name } => view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer),
+            #[cfg(feature = "run")]
+            act => Outcome::from(self.running(view, asker).act(act).await).map(Prepared::Answer),
+        };
+        prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
+    }
+}
+
+#[cfg(feature = "run")]
+impl crate::run::Running<'_> {
+    async fn act(self, act: Act) -> Result<Answer, crate::step::Halt> {
+        match act {
+            Act::Run(request) => self.run(*request).await,
+            Act::Exec(request) => self.exec(*request).await,
+            Act::Write(request) => self.write_stdin(request).await,
+            Act::Poll(request) => self.poll(request).await,
+            Act::Kill { id } => self.kill(&id).await,
+            Act::Load { .. } | Act::Unload { .. } | Act::Select { .. } | Act::List { .. } => {
+                Err(SkillError::Misfed.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Skills with what they are read from and run by: what every host of skills shares, whoever owns the state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prowess_catalog::Catalog;
+use prowess_permission::Asker;
+#[cfg(feature = "run")]
+use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
+
+use crate::engine::SkillEngine;
+use crate::files::SkillFiles;
+use crate::options::Discovery;
+use crate::refresh::{Refreshed, told};
+#[cfg(feature = "run")]
+use crate::run::{Running, SkillRuns};
+#[cfg(feature = "run")]
+use crate::session::Answer;
+use crate::state::SkillState;
+#[cfg(feature = "run")]
+use crate::step::Outcome;
+#[cfg(feature = "run")]
+use crate::view::SkillView;
+
+/// A [`SkillEngine`] with what its skills are read from and run by. It owns no state: an agent's is in the log of its
+/// thread, a [`SkillSession`](crate::SkillSession) holds one.
+///
+/// Clones are handles on the same; [`SessionBuilder::open`](crate::SessionBuilder::open) makes one.
+#[derive(Clone, Debug)]
+pub struct SkillService {
+    engine: SkillEngine,
+    files: Arc<dyn SkillFiles>,
+    #[cfg(feature = "run")]
+    runs: Option<SkillRuns>,
+}
+
+impl SkillService {
+    pub(crate) fn new(engine: SkillEngine, files: Arc<dyn SkillFiles>) -> Self {
+        Self {
+            engine,
+            files,
+            #[cfg(feature = "run")]
+            runs: None,
+        }
+    }
+
+    #[cfg(feature = "run")]
+    pub(crate) fn with_runs(mut self, runs: Option<SkillRuns>) -> Self {
+        self.runs = runs;
+        self
+    }
+
+    /// What its agent may know, and how it behaves.
+    pub fn engine(&self) -> &SkillEngine {
+        &self.engine
+    }
+
+    /// Where skills are read from.
+    pub fn files(&self) -> &dyn SkillFiles {
+        &*self.files
+    }
+
+    /// Where commands can be run, the hosts that they may ask for.
+    pub(crate) fn hosts_of_runs(&self) -> Option<Vec<String>> {
+        #[cfg(feature = "run")]
+        return self.runs.as_ref().map(SkillRuns::hosts);
+        #[cfg(not(feature = "run"))]
+        None
+    }
+
+    /// Goes on with a newer snapshot of the catalog. Loaded skills stay loaded; what became of those that changed is in
+    /// the answer, and [`SkillView::stale`](crate::SkillView::stale) keeps saying it.
+    pub async fn refresh(&self, catalog: &Catalog, state: &SkillState) -> Refreshed {
+        let diff = self.engine.take_catalog(catalog, state);
+        let refreshed = Refreshed { diff, stale: self.engine.at(state).stale() };
+        self.discover_eagerly().await;
+        refreshed
+    }
+
+    /// Looks for the resources of all skills, with eager discovery.
+    pub(crate) async fn discover_eagerly(&self) {
+        let options = self.engine.options();
+        if options.discovery == Discovery::Lazy {
+            return;
+        }
+        let (known, missing) = self.engine.undiscovered();
+        let mut found = BTreeMap::new();
+        for entry in &missing {
+            let resources = self.files.resources(entry, options.resource_depth).await;
+            found.insert(entry.skill.name.to_string(), told(entry, &resources));
+        }
+        self.engine.discovered(&known, found);
+    }
+
+    #[cfg(feature = "run")]
+    pub(crate) fn running<'a>(&'a self, view: &'a SkillView, asker: &'a dyn Asker) -> Running<'a> {
+        Running { view, files: &*self.files, runs: self.runs.as_ref(), asker }
+    }
+
+    /// Where the files of a skill are that the model may know of, to run something of it. The gates are not passed:
+    /// whoever runs something sees to that.
+    #[cfg(feature = "run")]
+    pub fn stage_source(&self, view: &SkillView, name: &str) -> Option<StageSource> {
+        self.files.stage_source(&view.visible_to_model(name).ok()?)
+    }
+
+    /// Runs a command of a skill, once the gate has let it pass. A command that fails or takes too long has an
+    /// answer like any other.
+    ///
+    /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
+    /// kind `run`; the subjects are the skill's name and the command, [joined](prowess_permission::joined), and what gives
+    /// the command another meaning: `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound
+    /// to all files of these skills and to everything else that was asked for. Files of the host are asked about with kind
+    /// `read`, by their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this
+    /// agent must not know of. Hosts to reach have to be in [`Runs::network`](crate::Runs::network), and each is asked
+    /// about with kind `network`; the subject is the host as the rules write it. An approval of one is bound like that of
+    /// the run. A run of a server's skill, and every run while the model has words of one, is asked about whatever the
+    /// rules allow.
+    #[cfg(feature = "run")]
+    pub async fn run(&self, view: &SkillView, request: RunRequest, asker: &dyn Asker) -> Outcome<Answer> {
+        self.running(view, asker).run(request).await.into()
+    }
+
+    /// [`SkillService::run`] for a host: the report itself, and its output while it is written.
+    #[cfg(feature = "run")]
+    pub async fn run_watched(
+        &self,
+        view: &SkillView,
+        request: RunRequest,
+        output: &dyn OutputSink,
+        asker: &dyn Asker,
+    ) -> Outcome<RunReport> {
+        self.running(view, asker).run_watched(request, output).await.into()
+    }
+}
