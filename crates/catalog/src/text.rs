@@ -231,7 +231,8 @@ impl SkillEntry {
                 found: skill.name.to_string(),
             });
         }
-        let changed = skill != *self.skill;
+        let is_other = matches!(&self.stamp, Some(Stamp::Digest(known)) if *known != digest);
+        let changed = is_other || skill != *self.skill;
         Ok(SkillText { skill, digest, changed, document, body: parsed.body })
     }
 

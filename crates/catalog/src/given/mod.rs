@@ -1,0 +1,7 @@
+//! Files that a caller brought, by paths that may be anything.
+
+mod path;
+mod scan;
+
+pub(crate) use path::{Refused, TWICE, check};
+pub use scan::scan_given;
