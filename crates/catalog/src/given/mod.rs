@@ -2,6 +2,8 @@
 
 mod path;
 mod scan;
+mod stamp;
 
 pub(crate) use path::{Refused, TWICE, check};
 pub use scan::scan_given;
+pub(crate) use stamp::GivenStamp;

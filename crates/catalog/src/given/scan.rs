@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::path::{self, Refused};
+use super::stamp::GivenStamp;
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::digest::Digest;
 use crate::frontmatter::{self, MAX_FRONTMATTER};
 use crate::listing::{Listing, Rules, matters};
 use crate::local::{EntryKind, OpenError};
@@ -185,7 +185,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
                 if bytes.len() as u64 > MAX_MANIFEST {
                     return found(None, Manifest::refused(too_large(&location)));
                 }
-                let stamp = Some(Stamp::Digest(Digest::of(bytes)));
+                let stamp = Some(Stamp::Given(GivenStamp::of(bytes)));
                 match known {
                     Some(known) if known.stamp == stamp => Some(known.clone()),
                     _ => found(stamp, read(bytes, &location, self.rules.options.missing_name)),
