@@ -41,6 +41,12 @@ impl Ignores {
         ignores
     }
 
+    /// No rules yet, for a root that is on no disk.
+    pub(crate) fn given(enabled: bool) -> Self {
+        let root = enabled.then(|| PathBuf::from("/"));
+        Self { root, files: RwLock::default(), bytes: AtomicUsize::new(0) }
+    }
+
     /// Takes up the rules of `directory` below the root, if it has some.
     pub(crate) fn enter(&self, directory: &str, has_rules: bool) {
         if let Some(root) = &self.root
@@ -50,8 +56,23 @@ impl Ignores {
         }
     }
 
+    /// Takes up these rules of `directory` below the root.
+    pub(crate) fn enter_with(&self, directory: &str, rules: &[u8]) {
+        if let Some(root) = &self.root {
+            self.take_up(&root.join(directory), rules);
+        }
+    }
+
     fn load(&self, directory: &Path) {
-        let Some(text) = read(directory) else { return };
+        if let Some(bytes) = read(directory) {
+            self.take_up(directory, &bytes);
+        }
+    }
+
+    fn take_up(&self, directory: &Path, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min(MAX_RULES)];
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_start_matches('\u{FEFF}');
         if self.bytes.fetch_add(text.len(), Ordering::Relaxed) + text.len() > MAX_ALL_RULES {
             tracing::warn!(directory = %directory.display(), "More rules than are honoured in one scan");
             return;
@@ -87,12 +108,11 @@ impl Ignores {
 }
 
 /// The rules in a directory: a regular file that is no link, as far as [`MAX_RULES`] goes.
-fn read(directory: &Path) -> Option<String> {
+fn read(directory: &Path) -> Option<Vec<u8>> {
     let directory = local::open_directory(directory).ok()?;
     let (file, stamp) = local::open_file(directory.as_fd(), ".gitignore", Follow::Never).ok()?;
     let mut bytes = vec![0; MAX_RULES];
     let read = local::read_up_to(&file, stamp.size, &mut bytes).ok()?;
     bytes.truncate(read);
-    let text = String::from_utf8_lossy(&bytes);
-    Some(text.trim_start_matches('\u{FEFF}').to_owned())
+    Some(bytes)
 }

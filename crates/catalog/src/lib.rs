@@ -24,7 +24,8 @@
 //! ```
 //!
 //! Nothing here fails because of one bad file: what cannot be read is a [`Diagnostic`], and the rest
-//! is there. [`Skill::parse`] does no I/O. Reading from the disk goes through directory descriptors,
+//! is there. [`Skill::parse`] does no I/O, nor do [`scan_given`] and the functions that end in `_from`, such as
+//! [`SkillEntry::text_from`]: they take what a caller has read. Reading from the disk goes through directory descriptors,
 //! so that links and races cannot lead out of a root. There is no network, no permission and no
 //! async here; discovery from a `prowess_backend::Backend` is the feature `backend`.
 
@@ -52,6 +53,7 @@ mod overview;
 #[cfg(feature = "package")]
 mod package;
 mod plain;
+mod progress;
 mod published;
 mod repair;
 mod resource;
@@ -86,6 +88,7 @@ pub use document::{
 pub use fields::{EXTENSION_FIELDS, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SPEC_FIELDS};
 pub use frame::{Frame, Framed};
 pub use frontmatter::MAX_FRONTMATTER;
+pub use given::scan_given;
 pub use host::{CatalogHost, RefreshPolicy};
 pub use json_cost::{JsonCost, JsonRoom, JsonTooLarge};
 pub use name::{MAX_NAME_CHARS, NameError, SkillName};

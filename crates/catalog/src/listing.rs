@@ -9,8 +9,16 @@ use crate::scan::{ScanOptions, join};
 use crate::skill::MANIFEST;
 use crate::walk::wrong_case;
 
+/// The file with the rules for what is ignored.
+pub(crate) const GITIGNORE: &str = ".gitignore";
+
+/// Whether a scan cares for a file of this name.
+pub(crate) fn matters(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(MANIFEST.as_bytes()) || name == GITIGNORE.as_bytes()
+}
+
 /// A directory's entries, as far as a scan cares. Paths are below the root.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// The directory's version; none when it may have changed while it was listed.
     pub(crate) stamp: Option<FileStamp>,
@@ -38,14 +46,14 @@ impl Rules<'_> {
         let mut listing = Listing { stamp, children: Vec::new(), links: Vec::new(), diagnostics: Vec::new() };
         let mut names: Vec<(Arc<str>, EntryKind)> = Vec::new();
         let listed = local::list(handle, |name, kind| {
-            let matters = match kind {
+            let is_wanted = match kind {
                 EntryKind::Directory | EntryKind::Link => true,
-                EntryKind::File => name.eq_ignore_ascii_case(MANIFEST.as_bytes()) || name == b".gitignore",
+                EntryKind::File => matters(name),
                 EntryKind::Other => false,
             };
             match std::str::from_utf8(name) {
-                Ok(name) if matters => names.push((name.into(), kind)),
-                Err(_) if matters => {
+                Ok(name) if is_wanted => names.push((name.into(), kind)),
+                Err(_) if is_wanted => {
                     let shown = join(directory, &String::from_utf8_lossy(name));
                     listing.diagnostics.push(self.found(
                         Code::NonUtf8Name,
@@ -60,14 +68,24 @@ impl Rules<'_> {
             let message = format!("the directory cannot be listed whole: {error}");
             listing.diagnostics.push(self.found(Code::Unreadable, directory, message));
         }
-        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         #[cfg(feature = "gitignore")]
-        self.ignores.enter(directory, names.iter().any(|(name, _)| **name == *".gitignore"));
+        self.ignores.enter(directory, names.iter().any(|(name, _)| **name == *GITIGNORE));
+        self.sort_out(directory, names, &mut listing);
+        listing
+    }
 
+    /// What a scan goes on with among the entries of `directory`, whose own `.gitignore` is in force.
+    pub(crate) fn sort_out(
+        &self,
+        directory: &str,
+        mut names: Vec<(Arc<str>, EntryKind)>,
+        listing: &mut Listing,
+    ) {
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let depth = directory.split('/').filter(|part| !part.is_empty()).count();
         for (name, kind) in names {
             match kind {
-                EntryKind::File if *name == *MANIFEST => self.manifest(directory, &mut listing),
+                EntryKind::File if *name == *MANIFEST => self.manifest(directory, listing),
                 EntryKind::File if name.eq_ignore_ascii_case(MANIFEST) => {
                     listing.diagnostics.push(wrong_case(&self.shown(&join(directory, &name))));
                 }
@@ -90,7 +108,6 @@ impl Rules<'_> {
                 }
             }
         }
-        listing
     }
 
     /// A SKILL.md in a directory that is listed all the same.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::given::GivenStamp;
 use crate::listing::Listing;
 use crate::local::FileStamp;
 use crate::published::Published;
@@ -117,6 +118,8 @@ pub(crate) enum Stamp {
     File(FileStamp),
     /// A backend's own word for a version, or the digest of all that a server publishes.
     Version(String),
+    /// What stands for the bytes that a caller brought.
+    Given(GivenStamp),
 }
 
 /// A SKILL.md that was read: the skill, or why there is none.

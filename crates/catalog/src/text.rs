@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Severity;
 use crate::digest::Digest;
+use crate::given::GivenStamp;
 use crate::local::{self, Follow, OpenError, WholeFile};
 use crate::resource::{Listing, Resources};
 use crate::root::Place;
@@ -231,7 +232,9 @@ impl SkillEntry {
                 found: skill.name.to_string(),
             });
         }
-        let changed = skill != *self.skill;
+        let is_other =
+            matches!(&self.stamp, Some(Stamp::Given(known)) if *known != GivenStamp::of(document.as_bytes()));
+        let changed = is_other || skill != *self.skill;
         Ok(SkillText { skill, digest, changed, document, body: parsed.body })
     }
 

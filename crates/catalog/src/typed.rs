@@ -1,6 +1,7 @@
 //! Frontmatter with the types that YAML gives its scalars, for those who hand it on as data.
 
 use crate::frontmatter;
+use crate::repair;
 use crate::skill::Skill;
 use crate::yaml::{self, Kind, Node, Schema};
 
@@ -28,8 +29,9 @@ pub enum Typed {
 }
 
 impl Skill {
-    /// The frontmatter of a whole SKILL.md with every field in it; `None` where there is none that is a map without
-    /// repeated keys. Nothing is repaired.
+    /// The frontmatter of a whole SKILL.md with every field in it, as any YAML parser reads it; `None` where there is none
+    /// that is a map without repeated keys. Nothing is repaired: this is for those who compare.
+    /// [`Skill::typed_frontmatter`] reads what the catalog reads.
     ///
     /// ```
     /// use prowess_catalog::{Skill, Typed};
@@ -45,6 +47,26 @@ impl Skill {
         let document = yaml::compose(&text[split.yaml]).ok()?;
         let root = document.root.filter(|_| document.duplicates.is_empty())?;
         Some(typed(&root)).filter(|typed| matches!(typed, Typed::Map(_)))
+    }
+
+    /// The frontmatter of a whole SKILL.md with every field in it, read as the catalog reads it; `None` where it is no map of
+    /// fields. A value that must be quoted to be YAML is text, and all others keep their types. Of a repeated key the last
+    /// value counts.
+    ///
+    /// ```
+    /// use prowess_catalog::{Skill, Typed};
+    ///
+    /// let source = b"---\ndescription: Use when: tests fail\nmetadata:\n  retries: 3\n---\nTry again.\n";
+    /// assert_eq!(Skill::frontmatter(source), None, "it is not YAML");
+    /// let Some(Typed::Map(fields)) = Skill::typed_frontmatter(source) else { unreachable!() };
+    /// assert_eq!(fields[0].1, Typed::Text("Use when: tests fail".into()));
+    /// assert_eq!(fields[1].1, Typed::Map(vec![("retries".into(), Typed::Integer(3))]));
+    /// ```
+    pub fn typed_frontmatter(source: &[u8]) -> Option<Typed> {
+        let text = std::str::from_utf8(source).ok()?;
+        let split = frontmatter::split(source, true).ok()?;
+        let repaired = repair::compose(&text[split.yaml]).ok()?;
+        Some(typed(repaired.document.root.as_ref()?)).filter(|typed| matches!(typed, Typed::Map(_)))
     }
 }
 
@@ -128,6 +150,51 @@ mod tests {
     fn what_is_no_map_or_has_a_key_twice_is_none() {
         for source in ["", "no", "---\n- a\n---\n", "---\na: 1\na: 2\n---\n", "---\na: b: c\n---\n"] {
             assert_eq!(Skill::frontmatter(source.as_bytes()), None, "{source}");
+        }
+    }
+
+    fn fields(yaml: &str) -> Vec<(String, Typed)> {
+        match Skill::typed_frontmatter(format!("---\n{yaml}---\nBody.\n").as_bytes()) {
+            Some(Typed::Map(fields)) => fields,
+            other => panic!("{yaml}: {other:?}"),
+        }
+    }
+
+    const METADATA: &str = "metadata:\n  count: 3\n  ratio: 1.50\n  on: true\n  off: null\n  word: yes\n  \
+        quoted: '3'\n  list: [1, a, {b: false}]\n  map:\n    deep: 0x1F\n    items:\n    - 2\n    - ~\n";
+
+    #[test]
+    fn metadata_keeps_its_types_when_another_value_is_repaired() {
+        let sound = fields(&format!("name: a\ndescription: 'Use when: b'\n{METADATA}license: 'c: d'\n"));
+        assert_eq!(
+            Skill::frontmatter(
+                format!("---\nname: a\ndescription: 'Use when: b'\n{METADATA}license: 'c: d'\n---\n")
+                    .as_bytes()
+            ),
+            Some(Typed::Map(sound.clone())),
+            "where nothing is repaired both read the same"
+        );
+        let Typed::Map(metadata) = &sound[2].1 else { panic!("{sound:?}") };
+        assert_eq!(metadata[0], ("count".to_owned(), Typed::Integer(3)));
+        for repaired in [
+            format!("name: a\ndescription: Use when: b\n{METADATA}license: c: d\n"),
+            format!(
+                "name: a\r\ndescription: Use when: b\r\n{}license: c: d\r\n",
+                METADATA.replace('\n', "\r\n")
+            ),
+        ] {
+            assert_eq!(fields(&repaired), sound, "{repaired}");
+        }
+        let marked =
+            format!("\u{FEFF}---\nname: a\ndescription: 'Use when: b'\n{METADATA}license: c: d\n---\n");
+        assert_eq!(Skill::typed_frontmatter(marked.as_bytes()), Some(Typed::Map(sound)));
+    }
+
+    #[test]
+    fn of_a_repeated_key_the_last_value_counts() {
+        assert_eq!(fields("a: 1\nb: x: y\na: true\n")[0], ("a".to_owned(), Typed::Bool(true)));
+        for source in ["", "no", "---\n- a\n---\n", "---\na: \"open\n---\n", "---\ntext\n---\n"] {
+            assert_eq!(Skill::typed_frontmatter(source.as_bytes()), None, "{source}");
         }
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use rustix::io::Errno;
 
@@ -15,12 +14,13 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::frontmatter::{self, MAX_FRONTMATTER};
 use crate::listing::{Listing, Rules};
 use crate::local::{self, Clock, FileStamp, Follow, OpenError};
+use crate::progress::Progress;
 use crate::root::{Root, RootKind};
 use crate::scan::{Elsewhere, Found, Links, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 
 /// The first bytes of a manifest that are read; the frontmatter of nearly every skill is shorter.
-const HEAD: usize = 8 * 1024;
+pub(crate) const HEAD: usize = 8 * 1024;
 /// A level with fewer directories than this is walked by one thread.
 const PARALLEL_LEVEL: usize = 256;
 
@@ -63,12 +63,10 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
         // Other options find and report other things.
         previous: previous.filter(|previous| previous.options == *options),
         index: OnceLock::new(),
-        deadline: Instant::now().checked_add(options.time_budget),
+        progress: Progress::new(options),
         scan: &mut scan,
-        directories: 0,
         entered: HashSet::new(),
         links: Vec::new(),
-        stopped: false,
     };
     walk.tree(Tree { base: base.as_fd(), link: &"".into() });
     walk.follow_links(&base);
@@ -99,14 +97,12 @@ struct Walk<'a> {
     previous: Option<&'a RootScan>,
     /// Where the previous scan has each directory; made when the order of this one differs.
     index: OnceLock<HashMap<&'a str, usize>>,
-    deadline: Option<Instant>,
+    progress: Progress,
     scan: &'a mut RootScan,
-    directories: usize,
     /// Directories that were listed, by device and inode.
     entered: HashSet<(u64, u64)>,
     /// Links to follow when all else is done.
     links: Vec<Arc<str>>,
-    stopped: bool,
 }
 
 /// What the directories of one level turned out to be.
@@ -145,8 +141,8 @@ impl Tree<'_> {
 impl Walk<'_> {
     fn tree(&mut self, tree: Tree<'_>) {
         let mut level = vec![Arc::clone(tree.link)];
-        while !level.is_empty() && !self.stopped {
-            self.cap_level(&mut level);
+        while !level.is_empty() && !self.progress.is_stopped() {
+            self.progress.cap_level(&mut level, &self.rules, self.scan);
             let seen = self.visit_level(tree, &level);
             let out_of_time = seen.iter().any(|part| part.out_of_time);
             level = Vec::new();
@@ -167,36 +163,10 @@ impl Walk<'_> {
                 }
             }
             if out_of_time {
-                self.stopped = true;
-                let message = format!("the scan was stopped after {:?}", self.rules.options.time_budget);
-                let hint = "raise the time budget, or give a narrower root";
-                self.report(Code::TimeBudget, "", message, hint);
+                self.progress.end_late(&self.rules, self.scan);
             }
-            self.cap_skills();
+            self.progress.cap_skills(&self.rules, self.scan);
             level.sort_unstable();
-        }
-    }
-
-    fn cap_level(&mut self, level: &mut Vec<Arc<str>>) {
-        let cap = self.rules.options.max_directories;
-        let left = cap.saturating_sub(self.directories);
-        if level.len() > left {
-            let message =
-                format!("only {cap} directories were looked at; {} or more were not", level.len() - left);
-            self.report(Code::DirectoryCap, "", message, "raise the limit, or give a narrower root");
-            level.truncate(left);
-            self.stopped = true;
-        }
-        self.directories += level.len();
-    }
-
-    fn cap_skills(&mut self) {
-        let cap = self.rules.options.max_skills;
-        if self.scan.found.len() > cap {
-            self.scan.found.truncate(cap);
-            self.stopped = true;
-            let message = format!("only the first {cap} skills were taken");
-            self.report(Code::SkillCap, "", message, "raise the limit, or give a narrower root");
         }
     }
 
@@ -213,7 +183,7 @@ impl Walk<'_> {
             let mut seen = Level { found: Vec::with_capacity(expected_skills), ..Level::default() };
             let mut scratch = Scratch { head: vec![0; HEAD], path: String::new(), expected };
             for directory in part {
-                if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                if self.progress.is_late() {
                     seen.out_of_time = true;
                     break;
                 }
@@ -383,7 +353,7 @@ impl Walk<'_> {
         let mut pending = std::mem::take(&mut self.links);
         pending.sort_unstable_by(|a, b| b.cmp(a));
         while let Some(link) = pending.pop() {
-            if self.stopped {
+            if self.progress.is_stopped() {
                 return;
             }
             let Some(directory) = self.follow(root, &link) else { continue };

@@ -34,15 +34,19 @@ impl Reader<'_, '_, '_> {
                 split.tools
             }
             Kind::List(items) => {
+                // An item is one tool, whatever is in it.
                 let tools: Vec<String> = items
                     .iter()
                     .filter_map(|item| match &item.kind {
-                        Kind::Scalar { text, .. } => Some(text),
+                        Kind::Scalar { text, .. } => Some(text.trim()),
                         Kind::List(_) | Kind::Map(_) => None,
                     })
-                    .flat_map(|text| tools::split(text).tools)
+                    .filter(|tool| !tool.is_empty())
+                    .map(str::to_owned)
                     .collect();
-                let fix = quote_if_needed(&tools.join(" "));
+                let line = tools.join(" ");
+                let fits_a_line = tools::split(&line).tools == tools;
+                let fix = quote_if_needed(&line);
                 let whole = items.iter().all(|item| matches!(item.kind, Kind::Scalar { .. }));
                 // A block list begins on the line below its key: the fix brings it up. A comment in
                 // or around it, or a tag, would be lost. The place of a list that is not indented is that
@@ -52,15 +56,26 @@ impl Reader<'_, '_, '_> {
                 let between = &self.yaml[from - self.base..to - self.base];
                 let commented = self.yaml[from - self.base..place.end.max(to) - self.base].contains('#');
                 let between: Vec<&str> = between.split_whitespace().collect();
-                let safe = rewritable && whole && !commented && matches!(between[..], [":"] | [":", "-"]);
+                let safe = rewritable
+                    && whole
+                    && fits_a_line
+                    && !commented
+                    && matches!(between[..], [":"] | [":", "-"]);
                 let message = if whole {
                     "`allowed-tools` is a list"
                 } else {
                     "`allowed-tools` is a list with entries that are not text; those are ignored"
                 };
-                self.add(Code::AllowedToolsNotString, &node.range, message)
-                    .hint("write one line of text, the tools separated by blanks")
-                    .fix_if(safe, from..place.end.max(to), format!(": {fix}"));
+                let hint = if fits_a_line {
+                    "write one line of text, the tools separated by blanks"
+                } else {
+                    "an item is one tool, blanks and commas included; give each tool an item, or write one line of text"
+                };
+                self.add(Code::AllowedToolsNotString, &node.range, message).hint(hint).fix_if(
+                    safe,
+                    from..place.end.max(to),
+                    format!(": {fix}"),
+                );
                 tools
             }
             Kind::Map(_) => {

@@ -4,8 +4,8 @@ use std::io::{Cursor, Read as _};
 use std::path::Path;
 
 use prowess_catalog::{
-    CheckReport, Code, CodeClass, Diagnostic, MAX_RESOURCES, PackageError, Profile, ResourceKind,
-    ScanOptions, Severity, check, check_directory, package,
+    CheckReport, Code, CodeClass, Diagnostic, Location, MAX_RESOURCES, PackageError, Profile, ResourceKind,
+    ScanOptions, Severity, Skill, check, check_directory, package,
 };
 
 use crate::tree::{Tree, manifest, without_rights};
@@ -198,12 +198,49 @@ fn fixes_leave_comments_anchors_and_neighbours_alone() {
     same(&format!("name: tides\n{rest}allowed-tools: &t [Read]\nother: *t\n"));
     same(&format!("name: tides\n{rest}allowed-tools: >-\n  Read,\n  Write\nlicense: MIT\n"));
     same(&format!("name: tides\n{rest}allowed-tools:\n- Read\n- Bash(a: b)\n"));
+    same(&format!("name: tides\n{rest}allowed-tools:\n- Read, Write\n"));
+    same(&format!("name: tides\n{rest}allowed-tools: [\"Azure MCP/documentation\", Read]\n"));
+    assert_eq!(
+        fixed(&format!("name: tides\n{rest}allowed-tools: [\"Bash(git add *)\", Read]\n")),
+        format!("name: tides\n{rest}allowed-tools: \"Bash(git add *) Read\"\n")
+    );
     assert_eq!(fixed(&format!("# who: me\n{rest}")), format!("name: tides\n# who: me\n{rest}"));
     assert_eq!(
         fixed(&format!("name: tides\n{rest}allowed-tools:\n- Read\n- Bash(a:b)\nlicense: 1\n")),
         format!("name: tides\n{rest}allowed-tools: \"Read Bash(a:b)\"\nlicense: \"1\"\n")
     );
     assert_eq!(fixed(&format!("name:\n{rest}")), format!("name: tides\n{rest}"));
+}
+
+#[test]
+fn an_item_of_a_list_is_one_tool_whatever_is_in_it() {
+    let parsed = |value: &str| {
+        let source =
+            format!("---\nname: tides\ndescription: Reads tides. Use it.\nallowed-tools: {value}\n---\n");
+        let parsed = Skill::parse(source.as_bytes(), &Location::new("/skills/tides/SKILL.md"));
+        let told: Vec<_> =
+            parsed.diagnostics.iter().filter(|found| found.code.as_str().starts_with("allowed")).collect();
+        let told =
+            told.iter().map(|found| format!("{} {}", found.code, found.hint.as_deref().unwrap_or("-")));
+        (parsed.skill.unwrap().allowed_tools, told.collect::<Vec<_>>())
+    };
+    let listed = "allowed-tools-not-string write one line of text, the tools separated by blanks";
+    let odd = "allowed-tools-not-string an item is one tool, blanks and commas included; \
+               give each tool an item, or write one line of text";
+    for (value, tools, finding) in [
+        (r#"["Bash(git add *)", "Read"]"#, &["Bash(git add *)", "Read"][..], listed),
+        (r#"["Azure MCP/documentation", Read]"#, &["Azure MCP/documentation", "Read"], odd),
+        ("\n- Read, Write\n- ' Bash(a, b) '\n- ''", &["Read, Write", "Bash(a, b)"], odd),
+        ("\n- Bash(git\n- x)", &["Bash(git", "x)"], odd),
+    ] {
+        assert_eq!(
+            parsed(value),
+            (tools.iter().map(ToString::to_string).collect(), vec![finding.to_owned()]),
+            "{value}"
+        );
+    }
+    // Text is taken apart.
+    assert_eq!(parsed("Azure MCP/documentation Read").0, ["Azure", "MCP/documentation", "Read"]);
 }
 
 #[test]

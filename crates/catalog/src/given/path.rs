@@ -1,4 +1,4 @@
-//! Files that a caller brought, by paths that may be anything.
+//! Which paths a file can be given by, and what is said of those that it cannot.
 
 use std::fmt;
 
