@@ -4,8 +4,9 @@ use prowess_permission::Asker;
 use serde_json::Value;
 
 use crate::delta::SkillDelta;
-use crate::dialect::{self, Act, ToolReply, ToolSpec};
+use crate::dialect::{self, SkillAct, ToolReply, ToolSpec, Wanted};
 use crate::documents::PreparedSelection;
+use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::load::PreparedLoad;
 use crate::service::SkillService;
@@ -110,11 +111,28 @@ impl SkillView {
     }
 }
 
+impl SkillEngine {
+    /// What a tool of this name does, if there is one. There are those for commands also where nothing runs them: their
+    /// answer says so.
+    ///
+    /// ```
+    /// use prowess_catalog::Catalog;
+    /// use prowess_skills::{SkillAct, SkillEngine};
+    ///
+    /// let engine = SkillEngine::new(&Catalog::empty());
+    /// assert_eq!(engine.act("unload_skill"), Some(SkillAct::Unload));
+    /// assert_eq!(engine.act("skill_list_docs"), None, "this dialect has it only where it is wanted");
+    /// ```
+    pub fn act(&self, tool: &str) -> Option<SkillAct> {
+        dialect::act(self.options(), tool)
+    }
+}
+
 impl SkillService {
     /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again for every model
     /// call.
     pub fn tools(&self, view: &SkillView) -> Vec<ToolSpec> {
-        dialect::tools(view, self.hosts_of_runs())
+        dialect::tools(view, self.run_setting().as_ref())
     }
 
     /// Makes a call of one of [`SkillService::tools`] in a moment: everything but the change of state. Foolish arguments
@@ -126,24 +144,25 @@ impl SkillService {
         arguments: Value,
         asker: &dyn Asker,
     ) -> Outcome<PreparedCall> {
-        let act = match dialect::act(view.engine().options().dialect, tool, arguments) {
-            Ok(act) => act,
+        let can_run = self.run_setting().is_some();
+        let wanted = match dialect::wanted(view.engine().options(), can_run, tool, arguments) {
+            Ok(wanted) => wanted,
             Err(error) => return Outcome::Refused(error),
         };
         let files = self.files();
-        let prepared = match act {
-            Act::Load { name, arguments, documents } => {
+        let prepared = match wanted {
+            Wanted::Load { name, arguments, documents } => {
                 let load = view.load(&name, arguments.as_deref(), documents);
                 load.drive(files, asker).await.map(|prepared| Prepared::Load(Box::new(prepared)))
             }
-            Act::Select { name, mode, choice } => {
+            Wanted::Select { name, mode, choice } => {
                 let select = view.select_documents(&name, mode, choice);
                 select.drive(files, asker).await.map(|prepared| Prepared::Select(Box::new(prepared)))
             }
-            Act::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
-            Act::List { name } => view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer),
+            Wanted::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
+            Wanted::List { name } => view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer),
             #[cfg(feature = "run")]
-            act => Outcome::from(self.running(view, asker).act(act).await).map(Prepared::Answer),
+            wanted => Outcome::from(self.running(view, asker).act(wanted).await).map(Prepared::Answer),
         };
         prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
     }
@@ -151,14 +170,14 @@ impl SkillService {
 
 #[cfg(feature = "run")]
 impl crate::run::Running<'_> {
-    async fn act(self, act: Act) -> Result<Answer, crate::step::Halt> {
-        match act {
-            Act::Run(request) => self.run(*request).await,
-            Act::Exec(request) => self.exec(*request).await,
-            Act::Write(request) => self.write_stdin(request).await,
-            Act::Poll(request) => self.poll(request).await,
-            Act::Kill { id } => self.kill(&id).await,
-            Act::Load { .. } | Act::Unload { .. } | Act::Select { .. } | Act::List { .. } => {
+    async fn act(self, wanted: Wanted) -> Result<Answer, crate::step::Halt> {
+        match wanted {
+            Wanted::Run(request) => self.run(*request).await,
+            Wanted::Start(request) => self.exec(*request).await,
+            Wanted::Write(request) => self.write_stdin(request).await,
+            Wanted::Look(request) => self.poll(request).await,
+            Wanted::End { id } => self.kill(&id).await,
+            Wanted::Load { .. } | Wanted::Unload { .. } | Wanted::Select { .. } | Wanted::List { .. } => {
                 Err(SkillError::Misfed.into())
             }
         }

@@ -236,7 +236,7 @@ impl Making {
         if !self.present.contains(&instructions.nonce) {
             let dialect = self.engine().options().dialect;
             let location = self.now.get(name).map_or(&skill.location, |skill| &skill.location);
-            let heading = render::heading(name, location.directory(), dialect);
+            let heading = dialect.heading(name, location.directory());
             let summary = render::resource_summary(&resources);
             let text = [heading.as_str(), &instructions.text, &summary].concat();
             if let Err(tokens) = self.put(name, text) {
@@ -289,7 +289,7 @@ impl Making {
         }
         let resources = told(entry, &self.io.resources(entry, options.resource_depth).await?);
         let heading =
-            render::heading(entry.skill.name.as_str(), entry.skill.location.directory(), options.dialect);
+            options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
         let loaded = loaded_skill(options, entry, &text, arguments, &framed, &heading, &resources);
         let now = LoadedSkill { lifetime: skill.lifetime, ..loaded };
         match self.change(SkillDelta::Reloaded { skill: now, resources: resources.clone() }) {

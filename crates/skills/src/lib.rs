@@ -63,6 +63,7 @@ mod load;
 mod options;
 mod overview;
 mod owner;
+pub mod parameters;
 mod refresh;
 mod render;
 #[cfg(feature = "run")]
@@ -88,7 +89,7 @@ pub use delta::{
     LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
 };
 pub use call::{Forked, PreparedCall};
-pub use dialect::{Dialect, MAX_ENUM_NAMES, ToolReply, ToolSpec, Words};
+pub use dialect::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillAct, ToolReply, ToolSpec, Words};
 pub use documents::{Choice, MAX_CHOSEN_BYTES, PreparedSelection};
 pub use engine::SkillEngine;
 pub use error::SkillError;

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use prowess_catalog::{Published, Resources, Root, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
-use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
 use crate::call::Forked;
-use crate::dialect::Dialect;
+use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
 use crate::documents::{Choice, Chosen};
 use crate::engine::SkillEngine;
 use crate::error::{SkillError, safe};
-use crate::options::{Placement, SessionOptions, UnloadedText};
+use crate::options::{Placement, SessionOptions};
 use crate::refresh::told;
 use crate::render::{self, FramedText};
 use crate::secret::Secret;
@@ -109,7 +108,7 @@ impl SkillView {
         let engine = self.engine().clone();
         let mut prepared = PreparedLoad { engine, name: name.to_owned(), caller, fresh: None, chosen: None };
         if caller == Caller::Model && is_loaded {
-            if let Some(choice) = documents.filter(|_| reselects(options)) {
+            if let Some(choice) = documents.filter(|_| options.dialect.reselects()) {
                 prepared.chosen = Some(self.choose(io, name, SelectMode::Replace, choice).await?);
             }
             return Ok(prepared);
@@ -164,7 +163,7 @@ impl SkillView {
         let engine = self.engine();
         let dialect = engine.options().dialect;
         let framed = render::instructions(entry, text, arguments, dialect, engine.secret())?;
-        let heading = render::heading(entry.skill.name.as_str(), entry.skill.location.directory(), dialect);
+        let heading = dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
         let skill = loaded_skill(engine.options(), entry, text, arguments, &framed, &heading, &resources);
         Ok(Fresh { skill, resources, heading, instructions: Arc::new(framed) })
     }
@@ -184,40 +183,15 @@ impl SkillView {
         engine.keep(&after, []);
         let loaded = after.loaded().len();
         let most = engine.options().budgets.max_loaded_skills;
-        let (free, note) = (most.saturating_sub(loaded), unload_note(engine.options()));
+        let options = engine.options();
+        let note = options.dialect.unload_note(options.placement, options.unloaded_text);
+        let free = most.saturating_sub(loaded);
         let text = format!(
             "Skill '{}' has been unloaded. Currently loaded: {loaded}/{most} ({free} slot(s) available). \
              Note: {note}",
             safe(name)
         );
         Ok(Answer { text, deltas, data: None })
-    }
-}
-
-/// Whether loading a loaded skill again changes its documents.
-fn reselects(options: &SessionOptions) -> bool {
-    options.dialect == Dialect::Trpc
-}
-
-fn unload_note(options: &SessionOptions) -> String {
-    let dialect = options.dialect;
-    let load = dialect.words().load;
-    match (options.placement, options.unloaded_text) {
-        // This dialect has no list with marks.
-        (Placement::ToolAnswer, UnloadedText::Kept) if dialect == Dialect::OpenCode => format!(
-            "The skill's instructions from the previous {load} call are still in the conversation history."
-        ),
-        (Placement::ToolAnswer, UnloadedText::Kept) => format!(
-            "The skill's instructions from the previous {load} call are still in the conversation history \
-             but will no longer be marked as [Loaded] in the skills list."
-        ),
-        (Placement::ToolAnswer, UnloadedText::Stub) => format!(
-            "The skill's instructions from the previous {load} call are removed from the conversation \
-             history."
-        ),
-        (Placement::SystemMessage, _) => {
-            "The skill's instructions are no longer in the system message.".to_owned()
-        }
     }
 }
 
@@ -321,7 +295,7 @@ pub fn loaded_tokens(
     // All secrets make frames of one length.
     let framed = render::instructions(entry, text, None, options.dialect, &Secret::random())?;
     let heading =
-        render::heading(entry.skill.name.as_str(), entry.skill.location.directory(), options.dialect);
+        options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
     Ok(tokens(options, &heading, &framed, &told(entry, resources)))
 }
 
@@ -394,7 +368,7 @@ impl PreparedLoad {
             Some(fresh) if !is_loaded || self.caller == Caller::Person => {
                 (fresh.skill.clone(), fresh.resources.clone())
             }
-            _ => return chosen.filter(|_| reselects(self.engine.options())).map(|chosen| vec![chosen]),
+            _ => return chosen.filter(|_| self.engine.options().dialect.reselects()).map(|chosen| vec![chosen]),
         };
         let load = if is_loaded {
             SkillDelta::Reloaded { skill, resources }

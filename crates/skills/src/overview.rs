@@ -54,7 +54,7 @@ impl SkillView {
     pub fn prompt(&self) -> Rendered {
         let options = self.engine().options();
         let template = options.template.clone().or_else(|| match options.guidance {
-            Guidance::Tools => options.dialect.template(),
+            Guidance::Tools => options.dialect.template(options.capabilities, options.placement),
             Guidance::ReadFile => Some(SectionTemplate::for_reading()),
         });
         let mut text = String::new();
@@ -73,7 +73,7 @@ impl SkillView {
         let options = engine.options();
         let mut overview = OverviewOptions::default();
         overview.activation = match options.guidance {
-            Guidance::Tools => options.dialect.activation(),
+            Guidance::Tools => options.dialect.activation(options.capabilities),
             Guidance::ReadFile => Activation::ReadFile,
         };
         overview.loaded = state.names().collect();

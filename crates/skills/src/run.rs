@@ -15,6 +15,7 @@ use prowess_workspace::{
 use serde_json::{Value, json};
 
 use crate::delta::{LoadedSkill, SkillDelta};
+use crate::dialect::RunSetting;
 use crate::error::SkillError;
 use crate::files::SkillFiles;
 use crate::host_files::{AskedHost, Unread};
@@ -115,9 +116,9 @@ impl SkillRuns {
         Self { runs: Arc::new(runs), live }
     }
 
-    /// The hosts that a command may ask for.
-    pub(crate) fn hosts(&self) -> Vec<String> {
-        self.runs.hosts()
+    /// What a command may use, for its schema.
+    pub(crate) fn setting(&self) -> RunSetting {
+        RunSetting { hosts: self.runs.hosts(), timeout: self.runs.limits.timeout.as_secs() }
     }
 
     pub(crate) fn check_room(&self) -> Result<(), LiveError> {

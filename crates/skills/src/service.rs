@@ -8,6 +8,7 @@ use prowess_permission::Asker;
 #[cfg(feature = "run")]
 use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
 
+use crate::dialect::RunSetting;
 use crate::engine::SkillEngine;
 use crate::files::SkillFiles;
 use crate::options::Discovery;
@@ -60,10 +61,10 @@ impl SkillService {
         &*self.files
     }
 
-    /// Where commands can be run, the hosts that they may ask for.
-    pub(crate) fn hosts_of_runs(&self) -> Option<Vec<String>> {
+    /// Where commands can be run, what they may use.
+    pub(crate) fn run_setting(&self) -> Option<RunSetting> {
         #[cfg(feature = "run")]
-        return self.runs.as_ref().map(SkillRuns::hosts);
+        return self.runs.as_ref().map(SkillRuns::setting);
         #[cfg(not(feature = "run"))]
         None
     }
