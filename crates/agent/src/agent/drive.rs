@@ -11,7 +11,7 @@ use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump, Middleware};
 use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
 use crate::parts::Summarisation;
-use crate::run::{Call, Effect, Event, Outcome};
+use crate::run::{Call, Effect, Event, Outcome, StateChange};
 use crate::telemetry;
 use crate::thread::ThreadError;
 use crate::tool::ToolAnswer;
@@ -93,7 +93,7 @@ impl Thread {
             return Err(AgentError::Reopen);
         }
         // Apart, so that it is not lost with events that cannot follow.
-        let unstored = self.unstored();
+        let unstored = self.unstored().map(|changes| Event::StateChanged { changes });
         self.append(unstored.into_iter().collect(), watcher).await?;
         self.append(events, watcher).await
     }
@@ -118,9 +118,9 @@ impl Thread {
     }
 
     /// What changed in the parts' states while nobody asked them.
-    pub(super) fn unstored(&self) -> Option<Event> {
+    pub(super) fn unstored(&self) -> Option<Vec<StateChange>> {
         let changes: Vec<_> = self.parts.iter().flat_map(|part| part.unstored()).collect();
-        (!changes.is_empty()).then_some(Event::StateChanged { changes })
+        (!changes.is_empty()).then_some(changes)
     }
 
     /// Goes on from an event.

@@ -157,7 +157,7 @@ impl CostLimit {
 }
 
 /// The threads above a sub-agent's, from the one that a person talks to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Above(Vec<ThreadId>);
 
 impl State for Above {

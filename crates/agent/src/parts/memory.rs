@@ -70,7 +70,7 @@ async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String
 }
 
 /// What was read: paths and contents; `None` while nothing was.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Read(Option<Vec<Entry>>);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -167,9 +167,12 @@ impl Debug for ToolContext<'_> {
 pub enum ToolOutput {
     /// This.
     Done(ToolAnswer),
-    /// What this gives, once the calls before it in the same answer are done: for work that can be prepared at the
-    /// same time, but takes effect in the order of the calls.
-    InOrder(Box<dyn FnOnce() -> ToolAnswer + Send>),
+    /// The answer that this function gives, once the calls before it in the same answer are done or wait for a person: for
+    /// work that can be prepared at the same time, but takes effect in the order of the calls.
+    ///
+    /// It is given the states with the changes of all calls of the same answer that are answered by then, so that a limit
+    /// which it checks holds for all of them together.
+    InOrder(Box<dyn FnOnce(&States) -> ToolAnswer + Send>),
     /// A question for a person, as a front end shows it. The call waits in the thread; once there is a reply the tool is
     /// called again, with [`ToolContext::consulted`].
     Ask(Value),

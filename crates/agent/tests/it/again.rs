@@ -11,7 +11,7 @@ use prowess_agent::{
 
 use crate::says::{Says, text, too_long};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Steps(usize);
 
 impl State for Steps {

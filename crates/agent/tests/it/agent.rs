@@ -133,7 +133,7 @@ async fn ten_calls_run_at_once_and_answer_in_their_order() {
 }
 
 /// Numbers that were noted, in the order in which they took effect.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Noted(Vec<u64>);
 
 impl State for Noted {

@@ -15,6 +15,7 @@ mod files;
 mod foolish;
 mod frontmatter;
 mod hooks;
+mod in_order;
 mod memory;
 mod offline;
 mod parts;

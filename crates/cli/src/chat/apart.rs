@@ -19,7 +19,7 @@ const RUNNING: [&str; 5] =
 pub(super) struct Apart;
 
 /// Whether a thread has artifacts of its own: what it saves is not among those of all.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HasOwn(bool);
 
 impl State for HasOwn {

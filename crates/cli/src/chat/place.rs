@@ -12,7 +12,7 @@ const NAME: &str = "place";
 pub(crate) struct Place(pub(super) PathBuf);
 
 /// The directory that a thread worked in last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WorksIn(Option<PathBuf>);
 
 impl State for WorksIn {

@@ -247,8 +247,8 @@ impl Opened {
                 answer.changes.extend(changes);
                 answer.into()
             }
-            ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move || {
-                let mut answer = finish();
+            ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move |states| {
+                let mut answer = finish(states);
                 answer.changes.extend(changes);
                 answer
             })),

@@ -202,7 +202,7 @@ fn beside(context: &ToolContext<'_>) -> u64 {
 }
 
 /// How many agents are above this thread.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Depth(u32);
 
 impl Depth {
