@@ -6,11 +6,10 @@ use tracing::Instrument as _;
 
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
-use super::{AgentError, Compaction, Thread, Turn};
+use super::{AgentError, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
-use crate::middleware::{Act, Jump, Middleware};
+use crate::middleware::{Act, Jump, Middleware, MiddlewareError};
 use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
-use crate::parts::Summarisation;
 use crate::run::{Call, Effect, Event, Outcome, StateChange};
 use crate::telemetry;
 use crate::thread::ThreadError;
@@ -127,7 +126,9 @@ impl Thread {
     pub(super) fn fold(&mut self, event: &Event) -> Result<(), AgentError> {
         let changes = self.run.apply(event)?;
         let applied = self.states.apply(&changes);
-        applied.map_err(|(part, error)| AgentError::Part { part, why: error.to_string() })?;
+        applied.map_err(|(part, error)| {
+            AgentError::of(&part)(MiddlewareError::new("read a stored change of its state", error))
+        })?;
         self.note(event);
         self.stored += 1;
         Ok(())
@@ -153,11 +154,13 @@ impl Thread {
             return Ok(());
         }
         let tools = self.all_tools()?;
-        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        let (mut request, changes) = self.hold.during(&*self.agent.store, self.request()).await??;
         request.tools = tools.definitions().to_vec();
         self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
-        self.store(vec![Event::ModelAsked { model: model.name().to_owned() }], watcher).await?;
+        let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
+        let asked = Event::ModelAsked { model: model.name().to_owned() };
+        self.store(changed.into_iter().chain([asked]).collect(), watcher).await?;
         let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
         let answered = self.hold.during(&*self.agent.store, next.ask()).await?;
         let event = match answered.map(named) {
@@ -172,7 +175,7 @@ impl Thread {
         self.store(vec![event], watcher).await
     }
 
-    /// What the model would be asked if it were asked now, before any part has its say about it.
+    /// What the model would be asked if it were asked now, before any part has its say about it. Nothing is stored.
     ///
     /// # Errors
     ///
@@ -180,39 +183,26 @@ impl Thread {
     pub async fn preview(&mut self) -> Result<ModelRequest, AgentError> {
         self.catch_up_if_ahead().await?;
         let tools = self.all_tools()?;
-        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        let (mut request, _) = self.hold.during(&*self.agent.store, self.request()).await??;
         request.tools = tools.definitions().to_vec();
         Ok(request)
     }
 
-    /// Has the conversation summarised now, as a person wishes, and says what came of it. In the middle of a turn, and by
-    /// an agent without [`Summarisation`](crate::parts::Summarisation), it cannot be done.
-    ///
-    /// # Errors
-    ///
-    /// What happened could not be stored.
-    pub async fn compact(&mut self, watcher: &dyn Watcher) -> Result<Compaction, AgentError> {
+    /// Asks one part what it wants done before the model is asked, also when no turn is going on, and does it. Says whether
+    /// there is a part of that name.
+    pub(crate) async fn ask_one(&mut self, part: &str, watcher: &dyn Watcher) -> Result<bool, AgentError> {
         self.catch_up_if_ahead().await?;
-        let failed = |why: &str| Ok(Compaction::Failed { why: why.to_owned() });
-        let Some(part) = self.parts.iter().find(|part| part.name() == Summarisation::NAME).cloned() else {
-            return failed("this agent does not summarise");
+        let Some(part) = self.parts.iter().find(|candidate| candidate.name() == part).cloned() else {
+            return Ok(false);
         };
-        if self.run.next() != Effect::Wait {
-            return failed("a turn is going on");
-        }
-        let cut = self.run.cut();
-        self.change(Summarisation::request()).await?;
         self.ask_part(&part, Hook::BeforeModel, watcher).await?;
-        match (self.run.cut() - cut, Summarisation::failure(&self.states)) {
-            (0, Some(why)) => failed(why),
-            (0, None) => Ok(Compaction::Nothing),
-            (messages, _) => Ok(Compaction::Done { messages }),
-        }
+        Ok(true)
     }
 
-    /// What the model is asked: sections from the most to the least stable, and the conversation.
-    async fn request(&self) -> Result<ModelRequest, AgentError> {
-        let mut request = ModelRequest::default();
+    /// What the model is asked: sections from the most to the least stable, and the conversation. And what has to change for
+    /// the sections to be true.
+    async fn request(&self) -> Result<(ModelRequest, Vec<StateChange>), AgentError> {
+        let (mut request, mut changes) = (ModelRequest::default(), Vec::new());
         let own = self.agent.prompt.iter().map(|text| PromptSection {
             owner: "agent".to_owned(),
             text: text.clone(),
@@ -220,13 +210,13 @@ impl Thread {
         });
         request.system.extend(own);
         for part in &self.parts {
-            let sections = part.sections(self.moment()).await;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            request.system.extend(sections.map_err(failed)?);
+            let added = part.sections(self.moment()).await.map_err(AgentError::of(part.name()))?;
+            request.system.extend(added.sections);
+            changes.extend(added.changes);
         }
         request.system.sort_by_key(|section| !section.is_stable);
         request.messages = self.run.view().cloned().collect();
-        Ok(request)
+        Ok((request, changes))
     }
 
     /// Asks the parts what follows from the model's last answer, once.
@@ -253,8 +243,7 @@ impl Thread {
             let asked = part.after_agent(self.moment(), &outcome);
             let acts = self.hold.during(&*self.agent.store, asked).await?;
             self.is_ahead = false;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            let mut acts = acts.map_err(failed)?;
+            let mut acts = acts.map_err(AgentError::of(part.name()))?;
             acts.retain(|act| match act {
                 Act::Tell(_) | Act::Jump(Jump::Model(_)) => may_go_on(&outcome),
                 Act::Change(_) => true,
@@ -302,8 +291,8 @@ impl Thread {
             };
             let acts = self.hold.during(&*self.agent.store, asked).await?;
             self.is_ahead = false;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
+            let acts = acts.map_err(AgentError::of(part.name()))?;
+            match self.obey(part.name(), acts, watcher).await? {
                 Moved::Again => {}
                 moved => return Ok(moved),
             }

@@ -3,7 +3,6 @@
 mod builder;
 mod calls;
 mod chain;
-mod deep;
 mod drive;
 mod error;
 mod hold;
@@ -18,7 +17,6 @@ use uuid::Uuid;
 pub use self::builder::AgentBuilder;
 pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
-pub use self::deep::DeepAgent;
 pub use self::error::AgentError;
 use self::hold::Hold;
 pub use self::watch::{NoWatcher, Sight, Watcher};
@@ -26,10 +24,9 @@ use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
 use crate::middleware::{Layer, Middleware, Moment, Occasion};
 use crate::model::Model;
-use crate::parts;
 use crate::run::{Effect, Event, Outcome, Reply, Run, RunLimits, StateChange};
 use crate::state::States;
-use crate::thread::ThreadStore;
+use crate::thread::{ThreadStore, sub_agent_threads};
 use crate::tool::{Tool, Tools};
 
 /// What the model is told of a call whose question ended because the person said no to another one.
@@ -161,24 +158,6 @@ pub enum Turn {
     Idle,
 }
 
-/// What came of a wish to have the conversation summarised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compaction {
-    /// It was summarised.
-    Done {
-        /// How many messages the model no longer sees since, beyond those that it did not see before.
-        messages: usize,
-    },
-    /// There was nothing to summarise: the last message stays in any case, with the call that it answers.
-    Nothing,
-    /// It could not be done.
-    Failed {
-        /// Why.
-        why: String,
-    },
-}
-
 /// A call that waits for a person.
 ///
 /// ```
@@ -296,7 +275,7 @@ impl Agent {
 
     /// Removes the threads of a thread's sub-agents, and theirs.
     async fn delete_tasks(&self, id: &ThreadId) -> Result<(), AgentError> {
-        let threads = parts::sub_agent_threads(&*self.0.store, id).await?;
+        let threads = sub_agent_threads(&*self.0.store, id).await?;
         // The deepest first: what is left when this fails is still named by its parent.
         for id in threads.iter().rev() {
             self.0.store.delete(id).await?;
@@ -513,7 +492,7 @@ impl Thread {
 
     /// Comes to where the log stands, if something could not be stored that this handle went on from, or a future was
     /// dropped before it knew.
-    async fn catch_up_if_ahead(&mut self) -> Result<(), AgentError> {
+    pub(crate) async fn catch_up_if_ahead(&mut self) -> Result<(), AgentError> {
         if !self.is_ahead {
             return Ok(());
         }
@@ -539,8 +518,7 @@ impl Thread {
         for layer in &agent.layers {
             let opened = layer.open(self.id(), &self.states);
             let opened = self.hold.during(&*agent.store, opened).await?;
-            let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
-            self.parts.push(opened.map_err(failed)?);
+            self.parts.push(opened.map_err(AgentError::of(layer.name()))?);
         }
         // Two of one name are told before anything is stored.
         self.all_tools()?;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_permission::{Permissions, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,7 +16,6 @@ pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::{Heard, Moment, Occasion};
 use crate::model::{Spent, ToolDefinition};
-use crate::parts::consult;
 use crate::run::{Consulted, StateChange};
 use crate::state::States;
 use crate::thread::ThreadError;
@@ -92,16 +90,6 @@ pub struct ToolContext<'a> {
 }
 
 impl<'a> ToolContext<'a> {
-    /// Asks whether this call may do something, of whoever answers for these permissions. Where nobody does the thread
-    /// asks: the call waits, is made again with the reply, and passes when it asks for the very same then.
-    ///
-    /// # Errors
-    ///
-    /// It may not, or has to wait: the output that the tool gives.
-    pub async fn pass(&self, permissions: &Permissions, request: Request) -> Result<(), ToolOutput> {
-        consult::pass(permissions, request, self.consulted).await
-    }
-
     /// The moment of the turn that the call is made in.
     pub fn moment(&self) -> Moment<'a> {
         self.moment

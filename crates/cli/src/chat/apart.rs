@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use prowess_agent::{Act, Content, Message, Middleware, Moment, State, StateChange, States, Thread};
+use prowess_agent::{
+    Act, Content, Message, Middleware, MiddlewareError, Moment, State, StateChange, States, Thread,
+};
 use prowess_workspace::{ArtifactName, Artifacts, Scope};
 use serde_json::Value;
 
@@ -44,7 +46,7 @@ impl Middleware for Apart {
         Some(Box::<HasOwn>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         if has_own(moment.states) {
             return Ok(Vec::new());
         }

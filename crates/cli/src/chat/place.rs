@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use prowess_agent::{Act, Event, Middleware, Moment, State, StateChange, States};
+use prowess_agent::{Act, Event, Middleware, MiddlewareError, Moment, State, StateChange, States};
 
 const NAME: &str = "place";
 
@@ -47,7 +47,7 @@ impl Middleware for Place {
         Some(Box::<WorksIn>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         if Self::of(moment.states) == Some(&self.0) {
             return Ok(Vec::new());
         }
