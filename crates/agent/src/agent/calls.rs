@@ -160,7 +160,7 @@ impl Thread {
             let another = waiting.next();
             new.extend(another.map(|(_, ready)| ready.started()));
             if !new.is_empty() {
-                let stored = self.stored + events.len() as u64;
+                let stored = self.events() + events.len() as u64;
                 self.agent.store.append(&self.hold.lease, stored, &new).await?;
                 new.iter().for_each(|event| watcher.see(Sight::Stored(event)));
                 events.append(&mut new);

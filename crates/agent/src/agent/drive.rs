@@ -9,7 +9,7 @@ use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump, Middleware, MiddlewareError};
-use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
+use crate::model::{Assembled, Model, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
 use crate::run::{Call, Effect, Event, Outcome, StateChange};
 use crate::telemetry;
 use crate::thread::ThreadError;
@@ -68,7 +68,7 @@ impl Thread {
     pub(super) async fn read(&mut self) -> Result<(), AgentError> {
         loop {
             let store = &self.agent.store;
-            let page = store.events(&self.hold.lease.thread, self.stored, PAGE).await?;
+            let page = store.events(&self.hold.lease.thread, self.told, PAGE).await?;
             let is_last = page.len() < PAGE;
             for stored in page {
                 let thread = self.hold.lease.thread.clone();
@@ -92,25 +92,29 @@ impl Thread {
             return Err(AgentError::Reopen);
         }
         // Apart, so that it is not lost with events that cannot follow.
-        let unstored = self.unstored().map(|changes| Event::StateChanged { changes });
-        self.append(unstored.into_iter().collect(), watcher).await?;
+        if let Some(changes) = self.unstored() {
+            self.append(vec![Event::StateChanged { changes }], watcher).await?;
+        }
         self.append(events, watcher).await
     }
 
-    /// Stores events, then goes on from them and shows them.
+    /// Stores what is owed and then events, goes on from them and shows them.
     async fn append(&mut self, events: Vec<Event>, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        if events.is_empty() {
-            return Ok(());
-        }
         // What cannot follow is not stored. From the first that can, this handle is ahead of the log until all are.
-        let before = self.stored;
+        let before = self.events();
         for event in &events {
             self.fold(event)?;
             self.is_ahead = true;
         }
-        self.agent.store.append(&self.hold.lease, before, &events).await?;
+        let mut all = std::mem::take(&mut self.owed);
+        all.extend(events);
+        if all.is_empty() {
+            return Ok(());
+        }
+        self.is_ahead = true;
+        self.agent.store.append(&self.hold.lease, before, &all).await?;
         self.is_ahead = false;
-        for event in &events {
+        for event in &all {
             watcher.see(Sight::Stored(event));
         }
         Ok(())
@@ -130,14 +134,14 @@ impl Thread {
             AgentError::of(&part)(MiddlewareError::new("read a stored change of its state", error))
         })?;
         self.note(event);
-        self.stored += 1;
+        self.told += 1;
         Ok(())
     }
 
     fn note(&mut self, event: &Event) {
         match event {
             Event::Asked { call, question, .. } => {
-                self.questions.push((call.clone(), self.stored + 1, question.clone()));
+                self.questions.push((call.clone(), self.told + 1, question.clone()));
             }
             Event::TurnStarted { .. } | Event::TurnEnded { .. } => self.questions.clear(),
             Event::Replied { call, .. } => self.questions.retain(|(asked, ..)| asked != call),
@@ -158,9 +162,7 @@ impl Thread {
         request.tools = tools.definitions().to_vec();
         self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
-        let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
-        let asked = Event::ModelAsked { model: model.name().to_owned() };
-        self.store(changed.into_iter().chain([asked]).collect(), watcher).await?;
+        self.asks(&*model, changes, watcher).await?;
         let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
         let answered = self.hold.during(&*self.agent.store, next.ask()).await?;
         let event = match answered.map(named) {
@@ -173,6 +175,30 @@ impl Thread {
             Err(error) => Event::ModelFailed { error },
         };
         self.store(vec![event], watcher).await
+    }
+
+    /// Notes that the model is asked, and stores what changes with it.
+    ///
+    /// What is asked twice costs tokens and nothing else, so that it is asked is stored with its answer. After a call that
+    /// was cut off it is stored before: a process that dies in every call of the model comes to the limit of its steps.
+    async fn asks(
+        &mut self,
+        model: &dyn Model,
+        changes: Vec<StateChange>,
+        watcher: &dyn Watcher,
+    ) -> Result<(), AgentError> {
+        let asked = Event::ModelAsked { model: model.name().to_owned() };
+        let was_cut_off = self.is_resumed || !self.owed.is_empty();
+        if was_cut_off || !changes.is_empty() {
+            let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
+            self.store(changed.into_iter().chain([asked]).collect(), watcher).await?;
+            self.is_resumed = false;
+            return Ok(());
+        }
+        self.store(Vec::new(), watcher).await?;
+        self.fold(&asked)?;
+        self.owed.push(asked);
+        Ok(())
     }
 
     /// What the model would be asked if it were asked now, before any part has its say about it. Nothing is stored.

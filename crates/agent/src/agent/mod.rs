@@ -100,7 +100,8 @@ pub(crate) struct Inner {
 
 /// A thread that this agent works on, and nobody else meanwhile.
 ///
-/// Whatever happens is stored before it is shown. A handle that is dropped in the middle of a turn leaves a thread
+/// Whatever happens is stored before it is shown. That a tool is called is stored before it is; that the model is asked is
+/// stored with its answer, unless the turn was going on already when the thread was opened. A handle that is dropped in the middle of a turn leaves a thread
 /// that [`Thread::go_on`] continues, here or in another process.
 ///
 /// ```
@@ -134,8 +135,12 @@ pub struct Thread {
     parts: Vec<Arc<dyn Middleware>>,
     /// The tools that the model was told of last.
     tools: Option<Tools>,
-    /// How many events are stored.
-    stored: u64,
+    /// How many events this handle went on from: those that are stored, and those that are owed.
+    told: u64,
+    /// The start of a call of the model: this handle went on from it, and stores it with what it stores next.
+    owed: Vec<Event>,
+    /// Whether the turn was going on already when the thread was opened, and the model was not asked since.
+    is_resumed: bool,
     /// What calls that wait were asked about, with the numbers of the events.
     questions: Vec<(CallId, u64, Value)>,
     /// Whether the parts were told by this handle that the turn begins.
@@ -243,7 +248,9 @@ impl Agent {
             states: States::default(),
             parts: Vec::new(),
             tools: None,
-            stored: 0,
+            told: 0,
+            owed: Vec::new(),
+            is_resumed: false,
             questions: Vec::new(),
             begun: false,
             heard: 0,
@@ -347,7 +354,7 @@ impl Thread {
 
     /// How many events its log has.
     pub fn events(&self) -> u64 {
-        self.stored
+        self.told - self.owed.len() as u64
     }
 
     /// What the agent said last, if it spoke last.
@@ -511,10 +518,12 @@ impl Thread {
                 self.states.add(layer.name(), state);
             }
         }
-        (self.stored, self.heard, self.begun) = (0, 0, false);
+        (self.told, self.heard, self.begun) = (0, 0, false);
+        self.owed.clear();
         self.questions.clear();
         self.parts.clear();
         self.read().await?;
+        self.is_resumed = self.run.next() != Effect::Wait;
         for layer in &agent.layers {
             let opened = layer.open(self.id(), &self.states);
             let opened = self.hold.during(&*agent.store, opened).await?;

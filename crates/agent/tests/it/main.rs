@@ -18,6 +18,7 @@ mod hooks;
 mod in_order;
 mod layering;
 mod memory;
+mod model_calls;
 mod offline;
 mod parts;
 mod person;
