@@ -16,6 +16,13 @@ pub enum Activation<'a> {
     Tool(&'a str),
     /// By calling a tool of this name with the skill's name alone.
     ToolByName(&'a str),
+    /// By calling one tool with the skill's name alone, and another with arguments where the skill takes some.
+    Tools {
+        /// The tool for the name alone.
+        plain: &'a str,
+        /// The tool for name and arguments.
+        with_arguments: &'a str,
+    },
     /// By reading the file itself.
     ReadFile,
 }
@@ -246,25 +253,29 @@ fn write_entry(
 }
 
 fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut String) {
-    match activation {
-        Activation::Tool(tool) | Activation::ToolByName(tool) => {
-            text.extend(["\n  -> Use `", tool, "(\""]);
-            quoted(entry.skill.name.as_str(), text);
-            text.push('"');
-            let takes_arguments = matches!(activation, Activation::Tool(_));
-            if let Some(hint) = entry.skill.extensions.argument_hint.as_ref().filter(|_| takes_arguments) {
-                text.push_str(", args=\"");
-                quoted(hint, text);
-                text.push('"');
-            }
-            text.push_str(")` to read full instructions");
+    let hint = entry.skill.extensions.argument_hint.as_ref();
+    let (tool, hint) = match activation {
+        Activation::Tool(tool) => (tool, hint),
+        Activation::ToolByName(tool) => (tool, None),
+        Activation::Tools { plain, with_arguments } => {
+            (if hint.is_some() { with_arguments } else { plain }, hint)
         }
         Activation::ReadFile => {
             text.push_str("\n  -> Read `");
             quoted(entry.skill.location.as_str(), text);
             text.push_str("` for full instructions");
+            return;
         }
+    };
+    text.extend(["\n  -> Use `", tool, "(\""]);
+    quoted(entry.skill.name.as_str(), text);
+    text.push('"');
+    if let Some(hint) = hint {
+        text.push_str(", args=\"");
+        quoted(hint, text);
+        text.push('"');
     }
+    text.push_str(")` to read full instructions");
 }
 
 /// The description, and when to use the skill if that stands apart.

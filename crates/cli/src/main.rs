@@ -15,7 +15,6 @@ mod hosts;
 mod isolation;
 mod live;
 mod markdown;
-mod nearest;
 mod options;
 mod progress;
 mod project;

@@ -9,9 +9,9 @@ use prowess_catalog::{
     Catalog, Code, Diagnostic, Layers, Links, Place, Root, ScanOptions, Severity, SkillEntry, Surroundings,
     Trust,
 };
+use prowess_permission::nearest;
 
 use crate::config::{Config, OfProject};
-use crate::nearest::nearest;
 use crate::options::Places;
 use crate::progress::Progress;
 use crate::project::Project;

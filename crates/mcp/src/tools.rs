@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_skills::{SkillSession, ToolReply, ToolSpec};
+use prowess_skills::{SkillAct, SkillSession, ToolReply, ToolSpec};
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -16,21 +16,14 @@ use crate::outputs::addressed;
 use crate::progress;
 use crate::server::SkillServer;
 
-/// The tools that run something.
-const RUNNING: [&str; 4] = ["skill_run", "skill_exec", "skill_write_stdin", "skill_kill_session"];
-
-/// The tools beside that for unloading that go on with what an earlier call began.
-const GOING_ON: [&str; 5] =
-    ["skill_select_docs", "skill_exec", "skill_write_stdin", "skill_poll_session", "skill_kill_session"];
-
 fn tool(spec: ToolSpec) -> Tool {
-    let is_idempotent = spec.is_idempotent();
+    let act = spec.act;
     let schema = match spec.parameters {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    let runs = RUNNING.contains(&spec.name);
-    let annotations = ToolAnnotations::new().read_only(!runs).idempotent(is_idempotent).open_world(runs);
+    let annotations =
+        ToolAnnotations::new().read_only(!act.runs()).idempotent(act.is_idempotent()).open_world(act.runs());
     Tool::new(spec.name, spec.description, Arc::new(schema)).with_annotations(annotations)
 }
 
@@ -38,15 +31,17 @@ impl SkillServer {
     /// The tools that there are now.
     pub(crate) async fn tools(&self) -> Vec<Tool> {
         let session = self.session().await;
-        let specs = session.tools().into_iter();
-        specs.filter(|spec| self.has(session, spec.name)).map(tool).collect()
+        session.tools().into_iter().filter(|spec| self.can(spec.act)).map(tool).collect()
     }
 
-    /// Whether there is a tool of this name. Where nothing is known of earlier calls, none goes on with them.
+    /// Whether there are tools for an act. Where nothing is known of other calls, none goes on with them.
+    fn can(&self, act: SkillAct) -> bool {
+        !(self.is_brief() && act.spans_calls())
+    }
+
+    /// Whether there is a tool of this name.
     fn has(&self, session: &SkillSession, name: &str) -> bool {
-        let dialect = session.options().dialect;
-        let goes_on = || GOING_ON.contains(&name) || dialect.words().unload == name;
-        dialect.tool_names().contains(&name) && !(self.is_brief() && goes_on())
+        session.act(name).is_some_and(|act| self.can(act))
     }
 
     /// Makes a call. What goes wrong is a result that says so; only a tool that does not exist is an error.

@@ -211,7 +211,7 @@ impl SkillSession {
         let arguments = skill.arguments.as_deref();
         let framed =
             render::instructions(entry, &text, arguments, dialect, self.secret()).map_err(unreadable)?;
-        let (heading, framed) = (render::heading(entry, dialect), Arc::new(framed));
+        let (heading, framed) = (dialect.heading(entry), Arc::new(framed));
         let kept = LoadedText {
             instructions: Some(Arc::clone(&framed)),
             heading: heading.clone(),

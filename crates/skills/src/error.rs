@@ -20,7 +20,7 @@ const MAX_ECHO: usize = 200;
 #[non_exhaustive]
 pub enum SkillError {
     /// There is no such skill, or none that this agent may know of.
-    #[error("{}", not_found(*dialect, name, available))]
+    #[error("{}", dialect.not_found(name, &or_none(available)))]
     NotFound {
         /// What was asked for.
         name: String,
@@ -282,16 +282,6 @@ pub(crate) fn or_none(names: &[String]) -> String {
     match names.len().saturating_sub(MAX_NAMES) {
         0 => listed.join(", "),
         more => format!("{} and {more} more", listed.join(", ")),
-    }
-}
-
-fn not_found(dialect: Dialect, name: &str, available: &[String]) -> String {
-    let available = or_none(available);
-    match dialect {
-        Dialect::Trpc => format!("unknown skill '{}'. Available skills: {available}", shown(name)),
-        Dialect::DeepAgents | Dialect::OpenCode => {
-            format!("Skill '{}' not found. Available skills: {available}", shown(name))
-        }
     }
 }
 

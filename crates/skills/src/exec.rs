@@ -14,7 +14,7 @@ use crate::run::{Talk, shown};
 use crate::session::{Answer, SkillSession};
 
 /// How long an answer is waited for when nobody says how long.
-const WAIT: Duration = Duration::from_secs(2);
+pub(crate) const WAIT: Duration = Duration::from_secs(2);
 
 /// Starts a command that can be written to.
 ///

@@ -62,6 +62,7 @@ mod load;
 mod options;
 mod overview;
 mod owner;
+pub mod parameters;
 mod refresh;
 mod render;
 #[cfg(feature = "run")]
@@ -83,7 +84,9 @@ pub use context::LoadedSection;
 pub use delta::{
     LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
 };
-pub use dialect::{Dialect, Forked, MAX_ENUM_NAMES, PreparedCall, ToolReply, ToolSpec, Words};
+pub use dialect::{
+    Capabilities, Dialect, Forked, MAX_ENUM_NAMES, PreparedCall, SkillAct, ToolReply, ToolSpec, Words,
+};
 pub use documents::{Choice, MAX_CHOSEN_BYTES};
 pub use error::SkillError;
 pub use event::{SkillEvent, Stale, Staleness};

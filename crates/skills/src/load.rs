@@ -7,10 +7,10 @@ use prowess_permission::Kind;
 
 use crate::commit::Rejected;
 use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
-use crate::dialect::{Dialect, Forked};
+use crate::dialect::Forked;
 use crate::documents::{Choice, Chosen};
 use crate::error::{SkillError, safe};
-use crate::options::{Placement, SessionOptions, UnloadedText};
+use crate::options::{Placement, SessionOptions};
 use crate::refresh::told;
 use crate::render::{self, FramedText};
 use crate::secret::Secret;
@@ -115,7 +115,7 @@ impl SkillSession {
         let mut prepared =
             PreparedLoad { session: self.clone(), name: name.to_owned(), caller, fresh: None, chosen: None };
         if caller == Caller::Model && is_loaded {
-            if let Some(choice) = documents.filter(|_| self.reselects()) {
+            if let Some(choice) = documents.filter(|_| self.options().dialect.reselects()) {
                 prepared.chosen = Some(self.choose(name, SelectMode::Replace, choice).await?);
             }
             return Ok(prepared);
@@ -155,11 +155,6 @@ impl SkillSession {
         self.visible_to_model(&name_here)
     }
 
-    /// Whether loading a loaded skill again changes its documents.
-    fn reselects(&self) -> bool {
-        self.options().dialect == Dialect::Trpc
-    }
-
     fn fresh(
         &self,
         entry: &SkillEntry,
@@ -169,7 +164,7 @@ impl SkillSession {
     ) -> Result<Fresh, SkillError> {
         let dialect = self.options().dialect;
         let framed = render::instructions(entry, text, arguments, dialect, self.secret())?;
-        let heading = render::heading(entry, dialect);
+        let heading = dialect.heading(entry);
         let skill = self.loaded_skill(entry, text, arguments, &framed, &heading, &resources);
         Ok(Fresh { skill, resources, heading, instructions: Arc::new(framed) })
     }
@@ -204,35 +199,15 @@ impl SkillSession {
         let state = self.commit(&deltas).map_err(|rejected| self.rejected(name, &deltas, &rejected))?;
         let loaded = state.loaded().len();
         let most = self.options().budgets.max_loaded_skills;
-        let (free, note) = (most.saturating_sub(loaded), self.unload_note());
+        let options = self.options();
+        let note = options.dialect.unload_note(options.placement, options.unloaded_text);
+        let free = most.saturating_sub(loaded);
         let text = format!(
             "Skill '{}' has been unloaded. Currently loaded: {loaded}/{most} ({free} slot(s) available). \
              Note: {note}",
             safe(name)
         );
         Ok(Answer { text, deltas, data: None })
-    }
-
-    fn unload_note(&self) -> String {
-        let dialect = self.options().dialect;
-        let load = dialect.words().load;
-        match (self.options().placement, self.options().unloaded_text) {
-            // This dialect has no list with marks.
-            (Placement::ToolAnswer, UnloadedText::Kept) if dialect == Dialect::OpenCode => format!(
-                "The skill's instructions from the previous {load} call are still in the conversation history."
-            ),
-            (Placement::ToolAnswer, UnloadedText::Kept) => format!(
-                "The skill's instructions from the previous {load} call are still in the conversation history \
-                 but will no longer be marked as [Loaded] in the skills list."
-            ),
-            (Placement::ToolAnswer, UnloadedText::Stub) => format!(
-                "The skill's instructions from the previous {load} call are removed from the conversation \
-                 history."
-            ),
-            (Placement::SystemMessage, _) => {
-                "The skill's instructions are no longer in the system message.".to_owned()
-            }
-        }
     }
 
     /// The skill called `name`, if this agent's model may load it, or has it because a person did.
@@ -357,7 +332,7 @@ pub fn loaded_tokens(
 ) -> Result<usize, SkillError> {
     // All secrets make frames of one length.
     let framed = render::instructions(entry, text, None, options.dialect, &Secret::random())?;
-    let heading = render::heading(entry, options.dialect);
+    let heading = options.dialect.heading(entry);
     Ok(tokens(options, &heading, &framed, &told(entry, resources)))
 }
 
@@ -437,7 +412,11 @@ impl PreparedLoad {
             Some(fresh) if !is_loaded || self.caller == Caller::Person => {
                 (fresh.skill.clone(), fresh.resources.clone())
             }
-            _ => return chosen.filter(|_| self.session.reselects()).map(|chosen| vec![chosen]),
+            _ => {
+                return chosen
+                    .filter(|_| self.session.options().dialect.reselects())
+                    .map(|chosen| vec![chosen]);
+            }
         };
         let load = if is_loaded {
             SkillDelta::Reloaded { skill, resources }

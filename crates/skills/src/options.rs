@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prowess_catalog::{ManualSkills, SectionTemplate, estimate_tokens};
 
-use crate::dialect::Dialect;
+use crate::dialect::{Capabilities, Dialect};
 use crate::documents::MAX_CHOSEN_BYTES;
 use crate::tools::{AllowedTools, ToolNames};
 
@@ -160,6 +160,8 @@ impl fmt::Debug for TokenCounter {
 pub struct SessionOptions {
     /// The tools that the model has, and their words.
     pub dialect: Dialect,
+    /// What the model can do besides loading skills.
+    pub capabilities: Capabilities,
     /// How much may be loaded at once.
     pub budgets: Budgets,
     /// Where loaded text goes.
@@ -200,6 +202,7 @@ impl SessionOptions {
         let (placement, lifetime) = dialect.defaults();
         Self {
             dialect,
+            capabilities: Capabilities::of(dialect),
             budgets: Budgets::default(),
             placement,
             lifetime,

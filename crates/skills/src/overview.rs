@@ -84,7 +84,7 @@ impl SkillSession {
     fn prompt_of(&self, moment: &Moment) -> Rendered {
         let options = self.options();
         let template = options.template.clone().or_else(|| match options.guidance {
-            Guidance::Tools => options.dialect.template(),
+            Guidance::Tools => options.dialect.template(options.capabilities, options.placement),
             Guidance::ReadFile => Some(SectionTemplate::for_reading()),
         });
         let mut text = String::new();
@@ -102,7 +102,7 @@ impl SkillSession {
         let options = self.options();
         let mut overview = OverviewOptions::default();
         overview.activation = match options.guidance {
-            Guidance::Tools => options.dialect.activation(),
+            Guidance::Tools => options.dialect.activation(options.capabilities),
             Guidance::ReadFile => Activation::ReadFile,
         };
         overview.loaded = state.names().collect();

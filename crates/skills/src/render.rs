@@ -73,18 +73,6 @@ pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
 /// What a heading begins with; it has three lines, the second of them empty, and an empty line after it.
 pub(crate) const HEADING: &str = "## Skill: ";
 
-/// What stands before a skill's text in the dialect that gives title and directory.
-pub(crate) fn heading(entry: &SkillEntry, dialect: Dialect) -> String {
-    match dialect {
-        Dialect::OpenCode => format!(
-            "{HEADING}{}\n\n**Base directory**: `{}`\n\n",
-            code_text(entry.skill.name.as_str()),
-            code_text(entry.skill.location.directory())
-        ),
-        Dialect::DeepAgents | Dialect::Trpc => String::new(),
-    }
-}
-
 fn frame<'a>(entry: &'a SkillEntry, document: Option<&'a str>) -> Frame<'a> {
     Frame {
         name: entry.skill.name.as_str(),

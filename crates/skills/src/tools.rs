@@ -145,7 +145,10 @@ impl SkillSession {
         match options.allowed_tools {
             AllowedTools::Recommend => ToolVerdict::Pass,
             AllowedTools::Preapprove => preapproved(&options.tools, &known.view, &state, call),
-            AllowedTools::Restrict => restricted(&options.tools, options.dialect.tool_names(), &state, call),
+            AllowedTools::Restrict => {
+                let own: Vec<&str> = options.dialect.tool_names().collect();
+                restricted(&options.tools, &own, &state, call)
+            }
         }
     }
 }

@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_catalog::{Catalog, Digest, MANIFEST, Offer, PublishedFile};
 use prowess_mcp::host::{HeldEntry, Server, ServerError, ServerLabel, Servers};
+use prowess_permission::nearest;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::Outcome;
 use crate::config::{Config, Settings, user_path};
-use crate::nearest::nearest;
 use crate::options::Places;
 use crate::servers;
 use crate::terminal::{Style, Terminal, count, shown, shown_lines, styled};

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use prowess_agent::parts::HookSet;
 use prowess_catalog::one_line;
-use prowess_permission::{Decision, PathBase, PermissionConfig};
+use prowess_permission::{Decision, PathBase, PermissionConfig, nearest};
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -13,7 +13,6 @@ use super::origin::{Origin, key};
 use super::shape::{Entry, Form, alternatives};
 use super::source::{Owner, Source, user_path};
 use super::{path_base, path_base_of};
-use crate::nearest::nearest;
 use crate::terminal::{shown, start_of};
 
 /// Tables that have their own readers.

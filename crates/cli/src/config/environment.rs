@@ -1,13 +1,13 @@
 //! Values from environment variables and from options: texts, which become what their key takes.
 
 use anyhow::{Result, anyhow, bail};
+use prowess_permission::nearest;
 use serde_json::Value;
 
 use super::check;
 use super::document::Leaf;
 use super::origin::Origin;
 use super::shape::{Entry, Form, Kind};
-use crate::nearest::nearest;
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "PROWESS_";

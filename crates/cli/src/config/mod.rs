@@ -112,7 +112,7 @@ impl Config {
         let ModelName::Of { provider, .. } = &self.settings.model.name else { return Ok(()) };
         if !self.settings.provider.contains_key(provider) {
             let known: Vec<&str> = self.settings.provider.keys().map(String::as_str).collect();
-            let hint = crate::nearest::nearest(provider, known.iter().copied()).map_or_else(
+            let hint = prowess_permission::nearest(provider, known.iter().copied()).map_or_else(
                 || format!("there is {}; [provider.NAME] adds one", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );

@@ -186,7 +186,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 fn unknown(word: &str) -> String {
     let word = echo(word);
     let names = COMMANDS.iter().map(|(usage, _)| split(usage).0).filter(|name| !name.starts_with('/'));
-    match crate::nearest::nearest(&word, names) {
+    match prowess_permission::nearest(&word, names) {
         Some(name) => format!("there is no command `{word}`; did you mean `{name}`? `help` shows all"),
         None => format!("there is no command `{word}`; `help` shows all"),
     }

@@ -1,57 +1,76 @@
-//! `load_skill` and `unload_skill`.
+//! `load_skill` and `unload_skill`, whose words are those of their origin.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::Value;
+use prowess_catalog::SectionTemplate;
 
-use super::{Act, ToolSpec, Words, parsed, schema};
-use crate::error::SkillError;
-use crate::overview::Moment;
+use super::table::{Entry, Table, Takes, section};
+use super::{Capabilities, Form, Words, documents};
+use crate::options::{Lifetime, Placement};
 
-pub(super) const WORDS: Words = Words { load: "load_skill", unload: "unload_skill" };
-pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
+const WORDS: Words = Words { load: "load_skill", unload: "unload_skill" };
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Load {
-    /// Name of the skill to load from the available skills list.
-    skill_name: String,
-    /// Arguments for the skill, where the available skills list shows that it takes some.
-    #[serde(default)]
-    args: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Unload {
-    /// Name of the loaded skill to unload.
-    skill_name: String,
-}
-
-pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
-    vec![
-        ToolSpec {
+pub(super) static TABLE: Table = Table {
+    name: "deepagents",
+    words: WORDS,
+    skill: "skill_name",
+    tools: &[
+        Entry {
             name: WORDS.load,
-            description: "Load a skill's full instructions and discover its resources. Use this instead of \
-                          read_file when you need to activate a skill from the available skills list."
-                .to_owned(),
-            parameters: schema::<Load>("skill_name", &moment.offered_names()),
+            takes: Takes::LoadMaybeArguments,
+            says: |_| {
+                "Load a skill's full instructions and discover its resources. Use this instead of read_file when \
+                 you need to activate a skill from the available skills list."
+                    .to_owned()
+            },
+            skill: Some("Name of the skill to load from the available skills list."),
         },
-        ToolSpec {
+        Entry {
             name: WORDS.unload,
-            description: "Unload a previously loaded skill to free up a loading slot. Use this when you \
-                          have reached the maximum number of loaded skills and need to load a different one."
-                .to_owned(),
-            parameters: schema::<Unload>("skill_name", &[]),
+            takes: Takes::Unload,
+            says: |_| {
+                "Unload a previously loaded skill to free up a loading slot. Use this when you have reached the \
+                 maximum number of loaded skills and need to load a different one."
+                    .to_owned()
+            },
+            skill: Some("Name of the loaded skill to unload."),
         },
-    ]
-}
+        documents::SELECT,
+        documents::LIST,
+    ],
+    capabilities: Capabilities { arguments: true, unload: true, ..Capabilities::none() },
+    placement: Placement::ToolAnswer,
+    lifetime: Lifetime::Session,
+    form: Form::Document,
+    reselects: false,
+    has_heading: false,
+    marks_loaded: true,
+    not_found: ("Skill", " not found"),
+    template,
+};
 
-pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
-    if tool == WORDS.unload {
-        let Unload { skill_name: name } = parsed(tool, arguments)?;
-        return Ok(Act::Unload { name });
+fn template(capabilities: Capabilities, _: Placement) -> Option<SectionTemplate> {
+    if capabilities.unload && !capabilities.documents {
+        return Some(SectionTemplate::default());
     }
-    let Load { skill_name: name, args: arguments } = parsed(tool, arguments)?;
-    Ok(Act::Load { name, arguments, documents: None })
+    let Words { load, unload } = WORDS;
+    Some(section(&[
+        Some(format!(
+            "**Load the skill**: Use `{load}(\"skill-name\")` to read full instructions and discover resources"
+        )),
+        Some(
+            "**Follow the skill's instructions**: The loaded content contains step-by-step workflows, best \
+             practices, and examples"
+                .to_owned(),
+        ),
+        Some(
+            "**Access supporting files**: Use the resource paths shown in the loaded skill output with `read_file`"
+                .to_owned(),
+        ),
+        capabilities.documents.then(documents::step),
+        capabilities.unload.then(|| {
+            format!(
+                "**Unload when done**: Use `{unload}(\"skill-name\")` to free up a loading slot when a skill is no \
+                 longer needed"
+            )
+        }),
+    ]))
 }

@@ -3,34 +3,43 @@
 //! A dialect is data: names, descriptions and schemas of tools, and which act of the session a call of
 //! each of them is. None of them knows how anything is done.
 
+mod act;
+mod arguments;
+mod capabilities;
 mod deepagents;
+mod documents;
 mod opencode;
+#[cfg(feature = "run")]
+mod run;
+mod spec;
+mod table;
 mod trpc;
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError, RwLock};
 
-use prowess_catalog::{Activation, SectionTemplate};
+use prowess_catalog::{Activation, SectionTemplate, SkillEntry};
 use prowess_permission::Request;
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::delta::{SelectMode, SkillDelta};
-use crate::documents::{Choice, Chosen};
+pub use self::act::SkillAct;
+use self::arguments::Wanted;
+pub use self::capabilities::Capabilities;
+pub use self::spec::ToolSpec;
+use self::table::{RunSetting, Setting, Table};
+use crate::delta::SkillDelta;
+use crate::documents::Chosen;
 use crate::error::SkillError;
 use crate::load::PreparedLoad;
-use crate::options::{Lifetime, Placement};
+use crate::options::{Lifetime, Placement, UnloadedText};
 use crate::overview::Moment;
 use crate::session::{Answer, SkillSession};
 
 /// With more skills than this, a schema does not list their names.
 pub const MAX_ENUM_NAMES: usize = 50;
 
-/// The family of agents whose tools a session has.
+/// The family of agents whose tools a session has: their names, their words and their defaults. What can be done is
+/// not its business: [`Capabilities`] say that, and every dialect has tools for all of them.
 ///
 /// ```
 /// use prowess_skills::Dialect;
@@ -46,8 +55,7 @@ pub enum Dialect {
     /// `load_skill` and `unload_skill`; the overview is in the system prompt.
     #[default]
     DeepAgents,
-    /// `skill_load`, `skill_select_docs`, `skill_list_docs`, `skill_unload` and, where commands can be run,
-    /// `skill_run`, `skill_exec` and its companions; loaded text goes into the system message and stays for a turn.
+    /// `skill_load` and `skill_unload`; loaded text goes into the system message and stays for a turn.
     Trpc,
     /// `skill`, whose description lists what there is, and `skill_unload`.
     OpenCode,
@@ -57,12 +65,8 @@ impl FromStr for Dialect {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "deepagents" => Ok(Self::DeepAgents),
-            "trpc" => Ok(Self::Trpc),
-            "opencode" => Ok(Self::OpenCode),
-            other => Err(format!("there is no dialect `{other}`: it is deepagents, trpc or opencode")),
-        }
+        let found = Self::ALL.into_iter().find(|dialect| dialect.as_str() == name);
+        found.ok_or_else(|| format!("there is no dialect `{name}`: it is deepagents, trpc or opencode"))
     }
 }
 
@@ -84,18 +88,6 @@ pub(crate) enum Form {
     Body,
 }
 
-/// A tool, as data that any host can mount.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[non_exhaustive]
-pub struct ToolSpec {
-    /// What a model calls it.
-    pub name: &'static str,
-    /// What a model is told about it.
-    pub description: String,
-    /// The JSON Schema of its arguments.
-    pub parameters: Value,
-}
-
 /// What a tool call comes to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
@@ -110,13 +102,6 @@ pub struct ToolReply {
     pub data: Option<Value>,
 }
 
-impl ToolSpec {
-    /// Whether a call that was cut off may be made again: it runs nothing.
-    pub fn is_idempotent(&self) -> bool {
-        !matches!(self.name, "skill_run" | "skill_exec" | "skill_write_stdin")
-    }
-}
-
 impl From<Result<Answer, SkillError>> for ToolReply {
     fn from(result: Result<Answer, SkillError>) -> Self {
         match result {
@@ -127,98 +112,100 @@ impl From<Result<Answer, SkillError>> for ToolReply {
 }
 
 impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::DeepAgents, Self::Trpc, Self::OpenCode];
+
+    /// The one place that tells dialects apart.
+    fn table(self) -> &'static Table {
+        match self {
+            Self::DeepAgents => &deepagents::TABLE,
+            Self::Trpc => &trpc::TABLE,
+            Self::OpenCode => &opencode::TABLE,
+        }
+    }
+
     /// Its name in configurations.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DeepAgents => "deepagents",
-            Self::Trpc => "trpc",
-            Self::OpenCode => "opencode",
-        }
+        self.table().name
     }
 
     /// What its tools are called.
     pub fn words(self) -> Words {
-        match self {
-            Self::DeepAgents => deepagents::WORDS,
-            Self::Trpc => trpc::WORDS,
-            Self::OpenCode => opencode::WORDS,
-        }
+        self.table().words
     }
 
-    /// The names of all its tools.
-    pub fn tool_names(self) -> &'static [&'static str] {
-        match self {
-            Self::DeepAgents => deepagents::TOOLS,
-            Self::Trpc => trpc::TOOLS,
-            Self::OpenCode => opencode::TOOLS,
-        }
+    /// The names of all its tools, whatever a session's capabilities are.
+    pub fn tool_names(self) -> impl Iterator<Item = &'static str> {
+        self.table().entries().map(|entry| entry.name)
+    }
+
+    /// What a tool of this name does, in whichever dialect has it: for threads that were begun in another one. No name
+    /// means two things.
+    ///
+    /// ```
+    /// use prowess_skills::{Dialect, SkillAct};
+    ///
+    /// assert_eq!(Dialect::act_of("skill_unload"), Some(SkillAct::Unload));
+    /// assert_eq!(Dialect::act_of("grep"), None);
+    /// ```
+    pub fn act_of(tool: &str) -> Option<SkillAct> {
+        let mut entries = Self::ALL.into_iter().flat_map(|dialect| dialect.table().entries());
+        entries.find(|entry| entry.name == tool).map(|entry| entry.takes.act())
+    }
+
+    /// The skill that a call of a tool for skills is about, in whichever dialect it was made.
+    ///
+    /// ```
+    /// use prowess_skills::Dialect;
+    ///
+    /// assert_eq!(Dialect::skill_in(&serde_json::json!({"skill_name": "pdf"})), Some("pdf"));
+    /// ```
+    pub fn skill_in(arguments: &Value) -> Option<&str> {
+        Self::ALL.into_iter().find_map(|dialect| arguments.get(dialect.table().skill)?.as_str())
     }
 
     pub(crate) fn defaults(self) -> (Placement, Lifetime) {
-        match self {
-            Self::DeepAgents | Self::OpenCode => (Placement::ToolAnswer, Lifetime::Session),
-            Self::Trpc => (Placement::SystemMessage, Lifetime::Turn),
-        }
+        (self.table().placement, self.table().lifetime)
     }
 
     pub(crate) fn form(self) -> Form {
-        match self {
-            Self::DeepAgents => Form::Document,
-            Self::Trpc | Self::OpenCode => Form::Body,
-        }
+        self.table().form
+    }
+
+    /// Whether loading a loaded skill again changes its documents.
+    pub(crate) fn reselects(self) -> bool {
+        self.table().reselects
+    }
+
+    /// What stands before a skill's text.
+    pub(crate) fn heading(self, entry: &SkillEntry) -> String {
+        self.table().heading(entry)
+    }
+
+    /// What is said of a skill that there is not.
+    pub(crate) fn not_found(self, name: &str, available: &str) -> String {
+        self.table().not_found(name, available)
+    }
+
+    /// What a model is told about the text of a skill that it unloaded.
+    pub(crate) fn unload_note(self, placement: Placement, unloaded: UnloadedText) -> String {
+        self.table().unload_note(placement, unloaded)
     }
 
     /// How the overview says to load a skill.
-    pub(crate) fn activation(self) -> Activation<'static> {
-        match self {
-            Self::DeepAgents => Activation::Tool(deepagents::WORDS.load),
-            Self::Trpc => Activation::ToolByName(trpc::WORDS.load),
-            Self::OpenCode => Activation::ToolByName(opencode::WORDS.load),
-        }
+    pub(crate) fn activation(self, capabilities: Capabilities) -> Activation<'static> {
+        self.table().activation(capabilities)
     }
 
     /// The section of the system prompt that its overview stands in. `opencode` has none: its tool says
     /// what there is.
-    pub(crate) fn template(self) -> Option<SectionTemplate> {
-        match self {
-            Self::DeepAgents => Some(SectionTemplate::default()),
-            Self::Trpc => Some(trpc::template()),
-            Self::OpenCode => None,
-        }
+    pub(crate) fn template(
+        self,
+        capabilities: Capabilities,
+        placement: Placement,
+    ) -> Option<SectionTemplate> {
+        (self.table().template)(capabilities, placement)
     }
-}
-
-/// What a model wants, whatever the dialect calls it.
-#[derive(Debug)]
-enum Act {
-    Load {
-        name: String,
-        arguments: Option<String>,
-        documents: Option<Choice>,
-    },
-    Unload {
-        name: String,
-    },
-    Select {
-        name: String,
-        mode: SelectMode,
-        choice: Choice,
-    },
-    List {
-        name: String,
-    },
-    #[cfg(feature = "run")]
-    Run(Box<prowess_workspace::RunRequest>),
-    #[cfg(feature = "run")]
-    Exec(Box<crate::exec::ExecRequest>),
-    #[cfg(feature = "run")]
-    Write(crate::exec::WriteRequest),
-    #[cfg(feature = "run")]
-    Poll(crate::exec::PollRequest),
-    #[cfg(feature = "run")]
-    Kill {
-        id: String,
-    },
 }
 
 /// A tool call of which everything is done but the change of state.
@@ -317,19 +304,48 @@ impl SkillSession {
     }
 
     pub(crate) fn tools_of(&self, moment: &Moment) -> Vec<ToolSpec> {
-        match self.options().dialect {
-            Dialect::DeepAgents => deepagents::tools(moment),
-            Dialect::Trpc => trpc::tools(moment, self.hosts_of_runs()),
-            Dialect::OpenCode => opencode::tools(moment),
-        }
+        let options = self.options();
+        let runs = self.run_setting();
+        let setting = Setting {
+            moment,
+            capabilities: options.capabilities,
+            placement: options.placement,
+            runs: runs.as_ref(),
+        };
+        options.dialect.table().specs(&setting)
     }
 
-    /// Where commands can be run, the hosts that they may ask for.
-    fn hosts_of_runs(&self) -> Option<Vec<String>> {
+    /// Where commands can be run, what they may use.
+    fn run_setting(&self) -> Option<RunSetting> {
         #[cfg(feature = "run")]
-        return self.runs().map(crate::run::Runs::hosts);
+        return self
+            .runs()
+            .map(|runs| RunSetting { hosts: runs.hosts(), timeout: runs.limits.timeout.as_secs() });
         #[cfg(not(feature = "run"))]
         None
+    }
+
+    /// What a tool of this name does, if the session has one. It has those for commands also where nothing runs them:
+    /// their answer says so.
+    ///
+    /// ```
+    /// use prowess_skills::{SkillAct, SkillSession};
+    ///
+    /// # use prowess_catalog::{Catalog, Root, ScanOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    /// let session = SkillSession::builder(catalog).start().await;
+    /// assert_eq!(session.act("unload_skill"), Some(SkillAct::Unload));
+    /// assert_eq!(session.act("skill_list_docs"), None, "this dialect has it only where it is wanted");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn act(&self, tool: &str) -> Option<SkillAct> {
+        let options = self.options();
+        let mut had = options.dialect.table().had(options.capabilities, true);
+        had.find(|entry| entry.name == tool).map(|entry| entry.takes.act())
     }
 
     /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong.
@@ -343,37 +359,34 @@ impl SkillSession {
     }
 
     async fn prepared(&self, tool: &str, arguments: Value) -> Result<Prepared, SkillError> {
-        let dialect = self.options().dialect;
-        let Some(tool) = dialect.tool_names().iter().find(|name| **name == tool) else {
-            let tools = dialect.tool_names().to_vec();
+        let (table, capabilities) = (self.options().dialect.table(), self.options().capabilities);
+        // Where nothing runs commands, the tools for them say so.
+        let Some(entry) = table.had(capabilities, true).find(|entry| entry.name == tool) else {
+            let can_run = self.run_setting().is_some();
+            let tools = table.had(capabilities, can_run).map(|entry| entry.name).collect();
             return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools });
         };
-        let act = match dialect {
-            Dialect::DeepAgents => deepagents::act(tool, arguments),
-            Dialect::Trpc => trpc::act(tool, arguments),
-            Dialect::OpenCode => opencode::act(tool, arguments),
-        };
-        Ok(match act? {
-            Act::Load { name, arguments, documents } => {
+        Ok(match table.wanted(entry, arguments, capabilities)? {
+            Wanted::Load { name, arguments, documents } => {
                 let prepared = self.prepare_load(&name, arguments.as_deref(), documents).await?;
                 Prepared::Load(Box::new(prepared))
             }
-            Act::Select { name, mode, choice } => {
+            Wanted::Select { name, mode, choice } => {
                 let chosen = self.choose(&name, mode, choice).await?;
                 Prepared::Select(self.clone(), name, Box::new(chosen))
             }
-            Act::Unload { name } => Prepared::Unload(self.clone(), name),
-            Act::List { name } => Prepared::Answer(self.list_documents(&name).await?),
+            Wanted::Unload { name } => Prepared::Unload(self.clone(), name),
+            Wanted::List { name } => Prepared::Answer(self.list_documents(&name).await?),
             #[cfg(feature = "run")]
-            Act::Run(request) => Prepared::Answer(self.run(*request).await?),
+            Wanted::Run(request) => Prepared::Answer(self.run(*request).await?),
             #[cfg(feature = "run")]
-            Act::Exec(request) => Prepared::Answer(self.exec(*request).await?),
+            Wanted::Start(request) => Prepared::Answer(self.exec(*request).await?),
             #[cfg(feature = "run")]
-            Act::Write(request) => Prepared::Answer(self.write_stdin(request).await?),
+            Wanted::Write(request) => Prepared::Answer(self.write_stdin(request).await?),
             #[cfg(feature = "run")]
-            Act::Poll(request) => Prepared::Answer(self.poll(request).await?),
+            Wanted::Look(request) => Prepared::Answer(self.poll(request).await?),
             #[cfg(feature = "run")]
-            Act::Kill { id } => Prepared::Answer(self.kill(&id).await?),
+            Wanted::End { id } => Prepared::Answer(self.kill(&id).await?),
         })
     }
 
@@ -381,63 +394,5 @@ impl SkillSession {
     /// `temp:skill:docs:<name>`.
     pub fn state_keys(&self) -> BTreeMap<String, String> {
         trpc::state_keys(&self.state())
-    }
-}
-
-/// The arguments of a call, or what is wrong with them.
-fn parsed<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, SkillError> {
-    // A call without arguments comes as null from some models.
-    let arguments = if arguments.is_null() { json!({}) } else { arguments };
-    let wrong = |problem| SkillError::Arguments { tool: tool.to_owned(), problem };
-    if !arguments.is_object() {
-        return Err(wrong("they must be a JSON object".to_owned()));
-    }
-    serde_json::from_value(arguments).map_err(|error| wrong(error.to_string()))
-}
-
-/// The schema of `T`; `names`, when they are few, are all that its property `of_skills` may be.
-fn schema<T: JsonSchema + 'static>(of_skills: &str, names: &[String]) -> Value {
-    let mut schema = Value::clone(&made::<T>());
-    if (1..=MAX_ENUM_NAMES).contains(&names.len())
-        && let Some(property) = schema.pointer_mut(&format!("/properties/{of_skills}"))
-    {
-        property["enum"] = json!(names);
-    }
-    schema
-}
-
-/// The schema of `T` alone. It is made once: every call of a model needs it.
-fn made<T: JsonSchema + 'static>() -> Arc<Value> {
-    static MADE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
-    let of = TypeId::of::<T>();
-    if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&of) {
-        return Arc::clone(made);
-    }
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
-    if let Some(object) = schema.as_object_mut() {
-        object.remove("title");
-        object.remove("description");
-    }
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    properties.into_iter().flat_map(|properties| properties.values_mut()).for_each(without_null);
-    let schema = Arc::new(schema);
-    MADE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::clone(&schema));
-    schema
-}
-
-/// What is optional may be left out, and need not be null: some providers know no types that may be.
-fn without_null(property: &mut Value) {
-    let Some(object) = property.as_object_mut() else { return };
-    object.remove("default");
-    if let Some(types) = object.get_mut("type").and_then(Value::as_array_mut) {
-        types.retain(|name| name != "null");
-        if let [only] = types.as_slice() {
-            let only = only.clone();
-            object.insert("type".to_owned(), only);
-        }
     }
 }

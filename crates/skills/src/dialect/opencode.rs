@@ -1,60 +1,66 @@
-//! `skill`, whose description lists what there is.
+//! `skill`, whose description lists what there is; and `skill_unload` and `skill_with_args` for what its origin lacks.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::Value;
+use prowess_catalog::code_text;
 
-use super::{Act, ToolSpec, Words, parsed, schema};
-use crate::error::SkillError;
-use crate::overview::Moment;
+use super::table::{Entry, Setting, Table, Takes};
+use super::{Capabilities, Form, Words, documents};
+use crate::options::{Lifetime, Placement};
 
-pub(super) const WORDS: Words = Words { load: "skill", unload: "skill_unload" };
-pub(super) const TOOLS: &[&str] = &[WORDS.load, WORDS.unload];
+const WORDS: Words = Words { load: "skill", unload: "skill_unload" };
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Load {
-    /// The name of the skill, as it stands in `available_skills`.
-    name: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Unload {
-    /// The name of the loaded skill.
-    name: String,
-}
-
-pub(super) fn tools(moment: &Moment) -> Vec<ToolSpec> {
-    let available = moment.offered().overview_xml().text;
-    let description = if available.is_empty() {
-        "Load a skill to get step-by-step instructions for a task. No skills are available now.".to_owned()
-    } else {
-        format!(
-            "Load a skill to get step-by-step instructions for a task. Use it when the task at hand matches \
-             a skill's description.\n\n{available}"
-        )
-    };
-    vec![
-        ToolSpec {
+pub(super) static TABLE: Table = Table {
+    name: "opencode",
+    words: WORDS,
+    skill: "name",
+    tools: &[
+        Entry {
             name: WORDS.load,
-            description,
-            parameters: schema::<Load>("name", &moment.offered_names()),
+            takes: Takes::Load,
+            says: load_says,
+            skill: Some("The name of the skill, as it stands in `available_skills`."),
         },
-        ToolSpec {
+        Entry { name: "skill_with_args", takes: Takes::LoadArguments, says: with_says, skill: None },
+        documents::SELECT,
+        documents::LIST,
+        Entry {
             name: WORDS.unload,
-            description: "Unload a skill that is no longer needed, so that another one can be loaded."
-                .to_owned(),
-            parameters: schema::<Unload>("name", &[]),
+            takes: Takes::Unload,
+            says: |_| {
+                "Unload a skill that is no longer needed, so that another one can be loaded.".to_owned()
+            },
+            skill: Some("The name of the loaded skill."),
         },
-    ]
+    ],
+    capabilities: Capabilities { unload: true, ..Capabilities::none() },
+    placement: Placement::ToolAnswer,
+    lifetime: Lifetime::Session,
+    form: Form::Body,
+    reselects: false,
+    has_heading: true,
+    marks_loaded: false,
+    not_found: ("Skill", " not found"),
+    // Its tool says what there is.
+    template: |_, _| None,
+};
+
+fn load_says(setting: &Setting<'_>) -> String {
+    let available = setting.moment.offered().overview_xml().text;
+    if available.is_empty() {
+        return "Load a skill to get step-by-step instructions for a task. No skills are available now."
+            .to_owned();
+    }
+    format!(
+        "Load a skill to get step-by-step instructions for a task. Use it when the task at hand matches a skill's \
+         description.\n\n{available}"
+    )
 }
 
-pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
-    if tool == WORDS.unload {
-        let Unload { name } = parsed(tool, arguments)?;
-        return Ok(Act::Unload { name });
+fn with_says(setting: &Setting<'_>) -> String {
+    let mut says = "Load a skill that takes arguments.".to_owned();
+    for entry in setting.moment.offered().entries() {
+        if let Some(hint) = entry.skill.extensions.argument_hint.as_deref() {
+            says.push_str(&format!("\n- {}: {}", code_text(entry.skill.name.as_str()), code_text(hint)));
+        }
     }
-    let Load { name } = parsed(tool, arguments)?;
-    Ok(Act::Load { name, arguments: None, documents: None })
+    says
 }

@@ -1,135 +1,79 @@
-//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; with commands, `skill_run` and its
-//! companions.
-
-#[cfg(feature = "run")]
-mod run;
+//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; and `skill_load_with_args` for what its origin
+//! lacks.
 
 use std::collections::BTreeMap;
 
 use prowess_catalog::SectionTemplate;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Act, ToolSpec, Words, parsed, schema};
-use crate::delta::SelectMode;
-use crate::documents::Choice;
-use crate::error::SkillError;
-use crate::overview::Moment;
+use super::table::{Entry, Setting, Table, Takes, section};
+use super::{Capabilities, Form, Words, documents};
+use crate::options::{Lifetime, Placement};
 use crate::state::SkillState;
 
-pub(super) const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
-const SELECT: &str = "skill_select_docs";
-const LIST: &str = "skill_list_docs";
-#[cfg(feature = "run")]
-pub(super) const TOOLS: &[&str] =
-    &[WORDS.load, SELECT, LIST, WORDS.unload, run::RUN, run::EXEC, run::WRITE, run::POLL, run::KILL];
-#[cfg(not(feature = "run"))]
-pub(super) const TOOLS: &[&str] = &[WORDS.load, SELECT, LIST, WORDS.unload];
+const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Load {
-    /// The skill's name.
-    skill: String,
-    /// Documents to include, by the names that `skill_list_docs` gives.
-    #[serde(default)]
-    docs: Option<Vec<String>>,
-    /// Include all documents of the skill.
-    #[serde(default)]
-    include_all_docs: Option<bool>,
-}
+pub(super) static TABLE: Table = Table {
+    name: "trpc",
+    words: WORDS,
+    skill: "skill",
+    tools: &[
+        Entry { name: WORDS.load, takes: Takes::LoadDocuments, says: load_says, skill: None },
+        Entry {
+            name: "skill_load_with_args",
+            takes: Takes::LoadArguments,
+            says: |_| "Load a skill that takes arguments.".to_owned(),
+            skill: None,
+        },
+        documents::SELECT,
+        documents::LIST,
+        Entry {
+            name: WORDS.unload,
+            takes: Takes::Unload,
+            says: |_| "Unload a skill that is no longer needed, with its documents.".to_owned(),
+            skill: None,
+        },
+    ],
+    capabilities: Capabilities { arguments: false, ..Capabilities::all() },
+    placement: Placement::SystemMessage,
+    lifetime: Lifetime::Turn,
+    form: Form::Body,
+    reselects: true,
+    has_heading: false,
+    marks_loaded: true,
+    not_found: ("unknown skill", ""),
+    template,
+};
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Select {
-    /// The name of a loaded skill.
-    skill: String,
-    /// Documents, by the names that `skill_list_docs` gives.
-    #[serde(default)]
-    docs: Option<Vec<String>>,
-    /// Select all documents of the skill.
-    #[serde(default)]
-    include_all_docs: Option<bool>,
-    /// What happens to the documents selected before: replace them (the default), add to them, or clear them.
-    #[serde(default)]
-    #[schemars(with = "Option<String>", extend("enum" = ["replace", "add", "clear"]))]
-    mode: Option<SelectMode>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ByName {
-    /// The skill's name.
-    skill: String,
-}
-
-pub(super) fn tools(moment: &Moment, hosts_of_runs: Option<Vec<String>>) -> Vec<ToolSpec> {
-    let names = moment.offered_names();
-    let tool = |name, description: &str, parameters| ToolSpec {
-        name,
-        description: description.to_owned(),
-        parameters,
+fn load_says(setting: &Setting<'_>) -> String {
+    let with = if setting.capabilities.documents { ", and the documents you choose," } else { "" };
+    let place = match setting.placement {
+        Placement::SystemMessage => "are put into the system message",
+        Placement::ToolAnswer => "are in the answer",
     };
-    let mut tools = vec![
-        tool(
-            WORDS.load,
-            "Load a skill: its instructions, and the documents you choose, are put into the system message. \
-             Call it again to choose other documents.",
-            schema::<Load>("skill", &names),
-        ),
-        tool(
-            SELECT,
-            "Add, replace or clear the documents of a loaded skill that are in the system message.",
-            schema::<Select>("skill", &[]),
-        ),
-        tool(LIST, "List the documents of a skill.", schema::<ByName>("skill", &names)),
-        tool(
-            WORDS.unload,
-            "Unload a skill that is no longer needed, with its documents.",
-            schema::<ByName>("skill", &[]),
-        ),
-    ];
-    #[cfg(feature = "run")]
-    if let Some(hosts) = hosts_of_runs {
-        tools.extend(run::tools(&names, &hosts));
-    }
-    #[cfg(not(feature = "run"))]
-    let _ = (&mut tools, hosts_of_runs);
-    tools
+    let again = if setting.capabilities.documents { " Call it again to choose other documents." } else { "" };
+    format!("Load a skill: its instructions{with} {place}.{again}")
 }
 
-pub(super) fn act(tool: &str, arguments: Value) -> Result<Act, SkillError> {
-    Ok(match tool {
-        SELECT => {
-            let Select { skill: name, docs, include_all_docs, mode } = parsed(tool, arguments)?;
-            let choice = choice(docs, include_all_docs).unwrap_or_default();
-            Act::Select { name, mode: mode.unwrap_or(SelectMode::Replace), choice }
-        }
-        LIST => {
-            let ByName { skill: name } = parsed(tool, arguments)?;
-            Act::List { name }
-        }
-        #[cfg(feature = "run")]
-        run if run::TOOLS.contains(&run) => run::act(tool, arguments)?,
-        unload if unload == WORDS.unload => {
-            let ByName { skill: name } = parsed(tool, arguments)?;
-            Act::Unload { name }
-        }
-        _ => {
-            let Load { skill: name, docs, include_all_docs } = parsed(tool, arguments)?;
-            Act::Load { name, arguments: None, documents: choice(docs, include_all_docs) }
-        }
-    })
-}
-
-/// The documents that were asked for, if any were.
-fn choice(docs: Option<Vec<String>>, all: Option<bool>) -> Option<Choice> {
-    match (docs, all) {
-        (_, Some(true)) => Some(Choice::All),
-        (Some(docs), _) => Some(Choice::Named(docs)),
-        (None, _) => None,
-    }
+fn template(capabilities: Capabilities, placement: Placement) -> Option<SectionTemplate> {
+    let Words { load, unload } = WORDS;
+    let place = match placement {
+        Placement::SystemMessage => "its instructions are put into the system message",
+        Placement::ToolAnswer => "its instructions are in the answer",
+    };
+    Some(section(&[
+        Some(format!("**Load the skill**: Use `{load}` with its name; {place}")),
+        capabilities.documents.then(documents::step),
+        Some(
+            "**Follow the skill's instructions**: They contain step-by-step workflows, best practices, and examples"
+                .to_owned(),
+        ),
+        capabilities.unload.then(|| {
+            format!(
+                "**Unload when done**: Use `{unload}` to free up a loading slot when a skill is no longer needed"
+            )
+        }),
+    ]))
 }
 
 pub(super) fn state_keys(state: &SkillState) -> BTreeMap<String, String> {
@@ -144,14 +88,4 @@ pub(super) fn state_keys(state: &SkillState) -> BTreeMap<String, String> {
         }
     }
     keys
-}
-
-pub(super) fn template() -> SectionTemplate {
-    SectionTemplate::with_steps(
-        "2. **Load the skill**: Use `skill_load` with its name; its instructions are put into the system message
-3. **Choose documents**: Use `skill_list_docs` to see its documents, and `skill_select_docs` to put those you need beside its instructions
-4. **Follow the skill's instructions**: They contain step-by-step workflows, best practices, and examples
-5. **Unload when done**: Use `skill_unload` to free up a loading slot when a skill is no longer needed
-",
-    )
 }

@@ -93,8 +93,7 @@ async fn a_session_has_one_name_for_one_act() {
         // Without anything to run commands there is no tool that does.
         let running =
             ["skill_run", "skill_exec", "skill_write_stdin", "skill_poll_session", "skill_kill_session"];
-        let expected: Vec<&str> =
-            dialect.tool_names().iter().copied().filter(|name| !running.contains(name)).collect();
+        let expected: Vec<&str> = dialect.tool_names().filter(|name| !running.contains(name)).collect();
         assert_eq!(names, expected);
         assert!(names.contains(&dialect.words().load) && names.contains(&dialect.words().unload));
         all.extend(names);

@@ -42,7 +42,7 @@ impl Tool for SkillTool {
             Ok(allowed) => allowed,
             Err(answer) => return answer.into(),
         };
-        let skill = arguments.get("skill").and_then(Value::as_str).map(str::to_owned);
+        let skill = self.spec.skill_in(&arguments).map(str::to_owned);
         let prepared = self.session.prepare_call(self.spec.name, arguments).await;
         drop(allowed);
         if let Some(request) = prepared.unanswered() {

@@ -6,6 +6,9 @@ const ALIKE: f64 = 0.8;
 /// A word that is shorter is not looked for within others.
 const SHORTEST_WITHIN: usize = 3;
 
+/// A word that is longer is nothing that somebody meant, and slow to compare.
+const LONGEST: usize = 256;
+
 /// How near a known word is to what was typed, the nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
@@ -25,11 +28,18 @@ enum Nearness {
 
 /// The word among those there are that was probably meant, if one is near. Of those that are as near as each other it is
 /// the one most like what was typed. Letter case does not count.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = word.to_lowercase();
-    if wanted.is_empty() {
+///
+/// ```
+/// use prowess_permission::nearest;
+///
+/// assert_eq!(nearest("timeout_secs", ["command", "timeout"]), Some("timeout"));
+/// assert_eq!(nearest("zebra", ["command", "timeout"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.is_empty() || word.len() > LONGEST {
         return None;
     }
+    let wanted = word.to_lowercase();
     let near = known.into_iter().filter_map(|known| {
         let lower = known.to_lowercase();
         let likeness = strsim::jaro_winkler(&lower, &wanted);
@@ -68,6 +78,7 @@ mod tests {
         assert_eq!(nearest("REPORT", known), Some("csv-report"));
         assert_eq!(nearest("zebra", known), None);
         assert_eq!(nearest("", known), None);
+        assert_eq!(nearest(&"context".repeat(1 << 20), known), None);
     }
 
     #[test]

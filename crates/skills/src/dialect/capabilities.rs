@@ -1,0 +1,59 @@
+//! What a model can do with skills besides loading them.
+
+/// What a model can do with skills besides loading them. Each is independent of the others and of the dialect, which
+/// has tools for all of them.
+///
+/// ```
+/// use prowess_skills::{Capabilities, Dialect, SessionOptions};
+///
+/// let mut options = SessionOptions::new(Dialect::OpenCode);
+/// assert_eq!(options.capabilities, Capabilities::of(Dialect::OpenCode));
+/// assert!(!options.capabilities.documents, "its origin has no tools for documents");
+/// options.capabilities.documents = true;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each can be had without the others")]
+pub struct Capabilities {
+    /// Load a skill with arguments.
+    pub arguments: bool,
+    /// Unload a skill.
+    pub unload: bool,
+    /// List a skill's documents, and choose which are in context.
+    pub documents: bool,
+    /// Run a command of a skill, if the session has `Runs`.
+    pub run: bool,
+    /// Start a command of a skill, and type into it, if the session has `Runs`.
+    pub interactive: bool,
+}
+
+impl Capabilities {
+    /// All of them.
+    ///
+    /// ```
+    /// assert!(prowess_skills::Capabilities::all().interactive);
+    /// ```
+    pub const fn all() -> Self {
+        Self { arguments: true, unload: true, documents: true, run: true, interactive: true }
+    }
+
+    /// None of them: skills can only be loaded.
+    ///
+    /// ```
+    /// assert!(!prowess_skills::Capabilities::none().unload);
+    /// ```
+    pub const fn none() -> Self {
+        Self { arguments: false, unload: false, documents: false, run: false, interactive: false }
+    }
+
+    /// Those that a dialect has unless somebody says otherwise: those of its origin, and unloading.
+    ///
+    /// ```
+    /// use prowess_skills::{Capabilities, Dialect};
+    ///
+    /// assert!(Capabilities::of(Dialect::Trpc).run);
+    /// ```
+    pub fn of(dialect: super::Dialect) -> Self {
+        dialect.table().capabilities
+    }
+}

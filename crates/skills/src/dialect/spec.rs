@@ -1,0 +1,51 @@
+//! A tool as data.
+
+use serde_json::Value;
+
+use super::SkillAct;
+
+/// A tool, as data that any host can mount.
+///
+/// ```
+/// use prowess_skills::{SkillAct, SkillSession};
+///
+/// # use prowess_catalog::{Catalog, Root, ScanOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let session = SkillSession::builder(catalog).start().await;
+/// let tools = session.tools();
+/// let unload = tools.iter().find(|tool| tool.act == SkillAct::Unload).unwrap();
+/// assert_eq!(unload.name, "unload_skill");
+/// assert_eq!(unload.skill_in(&serde_json::json!({"skill_name": "pdf"})), Some("pdf"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ToolSpec {
+    /// What a model calls it.
+    pub name: &'static str,
+    /// What it does.
+    pub act: SkillAct,
+    /// What a model is told about it.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
+    /// The argument that names the skill, if one does.
+    #[serde(skip)]
+    pub skill_argument: Option<&'static str>,
+}
+
+impl ToolSpec {
+    /// Whether a call that was cut off may be made again: it runs nothing.
+    pub fn is_idempotent(&self) -> bool {
+        self.act.is_idempotent()
+    }
+
+    /// The skill that a call with these arguments is about.
+    pub fn skill_in<'a>(&self, arguments: &'a Value) -> Option<&'a str> {
+        arguments.get(self.skill_argument?)?.as_str()
+    }
+}

@@ -1,0 +1,259 @@
+//! What tells one dialect from another, as data.
+
+use prowess_catalog::{Activation, SectionTemplate, SkillEntry, code_text};
+use serde_json::{Value, json};
+
+use super::{Capabilities, Form, MAX_ENUM_NAMES, SkillAct, ToolSpec, Words, arguments};
+use crate::error::{SkillError, shown};
+use crate::options::{Lifetime, Placement, UnloadedText};
+use crate::overview::Moment;
+use crate::render::HEADING;
+
+/// A dialect.
+pub(super) struct Table {
+    /// Its name in configurations.
+    pub(super) name: &'static str,
+    pub(super) words: Words,
+    /// The argument that names a skill.
+    pub(super) skill: &'static str,
+    /// Its tools but those that run commands, which all dialects have under the same names.
+    pub(super) tools: &'static [Entry],
+    /// What is on unless somebody says otherwise.
+    pub(super) capabilities: Capabilities,
+    pub(super) placement: Placement,
+    pub(super) lifetime: Lifetime,
+    pub(super) form: Form,
+    /// Whether loading a loaded skill again changes its documents.
+    pub(super) reselects: bool,
+    /// Whether a title and the directory stand before a skill's text.
+    pub(super) has_heading: bool,
+    /// Whether an overview in the prompt marks what is loaded.
+    pub(super) marks_loaded: bool,
+    /// What is said of a skill that there is not: before its name, and after it.
+    pub(super) not_found: (&'static str, &'static str),
+    /// The section of the system prompt that the overview stands in, if there is one.
+    pub(super) template: fn(Capabilities, Placement) -> Option<SectionTemplate>,
+}
+
+/// A tool of a dialect.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    pub(super) takes: Takes,
+    /// What a model is told about it.
+    pub(super) says: fn(&Setting<'_>) -> String,
+    /// What it is told about the argument that names the skill, where the name alone does not say it.
+    pub(super) skill: Option<&'static str>,
+}
+
+/// What a tool takes, and with that what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// A skill to load.
+    Load,
+    /// The same with documents.
+    LoadDocuments,
+    /// The same with arguments for the skill, which may be left out.
+    LoadMaybeArguments,
+    /// The same with arguments for the skill.
+    LoadArguments,
+    Unload,
+    List,
+    Select,
+    #[cfg(feature = "run")]
+    Run,
+    #[cfg(feature = "run")]
+    Start,
+    #[cfg(feature = "run")]
+    Write,
+    #[cfg(feature = "run")]
+    Look,
+    #[cfg(feature = "run")]
+    End,
+}
+
+/// What descriptions and schemas depend on.
+pub(super) struct Setting<'a> {
+    pub(super) moment: &'a Moment,
+    pub(super) capabilities: Capabilities,
+    pub(super) placement: Placement,
+    /// Where commands can be run, what they may use.
+    pub(super) runs: Option<&'a RunSetting>,
+}
+
+/// What tools that run commands have to say.
+#[cfg(feature = "run")]
+pub(super) struct RunSetting {
+    /// The hosts that a command may ask for.
+    pub(super) hosts: Vec<String>,
+    /// How long a command may take when nobody says otherwise, in seconds.
+    pub(super) timeout: u64,
+}
+
+/// Nothing runs commands.
+#[cfg(not(feature = "run"))]
+pub(super) enum RunSetting {}
+
+impl Takes {
+    pub(super) fn act(self) -> SkillAct {
+        match self {
+            Self::Load | Self::LoadDocuments | Self::LoadMaybeArguments | Self::LoadArguments => {
+                SkillAct::Load
+            }
+            Self::Unload => SkillAct::Unload,
+            Self::List => SkillAct::ListDocuments,
+            Self::Select => SkillAct::SelectDocuments,
+            #[cfg(feature = "run")]
+            Self::Run => SkillAct::Run,
+            #[cfg(feature = "run")]
+            Self::Start => SkillAct::Start,
+            #[cfg(feature = "run")]
+            Self::Write => SkillAct::Write,
+            #[cfg(feature = "run")]
+            Self::Look => SkillAct::Look,
+            #[cfg(feature = "run")]
+            Self::End => SkillAct::End,
+        }
+    }
+
+    /// Whether such a tool is there.
+    pub(super) fn is_had(self, capabilities: Capabilities, can_run: bool) -> bool {
+        #[cfg(not(feature = "run"))]
+        let _ = can_run;
+        match self {
+            Self::Load | Self::LoadDocuments | Self::LoadMaybeArguments => true,
+            Self::LoadArguments => capabilities.arguments,
+            Self::Unload => capabilities.unload,
+            Self::List | Self::Select => capabilities.documents,
+            #[cfg(feature = "run")]
+            Self::Run => capabilities.run && can_run,
+            #[cfg(feature = "run")]
+            Self::Start | Self::Write | Self::Look | Self::End => capabilities.interactive && can_run,
+        }
+    }
+
+    /// Whether the skill that it is about is an argument.
+    fn names_skill(self) -> bool {
+        match self {
+            #[cfg(feature = "run")]
+            Self::Write | Self::Look | Self::End => false,
+            _ => true,
+        }
+    }
+}
+
+impl Table {
+    /// All its tools.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'static Entry> + use<> {
+        #[cfg(feature = "run")]
+        let run: &[Entry] = &super::run::TOOLS;
+        #[cfg(not(feature = "run"))]
+        let run: &[Entry] = &[];
+        self.tools.iter().chain(run)
+    }
+
+    /// The tools that there are.
+    pub(super) fn had(
+        &self,
+        capabilities: Capabilities,
+        can_run: bool,
+    ) -> impl Iterator<Item = &'static Entry> + use<> {
+        self.entries().filter(move |entry| entry.takes.is_had(capabilities, can_run))
+    }
+
+    pub(super) fn specs(&self, setting: &Setting<'_>) -> Vec<ToolSpec> {
+        let names = setting.moment.offered_names();
+        let spec = |entry: &Entry| {
+            let mut parameters =
+                arguments::schema(entry.takes, self.skill, setting.capabilities, setting.runs);
+            if let Some(property) = parameters.pointer_mut(&format!("/properties/{}", self.skill)) {
+                if let Some(says) = entry.skill {
+                    property["description"] = says.into();
+                }
+                // Which skills there are is said once.
+                if entry.name == self.words.load && (1..=MAX_ENUM_NAMES).contains(&names.len()) {
+                    property["enum"] = json!(names);
+                }
+            }
+            ToolSpec {
+                name: entry.name,
+                act: entry.takes.act(),
+                description: (entry.says)(setting),
+                parameters,
+                skill_argument: entry.takes.names_skill().then_some(self.skill),
+            }
+        };
+        self.had(setting.capabilities, setting.runs.is_some()).map(spec).collect()
+    }
+
+    /// What a call wants.
+    pub(super) fn wanted(
+        &self,
+        entry: &Entry,
+        given: Value,
+        capabilities: Capabilities,
+    ) -> Result<arguments::Wanted, SkillError> {
+        arguments::wanted(entry.takes, self.skill, given, capabilities).map_err(|wrong| {
+            SkillError::Arguments { tool: entry.name.to_owned(), problem: wrong.to_string() }
+        })
+    }
+
+    /// How the overview says to load a skill.
+    pub(super) fn activation(&self, capabilities: Capabilities) -> Activation<'static> {
+        let load = self.words.load;
+        let with = self.tools.iter().find(|entry| entry.takes == Takes::LoadArguments);
+        match (capabilities.arguments, with) {
+            (false, _) => Activation::ToolByName(load),
+            (true, None) => Activation::Tool(load),
+            (true, Some(with)) => Activation::Tools { plain: load, with_arguments: with.name },
+        }
+    }
+
+    pub(super) fn not_found(&self, name: &str, available: &str) -> String {
+        let (before, after) = self.not_found;
+        format!("{before} '{}'{after}. Available skills: {available}", shown(name))
+    }
+
+    /// What stands before a skill's text.
+    pub(super) fn heading(&self, entry: &SkillEntry) -> String {
+        if !self.has_heading {
+            return String::new();
+        }
+        format!(
+            "{HEADING}{}\n\n**Base directory**: `{}`\n\n",
+            code_text(entry.skill.name.as_str()),
+            code_text(entry.skill.location.directory())
+        )
+    }
+
+    /// What a model is told about the text of a skill that it unloaded.
+    pub(super) fn unload_note(&self, placement: Placement, unloaded: UnloadedText) -> String {
+        let load = self.words.load;
+        match (placement, unloaded) {
+            (Placement::ToolAnswer, UnloadedText::Kept) => {
+                let marks = if self.marks_loaded {
+                    " but will no longer be marked as [Loaded] in the skills list"
+                } else {
+                    ""
+                };
+                format!(
+                    "The skill's instructions from the previous {load} call are still in the conversation \
+                     history{marks}."
+                )
+            }
+            (Placement::ToolAnswer, UnloadedText::Stub) => format!(
+                "The skill's instructions from the previous {load} call are removed from the conversation \
+                 history."
+            ),
+            (Placement::SystemMessage, _) => {
+                "The skill's instructions are no longer in the system message.".to_owned()
+            }
+        }
+    }
+}
+
+/// Steps of a section after the first, numbered.
+pub(super) fn section(steps: &[Option<String>]) -> SectionTemplate {
+    let steps = steps.iter().flatten().enumerate();
+    let lines: Vec<String> = steps.map(|(at, step)| format!("{}. {step}\n", at + 2)).collect();
+    SectionTemplate::with_steps(&lines.concat())
+}

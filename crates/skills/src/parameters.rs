@@ -1,0 +1,312 @@
+//! Arguments of tools: the schema that a model reads, and what is said about arguments that do not fit it.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use prowess_permission::nearest;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// How many names of arguments an answer lists.
+const MAX_LISTED: usize = 20;
+
+/// What is wrong with the arguments of a call, as a model reads it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WrongArguments {
+    /// They are something else than an object.
+    #[error("they must be a JSON object")]
+    NoObject,
+    /// There is no such argument.
+    #[error("there is no argument `{name}`{}", hint(nearest.as_deref(), known))]
+    Unknown {
+        /// What was given, as a path: `inputs[0].frm`.
+        name: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// An argument is needed.
+    #[error("the argument `{name}` is missing")]
+    Missing {
+        /// Which, as a path.
+        name: String,
+    },
+    /// An argument has no value that it may have.
+    #[error("{0}")]
+    Value(String),
+}
+
+fn hint(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!(": did you mean `{nearest}`?"),
+        None if known.is_empty() => ", and none at all".to_owned(),
+        None => {
+            let listed: Vec<String> = known.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
+            format!("; there are {}", listed.join(", "))
+        }
+    }
+}
+
+/// The schema of a tool's arguments, in one piece and with nothing in it that says nothing to a model. It is made once:
+/// every call of a model needs it.
+///
+/// What may be left out need not be null: some providers know no types that may be. A default is the one of the code.
+///
+/// ```
+/// use prowess_skills::parameters;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Wave {
+///     #[serde(default = "once")]
+///     times: u32,
+/// }
+///
+/// fn once() -> u32 {
+///     1
+/// }
+///
+/// assert_eq!(parameters::schema::<Wave>()["properties"]["times"]["default"], 1);
+/// ```
+pub fn schema<A: JsonSchema + 'static>() -> Arc<Value> {
+    static MADE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
+    let of = TypeId::of::<A>();
+    if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&of) {
+        return Arc::clone(made);
+    }
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<A>());
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.remove("description");
+    }
+    clean(&mut schema);
+    let schema = Arc::new(schema);
+    MADE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::clone(&schema));
+    schema
+}
+
+/// The arguments of a call as a type, or what is wrong with them. Models write `null` for what they leave out, also for
+/// all arguments.
+///
+/// An argument that a schema with `additionalProperties: false` does not have is refused, with the name that was probably
+/// meant.
+///
+/// ```
+/// use prowess_skills::parameters;
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct Wave {
+///     #[serde(default)]
+///     timeout: Option<u32>,
+/// }
+///
+/// assert_eq!(parameters::parsed::<Wave>(json!({"timeout": null})).unwrap().timeout, None);
+/// let wrong = parameters::parsed::<Wave>(json!({"timeout_secs": 7})).err().unwrap();
+/// assert_eq!(wrong.to_string(), "there is no argument `timeout_secs`: did you mean `timeout`?");
+/// ```
+///
+/// # Errors
+///
+/// What is wrong.
+pub fn parsed<A: DeserializeOwned + JsonSchema + 'static>(arguments: Value) -> Result<A, WrongArguments> {
+    let mut arguments = object(arguments)?;
+    check(&schema::<A>(), &mut arguments, "")?;
+    typed(arguments)
+}
+
+/// Arguments as an object.
+pub(crate) fn object(arguments: Value) -> Result<Map<String, Value>, WrongArguments> {
+    match arguments {
+        Value::Null => Ok(Map::new()),
+        Value::Object(arguments) => Ok(arguments),
+        _ => Err(WrongArguments::NoObject),
+    }
+}
+
+/// Arguments that were checked, as a type.
+pub(crate) fn typed<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, WrongArguments> {
+    serde_json::from_value(arguments.into()).map_err(|error| WrongArguments::Value(error.to_string()))
+}
+
+/// Whether arguments have the names that a schema has, and all that it requires. Takes out what was left out by null.
+pub(crate) fn check(
+    schema: &Value,
+    arguments: &mut Map<String, Value>,
+    path: &str,
+) -> Result<(), WrongArguments> {
+    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    let required = || schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    if schema["additionalProperties"] == false
+        && let Some(name) = arguments.keys().find(|name| !properties.contains_key(*name))
+    {
+        // A name that was given is not what is missing.
+        let free = properties.keys().map(String::as_str).filter(|known| !arguments.contains_key(*known));
+        let nearest = nearest(name, free).map(str::to_owned);
+        return Err(WrongArguments::Unknown {
+            name: below(name),
+            nearest,
+            known: properties.keys().cloned().collect(),
+        });
+    }
+    arguments.retain(|name, value| !value.is_null() || !properties.contains_key(name));
+    if let Some(name) = required().find(|name| !arguments.contains_key(*name)) {
+        return Err(WrongArguments::Missing { name: below(name) });
+    }
+    for (name, schema) in properties {
+        match arguments.get_mut(name) {
+            Some(Value::Object(object)) => check(schema, object, &below(name))?,
+            Some(Value::Array(items)) => {
+                for (at, item) in items.iter_mut().enumerate() {
+                    if let Value::Object(object) = item {
+                        check(&schema["items"], object, &format!("{}[{at}]", below(name)))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes out of a schema what says nothing to a model: null for what may be left out, formats of Rust's numbers.
+fn clean(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for key in ["anyOf", "oneOf"] {
+        let Some(Value::Array(mut variants)) = object.remove(key) else { continue };
+        let has_null = variants.iter().any(|variant| variant["type"] == "null");
+        variants.retain(|variant| variant["type"] != "null");
+        match (has_null, variants.as_mut_slice()) {
+            (true, [Value::Object(only)]) => {
+                for (name, value) in std::mem::take(only) {
+                    object.entry(name).or_insert(value);
+                }
+            }
+            _ => {
+                variants.iter_mut().for_each(clean);
+                object.insert(key.to_owned(), variants.into());
+            }
+        }
+    }
+    // That there is nothing by default needs no words.
+    if object.get("default").is_some_and(|default| [json!(null), json!([]), json!({})].contains(default)) {
+        object.remove("default");
+    }
+    if let Some(types) = object.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(values) = object.get_mut("enum").and_then(Value::as_array_mut) {
+        values.retain(|value| !value.is_null());
+    }
+    if object.get("type").is_some_and(|name| name == "integer") {
+        object.remove("format");
+        if object.get("minimum").is_some_and(|least| least == 0) {
+            object.remove("minimum");
+        }
+    }
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(clean);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = object.get_mut(key) {
+            clean(inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(inline)]
+    struct Inner {
+        from: String,
+        #[serde(default)]
+        to: Option<String>,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        command: String,
+        #[serde(default)]
+        timeout: Option<u64>,
+        #[serde(default)]
+        inputs: Vec<Inner>,
+        #[serde(default)]
+        one: Option<Inner>,
+    }
+
+    fn wrong(arguments: Value) -> String {
+        parsed::<Outer>(arguments).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_with_what_was_meant() {
+        assert_eq!(
+            wrong(json!({"command": "x", "timeout_secs": 1})),
+            "there is no argument `timeout_secs`: did you mean `timeout`?"
+        );
+        assert_eq!(
+            wrong(json!({"command": "x", "inputs": [{"from": "a"}, {"form": "b"}]})),
+            "there is no argument `inputs[1].form`: did you mean `from`?"
+        );
+        assert_eq!(
+            wrong(json!({"command": "x", "one": {"from": "a", "zebra": 1}})),
+            "there is no argument `one.zebra`; there are `from`, `to`"
+        );
+        // What is there already is not what was meant.
+        assert_eq!(
+            wrong(json!({"command": "x", "commands": "y"})),
+            "there is no argument `commands`; there are `command`, `inputs`, `one`, `timeout`"
+        );
+    }
+
+    #[test]
+    fn what_is_needed_is_named_by_its_path() {
+        assert_eq!(wrong(json!(null)), "the argument `command` is missing");
+        assert_eq!(wrong(json!({"command": null})), "the argument `command` is missing");
+        assert_eq!(wrong(json!({"command": "x", "one": {"to": "a"}})), "the argument `one.from` is missing");
+        assert_eq!(wrong(json!("x")), "they must be a JSON object");
+        assert!(wrong(json!({"command": 7})).contains("expected a string"));
+    }
+
+    #[test]
+    fn null_is_what_was_left_out() {
+        let given =
+            json!({"command": "x", "timeout": null, "inputs": null, "one": {"from": "a", "to": null}});
+        let left_out = json!({"command": "x", "one": {"from": "a"}});
+        assert_eq!(parsed::<Outer>(given).unwrap(), parsed::<Outer>(left_out).unwrap());
+    }
+
+    #[test]
+    fn a_schema_says_nothing_of_null_or_of_rust() {
+        let inner = json!({"type": "object", "additionalProperties": false, "required": ["from"],
+            "properties": {"from": {"type": "string"}, "to": {"type": "string"}}});
+        assert_eq!(
+            *schema::<Outer>(),
+            json!({"type": "object", "additionalProperties": false, "required": ["command"], "properties": {
+                "command": {"type": "string"},
+                "timeout": {"type": "integer"},
+                "inputs": {"type": "array", "items": inner},
+                "one": inner,
+            }})
+        );
+    }
+}
