@@ -52,6 +52,7 @@ struct Documents;
 mod agent;
 mod backends;
 mod cost;
+mod deep;
 mod id;
 mod json;
 mod message;
@@ -66,15 +67,16 @@ mod thread;
 mod tool;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentOptions, Compaction, DeepAgent, NextModel, NextTool, NoWatcher,
-    ReplyTo, Sight, Thread, Turn, Waiting, Watcher,
+    Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, ReplyTo, Sight, Thread,
+    Turn, Waiting, Watcher,
 };
 pub use backends::Backends;
 pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};
+pub use deep::DeepAgent;
 pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
 pub use json::MODEL_JSON;
 pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
-pub use middleware::{Act, Heard, Jump, Layer, Middleware, Moment, Occasion};
+pub use middleware::{Act, Heard, Jump, Layer, Middleware, MiddlewareError, Moment, Occasion, Sections};
 pub use model::{
     Assembled, Assembly, Delta, Effort, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest,
     ModelStream, PromptSection, Spent, ToolChoice, ToolDefinition, Usage,

@@ -23,7 +23,7 @@ use crate::tool::{Tool, ToolOutput};
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{Layer, Middleware, Moment, PromptSection, States, ThreadId};
+/// use prowess_agent::{Layer, Middleware, MiddlewareError, Moment, PromptSection, Sections, States, ThreadId};
 ///
 /// /// Tells each thread its own name.
 /// #[derive(Debug)]
@@ -38,7 +38,7 @@ use crate::tool::{Tool, ToolOutput};
 ///         "named"
 ///     }
 ///
-///     async fn open(&self, thread: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+///     async fn open(&self, thread: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
 ///         Ok(Arc::new(Opened(format!("This is thread {thread}."))))
 ///     }
 /// }
@@ -49,8 +49,8 @@ use crate::tool::{Tool, ToolOutput};
 ///         "named"
 ///     }
 ///
-///     async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
-///         Ok(vec![PromptSection { owner: "named".into(), text: self.0.clone(), is_stable: true }])
+///     async fn sections(&self, _: Moment<'_>) -> Result<Sections, MiddlewareError> {
+///         Ok(PromptSection { owner: "named".into(), text: self.0.clone(), is_stable: true }.into())
 ///     }
 /// }
 /// ```
@@ -69,7 +69,7 @@ pub trait Layer: Send + Sync + Debug {
     /// # Errors
     ///
     /// Why it cannot do its work in this thread.
-    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, String>;
+    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError>;
 }
 
 #[async_trait]
@@ -82,7 +82,7 @@ impl<M: Middleware + Clone + 'static> Layer for M {
         Middleware::state(self)
     }
 
-    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
         Ok(Arc::new(self.clone()))
     }
 }
@@ -144,18 +144,19 @@ pub trait Middleware: Any + Send + Sync + Debug {
         Vec::new()
     }
 
-    /// What it adds to the system prompt; asked for before every call of a model.
-    async fn sections(&self, _: Moment<'_>) -> Result<Vec<PromptSection>, String> {
-        Ok(Vec::new())
+    /// What it adds to the system prompt; asked for before every call of a model, and by [`crate::Thread::preview`], which
+    /// stores none of the changes. So it keeps nothing of what it did: it gives the same for the same moment.
+    async fn sections(&self, _: Moment<'_>) -> Result<Sections, MiddlewareError> {
+        Ok(Sections::default())
     }
 
     /// A turn begins.
-    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         Ok(Vec::new())
     }
 
     /// The model is to be asked.
-    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         Ok(Vec::new())
     }
 
@@ -170,7 +171,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
     }
 
     /// The model has answered; its calls, if there are any, are to be made.
-    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         Ok(Vec::new())
     }
 
@@ -182,7 +183,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
 
     /// A turn is to end. [`Act::Tell`] and [`Jump::Model`] let it go on, unless it took all that it may or someone
     /// ended it.
-    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, String> {
+    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
         Ok(Vec::new())
     }
 
@@ -195,6 +196,69 @@ pub trait Middleware: Any + Send + Sync + Debug {
     /// Another part is about to do something, or did it.
     async fn hear(&self, _: Moment<'_>, _: Occasion<'_>) -> Heard {
         Heard::default()
+    }
+}
+
+/// What a part adds to the system prompt.
+///
+/// ```
+/// use prowess_agent::{PromptSection, Sections};
+///
+/// let section = PromptSection { owner: "manners".into(), text: "Be brief.".into(), is_stable: true };
+/// let sections = Sections::from(section); // and no change of state
+/// assert!(sections.changes.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sections {
+    /// Its sections.
+    pub sections: Vec<PromptSection>,
+    /// What has to change for them to be true: it is stored before the model is asked.
+    pub changes: Vec<StateChange>,
+}
+
+impl From<Vec<PromptSection>> for Sections {
+    fn from(sections: Vec<PromptSection>) -> Self {
+        Self { sections, changes: Vec::new() }
+    }
+}
+
+impl From<PromptSection> for Sections {
+    fn from(section: PromptSection) -> Self {
+        vec![section].into()
+    }
+}
+
+/// Why a part could not do its work. [`AgentError::Part`](crate::AgentError::Part) says which part it was.
+///
+/// ```
+/// use prowess_agent::MiddlewareError;
+///
+/// let error = std::fs::read("/no/such/rules").map_err(|error| MiddlewareError::new("read the rules", error));
+/// assert!(error.unwrap_err().to_string().starts_with("could not read the rules: "));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MiddlewareError {
+    /// The thread has no state of its: the part that was opened is not the one that the agent was built with.
+    #[error("its state is missing")]
+    NoState,
+    /// Something that it needs failed.
+    #[error("could not {action}: {source}")]
+    Failed {
+        /// What it was to do, such as "read the rules".
+        action: String,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl MiddlewareError {
+    /// Something that it needs failed: what it was to do, such as "read the rules", and what happened.
+    pub fn new(
+        action: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Failed { action: action.into(), source: source.into() }
     }
 }
 
@@ -273,7 +337,7 @@ impl<'a> Moment<'a> {
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use prowess_agent::{Act, Jump, Middleware, Moment, Outcome};
+/// use prowess_agent::{Act, Jump, Middleware, MiddlewareError, Moment, Outcome};
 ///
 /// /// Ends a turn after ten messages.
 /// #[derive(Clone, Debug)]
@@ -285,7 +349,7 @@ impl<'a> Moment<'a> {
 ///         "short_talk"
 ///     }
 ///
-///     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+///     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
 ///         if moment.run.messages().len() < 10 {
 ///             return Ok(Vec::new());
 ///         }

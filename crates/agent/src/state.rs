@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
@@ -16,7 +17,7 @@ use crate::run::StateChange;
 /// ```
 /// use prowess_agent::{State, StateChange};
 ///
-/// #[derive(Debug, Default)]
+/// #[derive(Clone, Debug, Default)]
 /// struct Visits(u64);
 ///
 /// impl State for Visits {
@@ -31,7 +32,7 @@ use crate::run::StateChange;
 /// let change = StateChange::new::<Visits>("visits", &2);
 /// assert_eq!(change.delta, 2);
 /// ```
-pub trait State: Default + Debug + Send + Sync + 'static {
+pub trait State: Clone + Default + Debug + Send + Sync + 'static {
     /// A change.
     type Delta: Serialize + DeserializeOwned;
 
@@ -54,6 +55,9 @@ pub trait AnyState: Any + Debug + Send + Sync {
     ///
     /// The delta cannot be read.
     fn check(&self, change: &StateChange) -> Result<(), serde_json::Error>;
+
+    /// The same state, to be changed by itself.
+    fn boxed_clone(&self) -> Box<dyn AnyState>;
 }
 
 impl<S: State> AnyState for S {
@@ -65,9 +69,13 @@ impl<S: State> AnyState for S {
     fn check(&self, change: &StateChange) -> Result<(), serde_json::Error> {
         S::Delta::deserialize(&change.delta).map(drop)
     }
+
+    fn boxed_clone(&self) -> Box<dyn AnyState> {
+        Box::new(self.clone())
+    }
 }
 
-/// The states of a thread, by their owners.
+/// The states of a thread, by their owners. A clone shares each state until one of the two changes it.
 ///
 /// ```
 /// use prowess_agent::{States, parts::Todos};
@@ -75,12 +83,12 @@ impl<S: State> AnyState for S {
 /// let states = States::default(); // a thread's are `thread.states()`
 /// assert!(Todos::of(&states).is_empty());
 /// ```
-#[derive(Debug, Default)]
-pub struct States(BTreeMap<String, Box<dyn AnyState>>);
+#[derive(Clone, Debug, Default)]
+pub struct States(BTreeMap<String, Arc<dyn AnyState>>);
 
 impl States {
     pub(crate) fn add(&mut self, owner: &str, state: Box<dyn AnyState>) {
-        self.0.insert(owner.to_owned(), state);
+        self.0.insert(owner.to_owned(), state.into());
     }
 
     /// The state of an owner, if it has one of this type.
@@ -109,9 +117,15 @@ impl States {
     /// A delta cannot be read, and whose it is.
     pub(crate) fn apply(&mut self, changes: &[StateChange]) -> Result<(), (String, serde_json::Error)> {
         for change in changes {
-            if let Some(state) = self.0.get_mut(&change.owner) {
-                state.apply_stored(change).map_err(|error| (change.owner.clone(), error))?;
-            }
+            let Some(shared) = self.0.get_mut(&change.owner) else { continue };
+            let applied = match Arc::get_mut(shared) {
+                Some(state) => state.apply_stored(change),
+                None => {
+                    let mut own = shared.boxed_clone();
+                    own.apply_stored(change).map(|()| *shared = own.into())
+                }
+            };
+            applied.map_err(|error| (change.owner.clone(), error))?;
         }
         Ok(())
     }

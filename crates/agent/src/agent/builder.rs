@@ -74,7 +74,7 @@ impl AgentBuilder {
     }
 
     /// Adds a part that others made.
-    pub(super) fn layer(mut self, layer: Arc<dyn Layer>) -> Self {
+    pub(crate) fn layer(mut self, layer: Arc<dyn Layer>) -> Self {
         self.0.layers.push(layer);
         self
     }

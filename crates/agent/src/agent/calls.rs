@@ -1,5 +1,6 @@
 //! The calls of one answer, made at the same time and finished in their order.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -11,8 +12,10 @@ use tracing::Instrument as _;
 use super::chain::NextTool;
 use super::watch::{Sight, Watcher};
 use super::{AgentError, Thread};
+use crate::id::CallId;
 use crate::middleware::{Middleware, Moment};
-use crate::run::{Call, Event};
+use crate::run::{Call, Event, Run, StateChange};
+use crate::state::States;
 use crate::telemetry;
 use crate::thread::ThreadError;
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
@@ -30,53 +33,106 @@ impl Ready {
     }
 }
 
-/// What is known of a call.
-enum Known {
-    Answer(ToolAnswer),
-    Question(Value),
+/// Finishes a call over the states of then.
+type Finish = Box<dyn FnOnce(&States) -> ToolAnswer + Send>;
+
+/// The changes of calls that are answered, while others of the same answer are not: they are not in effect yet.
+struct HeldBack<'a> {
+    states: &'a States,
+    /// What parts changed meanwhile.
+    by_parts: Vec<StateChange>,
+    /// For each call, in the order in which they take effect.
+    by_calls: Vec<(CallId, Vec<StateChange>)>,
+}
+
+impl<'a> HeldBack<'a> {
+    fn new(states: &'a States, run: &Run) -> Self {
+        let by_calls = run.held_back().map(|(call, changes)| (call.clone(), changes.to_vec())).collect();
+        Self { states, by_parts: Vec::new(), by_calls }
+    }
+
+    /// The states as they will be when nothing else changes.
+    fn states(&self) -> Cow<'a, States> {
+        let mut states = Cow::Borrowed(self.states);
+        let by_calls = self.by_calls.iter().map(|(_, changes)| changes);
+        for changes in std::iter::once(&self.by_parts).chain(by_calls).filter(|changes| !changes.is_empty()) {
+            if let Err((owner, error)) = states.to_mut().apply(changes) {
+                tracing::error!(owner, %error, "A change that was stored cannot be read");
+            }
+        }
+        states
+    }
+
+    /// The answer of a call as it is stored. One with changes that their owners cannot read is not: nobody could open the
+    /// thread again.
+    fn take(&mut self, call: &CallId, mut answer: ToolAnswer) -> ToolAnswer {
+        if let Err((owner, error)) = self.states.check(&answer.changes) {
+            tracing::error!(owner, %error, "A tool made a change that nobody can read");
+            answer = failed();
+        }
+        if let Some((_, changes)) = self.by_calls.iter_mut().find(|(id, _)| id == call) {
+            changes.clone_from(&answer.changes);
+        }
+        answer
+    }
 }
 
 /// What came of each call so far.
-struct Slots(Vec<Slot>);
+struct Slots<'a> {
+    ready: &'a [Ready],
+    slots: Vec<Slot>,
+    held_back: HeldBack<'a>,
+}
 
 enum Slot {
     /// Nothing yet.
     Open,
     /// It is to be finished after those before it.
-    Held(Box<dyn FnOnce() -> ToolAnswer + Send>),
+    Held(Finish),
     /// It is answered, or waits for a person.
     Closed,
 }
 
-impl Slots {
-    /// Takes what came of a call. Gives what is known now, by the numbers of the calls.
-    fn put(&mut self, index: usize, output: ToolOutput) -> Result<Vec<(usize, Known)>, ThreadError> {
+impl<'a> Slots<'a> {
+    fn new(ready: &'a [Ready], held_back: HeldBack<'a>) -> Self {
+        Self { ready, slots: ready.iter().map(|_| Slot::Open).collect(), held_back }
+    }
+
+    /// Takes what came of a call. Gives what is known now, of this call and of others.
+    fn put(&mut self, index: usize, output: ToolOutput) -> Result<Vec<Event>, ThreadError> {
         let mut known = Vec::new();
-        self.0[index] = match output {
+        self.slots[index] = match output {
             ToolOutput::Done(answer) => {
-                known.push((index, Known::Answer(answer)));
+                known.push(self.answered(index, answer));
                 Slot::Closed
             }
             ToolOutput::Ask(question) => {
-                known.push((index, Known::Question(question)));
+                let call = self.ready[index].call.call.id.clone();
+                known.push(Event::Asked { call, question, by_tool: true });
                 Slot::Closed
             }
             ToolOutput::InOrder(finish) => Slot::Held(finish),
             ToolOutput::Unstored(error) => return Err(error),
         };
-        for (index, slot) in self.0.iter_mut().enumerate() {
-            match std::mem::replace(slot, Slot::Closed) {
+        for index in 0..self.slots.len() {
+            match std::mem::replace(&mut self.slots[index], Slot::Closed) {
                 Slot::Open => {
-                    *slot = Slot::Open;
+                    self.slots[index] = Slot::Open;
                     break;
                 }
                 Slot::Held(finish) => {
-                    known.push((index, Known::Answer(finish())));
+                    let answer = finish(&self.held_back.states());
+                    known.push(self.answered(index, answer));
                 }
                 Slot::Closed => {}
             }
         }
         Ok(known)
+    }
+
+    fn answered(&mut self, index: usize, answer: ToolAnswer) -> Event {
+        let call = &self.ready[index].call.call.id;
+        Event::ToolAnswered { call: call.clone(), answer: self.held_back.take(call, answer) }
     }
 }
 
@@ -88,7 +144,7 @@ impl Thread {
         self.store(ready[..at_once].iter().map(Ready::started).collect(), watcher).await?;
         // Should this future be dropped, the log has what this handle does not know of.
         self.is_ahead = true;
-        let mut slots = Slots(ready.iter().map(|_| Slot::Open).collect());
+        let mut slots = Slots::new(&ready, HeldBack::new(&self.states, &self.run));
         let mut events = Vec::new();
         let (moment, parts) = (self.moment(), &self.parts[..]);
         let start = |(index, ready)| made(index, next(ready, moment, parts, watcher));
@@ -96,13 +152,15 @@ impl Thread {
         let mut running = FuturesUnordered::new();
         running.extend(waiting.by_ref().take(at_once).map(start));
         while let Some((index, output)) = self.hold.during(&*self.agent.store, running.next()).await? {
-            let known = slots.put(index, output)?.into_iter();
-            let mut new: Vec<Event> = self.unstored().into_iter().collect();
-            new.extend(known.map(|(index, known)| self.event(&ready[index], known)));
+            let unstored = self.unstored();
+            slots.held_back.by_parts.extend(unstored.iter().flatten().cloned());
+            let mut new: Vec<Event> =
+                unstored.map(|changes| Event::StateChanged { changes }).into_iter().collect();
+            new.extend(slots.put(index, output)?);
             let another = waiting.next();
             new.extend(another.map(|(_, ready)| ready.started()));
             if !new.is_empty() {
-                let stored = self.stored + events.len() as u64;
+                let stored = self.events() + events.len() as u64;
                 self.agent.store.append(&self.hold.lease, stored, &new).await?;
                 new.iter().for_each(|event| watcher.see(Sight::Stored(event)));
                 events.append(&mut new);
@@ -110,24 +168,10 @@ impl Thread {
             running.extend(another.map(start));
         }
         drop(running);
+        drop(slots);
         events.iter().try_for_each(|event| self.fold(event))?;
         self.is_ahead = false;
         Ok(())
-    }
-
-    /// What is stored of a call. Changes that their owners cannot read are not: nobody could open the thread again.
-    fn event(&self, ready: &Ready, known: Known) -> Event {
-        let call = ready.call.call.id.clone();
-        match known {
-            Known::Question(question) => Event::Asked { call, question, by_tool: true },
-            Known::Answer(answer) => match self.states.check(&answer.changes) {
-                Ok(()) => Event::ToolAnswered { call, answer },
-                Err((owner, error)) => {
-                    tracing::error!(owner, %error, "A tool made a change that nobody can read");
-                    Event::ToolAnswered { call, answer: failed() }
-                }
-            },
-        }
     }
 
     /// Parts calls that can be made from those whose answer is known already.

@@ -6,12 +6,11 @@ use tracing::Instrument as _;
 
 use super::chain::NextModel;
 use super::watch::{Sight, Watcher};
-use super::{AgentError, Compaction, Thread, Turn};
+use super::{AgentError, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
-use crate::middleware::{Act, Jump, Middleware};
-use crate::model::{Assembled, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
-use crate::parts::Summarisation;
-use crate::run::{Call, Effect, Event, Outcome};
+use crate::middleware::{Act, Jump, Middleware, MiddlewareError};
+use crate::model::{Assembled, Model, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
+use crate::run::{Call, Effect, Event, Outcome, StateChange};
 use crate::telemetry;
 use crate::thread::ThreadError;
 use crate::tool::ToolAnswer;
@@ -69,7 +68,7 @@ impl Thread {
     pub(super) async fn read(&mut self) -> Result<(), AgentError> {
         loop {
             let store = &self.agent.store;
-            let page = store.events(&self.hold.lease.thread, self.stored, PAGE).await?;
+            let page = store.events(&self.hold.lease.thread, self.told, PAGE).await?;
             let is_last = page.len() < PAGE;
             for stored in page {
                 let thread = self.hold.lease.thread.clone();
@@ -93,50 +92,56 @@ impl Thread {
             return Err(AgentError::Reopen);
         }
         // Apart, so that it is not lost with events that cannot follow.
-        let unstored = self.unstored();
-        self.append(unstored.into_iter().collect(), watcher).await?;
+        if let Some(changes) = self.unstored() {
+            self.append(vec![Event::StateChanged { changes }], watcher).await?;
+        }
         self.append(events, watcher).await
     }
 
-    /// Stores events, then goes on from them and shows them.
+    /// Stores what is owed and then events, goes on from them and shows them.
     async fn append(&mut self, events: Vec<Event>, watcher: &dyn Watcher) -> Result<(), AgentError> {
-        if events.is_empty() {
-            return Ok(());
-        }
         // What cannot follow is not stored. From the first that can, this handle is ahead of the log until all are.
-        let before = self.stored;
+        let before = self.events();
         for event in &events {
             self.fold(event)?;
             self.is_ahead = true;
         }
-        self.agent.store.append(&self.hold.lease, before, &events).await?;
+        let mut all = std::mem::take(&mut self.owed);
+        all.extend(events);
+        if all.is_empty() {
+            return Ok(());
+        }
+        self.is_ahead = true;
+        self.agent.store.append(&self.hold.lease, before, &all).await?;
         self.is_ahead = false;
-        for event in &events {
+        for event in &all {
             watcher.see(Sight::Stored(event));
         }
         Ok(())
     }
 
     /// What changed in the parts' states while nobody asked them.
-    pub(super) fn unstored(&self) -> Option<Event> {
+    pub(super) fn unstored(&self) -> Option<Vec<StateChange>> {
         let changes: Vec<_> = self.parts.iter().flat_map(|part| part.unstored()).collect();
-        (!changes.is_empty()).then_some(Event::StateChanged { changes })
+        (!changes.is_empty()).then_some(changes)
     }
 
     /// Goes on from an event.
     pub(super) fn fold(&mut self, event: &Event) -> Result<(), AgentError> {
         let changes = self.run.apply(event)?;
         let applied = self.states.apply(&changes);
-        applied.map_err(|(part, error)| AgentError::Part { part, why: error.to_string() })?;
+        applied.map_err(|(part, error)| {
+            AgentError::of(&part)(MiddlewareError::new("read a stored change of its state", error))
+        })?;
         self.note(event);
-        self.stored += 1;
+        self.told += 1;
         Ok(())
     }
 
     fn note(&mut self, event: &Event) {
         match event {
             Event::Asked { call, question, .. } => {
-                self.questions.push((call.clone(), self.stored + 1, question.clone()));
+                self.questions.push((call.clone(), self.told + 1, question.clone()));
             }
             Event::TurnStarted { .. } | Event::TurnEnded { .. } => self.questions.clear(),
             Event::Replied { call, .. } => self.questions.retain(|(asked, ..)| asked != call),
@@ -153,11 +158,11 @@ impl Thread {
             return Ok(());
         }
         let tools = self.all_tools()?;
-        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        let (mut request, changes) = self.hold.during(&*self.agent.store, self.request()).await??;
         request.tools = tools.definitions().to_vec();
         self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
-        self.store(vec![Event::ModelAsked { model: model.name().to_owned() }], watcher).await?;
+        self.asks(&*model, changes, watcher).await?;
         let next = NextModel { request, model, moment: self.moment(), parts: &self.parts, watcher };
         let answered = self.hold.during(&*self.agent.store, next.ask()).await?;
         let event = match answered.map(named) {
@@ -172,7 +177,31 @@ impl Thread {
         self.store(vec![event], watcher).await
     }
 
-    /// What the model would be asked if it were asked now, before any part has its say about it.
+    /// Notes that the model is asked, and stores what changes with it.
+    ///
+    /// What is asked twice costs tokens and nothing else, so that it is asked is stored with its answer. After a call that
+    /// was cut off it is stored before: a process that dies in every call of the model comes to the limit of its steps.
+    async fn asks(
+        &mut self,
+        model: &dyn Model,
+        changes: Vec<StateChange>,
+        watcher: &dyn Watcher,
+    ) -> Result<(), AgentError> {
+        let asked = Event::ModelAsked { model: model.name().to_owned() };
+        let was_cut_off = self.is_resumed || !self.owed.is_empty();
+        if was_cut_off || !changes.is_empty() {
+            let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
+            self.store(changed.into_iter().chain([asked]).collect(), watcher).await?;
+            self.is_resumed = false;
+            return Ok(());
+        }
+        self.store(Vec::new(), watcher).await?;
+        self.fold(&asked)?;
+        self.owed.push(asked);
+        Ok(())
+    }
+
+    /// What the model would be asked if it were asked now, before any part has its say about it. Nothing is stored.
     ///
     /// # Errors
     ///
@@ -180,39 +209,26 @@ impl Thread {
     pub async fn preview(&mut self) -> Result<ModelRequest, AgentError> {
         self.catch_up_if_ahead().await?;
         let tools = self.all_tools()?;
-        let mut request = self.hold.during(&*self.agent.store, self.request()).await??;
+        let (mut request, _) = self.hold.during(&*self.agent.store, self.request()).await??;
         request.tools = tools.definitions().to_vec();
         Ok(request)
     }
 
-    /// Has the conversation summarised now, as a person wishes, and says what came of it. In the middle of a turn, and by
-    /// an agent without [`Summarisation`](crate::parts::Summarisation), it cannot be done.
-    ///
-    /// # Errors
-    ///
-    /// What happened could not be stored.
-    pub async fn compact(&mut self, watcher: &dyn Watcher) -> Result<Compaction, AgentError> {
+    /// Asks one part what it wants done before the model is asked, also when no turn is going on, and does it. Says whether
+    /// there is a part of that name.
+    pub(crate) async fn ask_one(&mut self, part: &str, watcher: &dyn Watcher) -> Result<bool, AgentError> {
         self.catch_up_if_ahead().await?;
-        let failed = |why: &str| Ok(Compaction::Failed { why: why.to_owned() });
-        let Some(part) = self.parts.iter().find(|part| part.name() == Summarisation::NAME).cloned() else {
-            return failed("this agent does not summarise");
+        let Some(part) = self.parts.iter().find(|candidate| candidate.name() == part).cloned() else {
+            return Ok(false);
         };
-        if self.run.next() != Effect::Wait {
-            return failed("a turn is going on");
-        }
-        let cut = self.run.cut();
-        self.change(Summarisation::request()).await?;
         self.ask_part(&part, Hook::BeforeModel, watcher).await?;
-        match (self.run.cut() - cut, Summarisation::failure(&self.states)) {
-            (0, Some(why)) => failed(why),
-            (0, None) => Ok(Compaction::Nothing),
-            (messages, _) => Ok(Compaction::Done { messages }),
-        }
+        Ok(true)
     }
 
-    /// What the model is asked: sections from the most to the least stable, and the conversation.
-    async fn request(&self) -> Result<ModelRequest, AgentError> {
-        let mut request = ModelRequest::default();
+    /// What the model is asked: sections from the most to the least stable, and the conversation. And what has to change for
+    /// the sections to be true.
+    async fn request(&self) -> Result<(ModelRequest, Vec<StateChange>), AgentError> {
+        let (mut request, mut changes) = (ModelRequest::default(), Vec::new());
         let own = self.agent.prompt.iter().map(|text| PromptSection {
             owner: "agent".to_owned(),
             text: text.clone(),
@@ -220,13 +236,13 @@ impl Thread {
         });
         request.system.extend(own);
         for part in &self.parts {
-            let sections = part.sections(self.moment()).await;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            request.system.extend(sections.map_err(failed)?);
+            let added = part.sections(self.moment()).await.map_err(AgentError::of(part.name()))?;
+            request.system.extend(added.sections);
+            changes.extend(added.changes);
         }
         request.system.sort_by_key(|section| !section.is_stable);
         request.messages = self.run.view().cloned().collect();
-        Ok(request)
+        Ok((request, changes))
     }
 
     /// Asks the parts what follows from the model's last answer, once.
@@ -253,8 +269,7 @@ impl Thread {
             let asked = part.after_agent(self.moment(), &outcome);
             let acts = self.hold.during(&*self.agent.store, asked).await?;
             self.is_ahead = false;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            let mut acts = acts.map_err(failed)?;
+            let mut acts = acts.map_err(AgentError::of(part.name()))?;
             acts.retain(|act| match act {
                 Act::Tell(_) | Act::Jump(Jump::Model(_)) => may_go_on(&outcome),
                 Act::Change(_) => true,
@@ -302,8 +317,8 @@ impl Thread {
             };
             let acts = self.hold.during(&*self.agent.store, asked).await?;
             self.is_ahead = false;
-            let failed = |why| AgentError::Part { part: part.name().to_owned(), why };
-            match self.obey(part.name(), acts.map_err(failed)?, watcher).await? {
+            let acts = acts.map_err(AgentError::of(part.name()))?;
+            match self.obey(part.name(), acts, watcher).await? {
                 Moved::Again => {}
                 moved => return Ok(moved),
             }

@@ -1,6 +1,7 @@
 //! Why an agent could not go on.
 
 use crate::id::CallId;
+use crate::middleware::MiddlewareError;
 use crate::run::Misplaced;
 use crate::thread::ThreadError;
 use crate::tool::TwoOfOneName;
@@ -16,12 +17,12 @@ pub enum AgentError {
     #[error(transparent)]
     Misplaced(#[from] Misplaced),
     /// A part of the agent could not do its work.
-    #[error("{part}: {why}")]
+    #[error("{part}: {source}")]
     Part {
         /// Which one.
         part: String,
         /// What happened.
-        why: String,
+        source: MiddlewareError,
     },
     /// Something could not be stored that the handle went on from.
     #[error("what happened last could not be stored: open the thread again")]
@@ -35,4 +36,11 @@ pub enum AgentError {
     /// Two parts have one name.
     #[error("there are two parts `{0}`: their states would be one")]
     TwoParts(String),
+}
+
+impl AgentError {
+    /// A part could not do its work.
+    pub(crate) fn of(part: &str) -> impl Fn(MiddlewareError) -> Self {
+        move |source| Self::Part { part: part.to_owned(), source }
+    }
 }

@@ -3,7 +3,6 @@
 mod builder;
 mod calls;
 mod chain;
-mod deep;
 mod drive;
 mod error;
 mod hold;
@@ -18,7 +17,6 @@ use uuid::Uuid;
 pub use self::builder::AgentBuilder;
 pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
-pub use self::deep::DeepAgent;
 pub use self::error::AgentError;
 use self::hold::Hold;
 pub use self::watch::{NoWatcher, Sight, Watcher};
@@ -26,10 +24,9 @@ use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
 use crate::middleware::{Layer, Middleware, Moment, Occasion};
 use crate::model::Model;
-use crate::parts;
 use crate::run::{Effect, Event, Outcome, Reply, Run, RunLimits, StateChange};
 use crate::state::States;
-use crate::thread::ThreadStore;
+use crate::thread::{ThreadStore, sub_agent_threads};
 use crate::tool::{Tool, Tools};
 
 /// What the model is told of a call whose question ended because the person said no to another one.
@@ -103,7 +100,8 @@ pub(crate) struct Inner {
 
 /// A thread that this agent works on, and nobody else meanwhile.
 ///
-/// Whatever happens is stored before it is shown. A handle that is dropped in the middle of a turn leaves a thread
+/// Whatever happens is stored before it is shown. That a tool is called is stored before it is; that the model is asked is
+/// stored with its answer, unless the turn was going on already when the thread was opened. A handle that is dropped in the middle of a turn leaves a thread
 /// that [`Thread::go_on`] continues, here or in another process.
 ///
 /// ```
@@ -137,8 +135,12 @@ pub struct Thread {
     parts: Vec<Arc<dyn Middleware>>,
     /// The tools that the model was told of last.
     tools: Option<Tools>,
-    /// How many events are stored.
-    stored: u64,
+    /// How many events this handle went on from: those that are stored, and those that are owed.
+    told: u64,
+    /// The start of a call of the model: this handle went on from it, and stores it with what it stores next.
+    owed: Vec<Event>,
+    /// Whether the turn was going on already when the thread was opened, and the model was not asked since.
+    is_resumed: bool,
     /// What calls that wait were asked about, with the numbers of the events.
     questions: Vec<(CallId, u64, Value)>,
     /// Whether the parts were told by this handle that the turn begins.
@@ -159,24 +161,6 @@ pub enum Turn {
     Waiting(Vec<Waiting>),
     /// There is none: someone has to say something.
     Idle,
-}
-
-/// What came of a wish to have the conversation summarised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compaction {
-    /// It was summarised.
-    Done {
-        /// How many messages the model no longer sees since, beyond those that it did not see before.
-        messages: usize,
-    },
-    /// There was nothing to summarise: the last message stays in any case, with the call that it answers.
-    Nothing,
-    /// It could not be done.
-    Failed {
-        /// Why.
-        why: String,
-    },
 }
 
 /// A call that waits for a person.
@@ -264,7 +248,9 @@ impl Agent {
             states: States::default(),
             parts: Vec::new(),
             tools: None,
-            stored: 0,
+            told: 0,
+            owed: Vec::new(),
+            is_resumed: false,
             questions: Vec::new(),
             begun: false,
             heard: 0,
@@ -296,7 +282,7 @@ impl Agent {
 
     /// Removes the threads of a thread's sub-agents, and theirs.
     async fn delete_tasks(&self, id: &ThreadId) -> Result<(), AgentError> {
-        let threads = parts::sub_agent_threads(&*self.0.store, id).await?;
+        let threads = sub_agent_threads(&*self.0.store, id).await?;
         // The deepest first: what is left when this fails is still named by its parent.
         for id in threads.iter().rev() {
             self.0.store.delete(id).await?;
@@ -368,7 +354,7 @@ impl Thread {
 
     /// How many events its log has.
     pub fn events(&self) -> u64 {
-        self.stored
+        self.told - self.owed.len() as u64
     }
 
     /// What the agent said last, if it spoke last.
@@ -513,7 +499,7 @@ impl Thread {
 
     /// Comes to where the log stands, if something could not be stored that this handle went on from, or a future was
     /// dropped before it knew.
-    async fn catch_up_if_ahead(&mut self) -> Result<(), AgentError> {
+    pub(crate) async fn catch_up_if_ahead(&mut self) -> Result<(), AgentError> {
         if !self.is_ahead {
             return Ok(());
         }
@@ -532,15 +518,16 @@ impl Thread {
                 self.states.add(layer.name(), state);
             }
         }
-        (self.stored, self.heard, self.begun) = (0, 0, false);
+        (self.told, self.heard, self.begun) = (0, 0, false);
+        self.owed.clear();
         self.questions.clear();
         self.parts.clear();
         self.read().await?;
+        self.is_resumed = self.run.next() != Effect::Wait;
         for layer in &agent.layers {
             let opened = layer.open(self.id(), &self.states);
             let opened = self.hold.during(&*agent.store, opened).await?;
-            let failed = |why| AgentError::Part { part: layer.name().to_owned(), why };
-            self.parts.push(opened.map_err(failed)?);
+            self.parts.push(opened.map_err(AgentError::of(layer.name()))?);
         }
         // Two of one name are told before anything is stored.
         self.all_tools()?;

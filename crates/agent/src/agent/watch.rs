@@ -35,7 +35,7 @@ pub trait Watcher: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Sight<'a> {
-    /// Something happened, and is stored.
+    /// Something happened, and is stored. That the model is asked is mostly stored, and seen, with its answer.
     Stored(&'a Event),
     /// The model says something. It is not stored yet, and said again if the call has to be made again.
     Text(&'a str),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::agent::NextTool;
 use crate::message::ToolCall;
-use crate::middleware::{Act, Middleware, Moment};
+use crate::middleware::{Act, Middleware, MiddlewareError, Moment};
 use crate::run::Effect;
 use crate::tool::{ToolAnswer, ToolOutput};
 
@@ -61,7 +61,7 @@ impl Middleware for Approval {
         NAME
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let Effect::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
         let open = calls.into_iter().filter(|call| !call.approved);
         Ok(open

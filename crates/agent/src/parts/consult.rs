@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::run::{Consulted, Reply};
-use crate::tool::{ToolAnswer, ToolOutput};
+use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
 /// Where a question has the fingerprint of what it asks.
 const ASKED: &str = "fingerprint";
@@ -61,12 +61,24 @@ pub(crate) async fn allow(
     Ok(allowed.map(|fingerprint| permissions.allow_once(fingerprint)).collect())
 }
 
+impl ToolContext<'_> {
+    /// Asks whether this call may do something, of whoever answers for these permissions. Where nobody does the thread
+    /// asks: the call waits, is made again with the reply, and passes when it asks for the very same then.
+    ///
+    /// # Errors
+    ///
+    /// It may not, or has to wait: the output that the tool gives.
+    pub async fn pass(&self, permissions: &Permissions, request: Request) -> Result<(), ToolOutput> {
+        pass(permissions, request, self.consulted).await
+    }
+}
+
 /// Asks for permission on behalf of a call: whoever answers for these permissions, and the thread where nobody does.
 ///
 /// # Errors
 ///
 /// It is not let pass, or has to wait: what the call gives.
-pub(crate) async fn pass(
+async fn pass(
     permissions: &Permissions,
     request: Request,
     consulted: Option<&Consulted>,

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::agent::{Agent, NextModel};
 use crate::cost::{Cost, Price, Prices};
 use crate::id::ThreadId;
-use crate::middleware::{Act, Jump, Layer, Middleware, Moment};
+use crate::middleware::{Act, Jump, Layer, Middleware, MiddlewareError, Moment};
 use crate::model::{Assembled, ModelError, ModelErrorKind, Spent};
 use crate::run::{Outcome, StateChange};
 use crate::state::{AnyState, State, States};
@@ -157,7 +157,7 @@ impl CostLimit {
 }
 
 /// The threads above a sub-agent's, from the one that a person talks to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Above(Vec<ThreadId>);
 
 impl State for Above {
@@ -178,7 +178,7 @@ impl Layer for CostLimit {
         Some(Box::<Above>::default())
     }
 
-    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, String> {
+    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
         let above = states.get::<Above>(NAME).map(|above| above.0.clone()).unwrap_or_default();
         let tree = self.tree(above.first().unwrap_or(thread));
         Ok(Arc::new(Opened { limit: self.clone(), above, tree, reserved: Mutex::default() }))
@@ -249,7 +249,7 @@ impl Middleware for Opened {
         NAME
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let end = |reason| Act::Jump(Jump::End(Outcome::Stopped { reason }));
         Ok(self.objection(moment).await.map(end).into_iter().collect())
     }
@@ -272,7 +272,7 @@ impl Middleware for Opened {
         Ok(answer)
     }
 
-    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, String> {
+    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
         drop(self.reserve(None));
         Ok(Vec::new())
     }

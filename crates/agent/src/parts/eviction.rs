@@ -214,7 +214,7 @@ impl Middleware for Eviction {
             }
             ToolOutput::InOrder(finish) if !of_skills => {
                 let max_bytes = self.max_bytes;
-                ToolOutput::InOrder(Box::new(move || match finish() {
+                ToolOutput::InOrder(Box::new(move |states| match finish(states) {
                     answer if answer.text.len() > max_bytes => {
                         without_rest(answer, "what is finished in order is not written to a file")
                     }

@@ -5,7 +5,7 @@ use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
 use serde::{Deserialize, Serialize};
 
 use crate::backends::Backends;
-use crate::middleware::{Act, Middleware, Moment};
+use crate::middleware::{Act, Middleware, MiddlewareError, Moment, Sections};
 use crate::model::PromptSection;
 use crate::parts::frame::unclosed;
 use crate::run::StateChange;
@@ -53,11 +53,11 @@ impl Memory {
 }
 
 /// What a file brings into the prompt, if it is there.
-async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String>, String> {
+async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String>, BackendError> {
     let contents = match backend.read(path, ReadRange::first(MAX_MEMORY_BYTES)).await {
         Ok(contents) => contents,
         Err(BackendError::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error),
     };
     if contents.is_whole() {
         return Ok(Some(String::from_utf8_lossy(&contents.bytes).into_owned()));
@@ -70,7 +70,7 @@ async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String
 }
 
 /// What was read: paths and contents; `None` while nothing was.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Read(Option<Vec<Entry>>);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -97,21 +97,22 @@ impl Middleware for Memory {
         Some(Box::<Read>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         if moment.states.get::<Read>(NAME).is_some_and(|read| read.0.is_some()) {
             return Ok(Vec::new());
         }
         let backend = self.backends.at(moment);
         let mut entries = Vec::new();
         for path in &self.sources {
-            if let Some(text) = read(&*backend, path).await? {
+            let failed = |error| MiddlewareError::new("read what it remembers", error);
+            if let Some(text) = read(&*backend, path).await.map_err(failed)? {
                 entries.push(Entry { path: path.to_string(), text });
             }
         }
         Ok(vec![Act::Change(StateChange::new::<Read>(NAME, &entries))])
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
         let read = moment.states.get::<Read>(NAME).and_then(|read| read.0.as_deref()).unwrap_or_default();
         let body = read
             .iter()
@@ -122,7 +123,7 @@ impl Middleware for Memory {
         let body = unclosed(&body, "agent_memory");
         let body = if body.is_empty() { "(No memory loaded)".to_owned() } else { body };
         let text = format!("<agent_memory>\n{body}\n</agent_memory>\n\n{GUIDELINES}");
-        Ok(vec![PromptSection { owner: NAME.to_owned(), text, is_stable: true }])
+        Ok(PromptSection { owner: NAME.to_owned(), text, is_stable: true }.into())
     }
 }
 

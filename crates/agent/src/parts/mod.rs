@@ -29,8 +29,11 @@ pub use self::hooks::{
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
 pub use self::skills::{SkillUse, Skills, SkillsState};
 pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
-pub use self::subagents::{SubAgents, sub_agent_threads};
-pub use self::summarisation::{Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments};
+pub use self::subagents::SubAgents;
+pub use self::summarisation::{
+    Compaction, Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments,
+};
 pub use self::todos::{Todo, TodoStatus, Todos};
 #[cfg(feature = "run")]
 pub use self::workspace_files::WorkspaceFiles;
+pub use crate::thread::sub_agent_threads;

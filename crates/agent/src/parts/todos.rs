@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::middleware::{Middleware, Moment};
+use crate::middleware::{Middleware, MiddlewareError, Moment, Sections};
 use crate::model::{PromptSection, ToolDefinition};
 use crate::run::StateChange;
 use crate::state::{AnyState, State};
@@ -105,7 +105,7 @@ impl Middleware for Todos {
         vec![Arc::new(WriteTodos)]
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
         let section = |text: String, is_stable| PromptSection { owner: NAME.to_owned(), text, is_stable };
         let mut sections = vec![section(SECTION.to_owned(), true)];
         let todos = Self::of(moment.states);
@@ -113,7 +113,7 @@ impl Middleware for Todos {
         if moment.run.cut() > 0 && !todos.is_empty() {
             sections.push(section(written(todos), false));
         }
-        Ok(sections)
+        Ok(sections.into())
     }
 }
 

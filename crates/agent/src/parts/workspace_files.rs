@@ -8,7 +8,7 @@ use prowess_workspace::{Limits, Runner, WorkspaceBackend};
 
 use crate::backends::Backends;
 use crate::id::ThreadId;
-use crate::middleware::{Layer, Middleware};
+use crate::middleware::{Layer, Middleware, MiddlewareError};
 use crate::state::States;
 
 const NAME: &str = "workspace_files";
@@ -54,13 +54,18 @@ impl Layer for WorkspaceFiles {
         NAME
     }
 
-    async fn open(&self, thread: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
-        let executor = self.runner.executor.clone().ok_or("there is nothing that runs commands")?;
+    async fn open(&self, thread: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
+            MiddlewareError::new("open the thread's workspace", error)
+        };
+        let executor = self.runner.executor.clone();
+        let executor = executor.ok_or_else(|| failed("there is nothing that runs commands".into()))?;
         let (workspaces, name) = (self.runner.workspaces.clone(), thread.as_str().to_owned());
         let opened = tokio::task::spawn_blocking(move || {
             WorkspaceBackend::new(workspaces.for_session(&name)?, executor)
         });
-        let files = opened.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let files =
+            opened.await.map_err(|error| failed(error.into()))?.map_err(|error| failed(error.into()))?;
         Ok(Arc::new(Opened(Arc::new(match self.limits.clone() {
             Some(limits) => files.limits(limits),
             None => files,

@@ -13,8 +13,9 @@ pub const EVENT_VERSION: u32 = 1;
 
 /// What happened in a thread.
 ///
-/// An act has two: one that it begins, stored before it does, and one with what came of it. An act with the first and
-/// without the second was cut off.
+/// An act has two: one that it begins, and one with what came of it. An act with the first and without the second was cut
+/// off. That a tool is called is stored before it is. That a model is asked is stored with what came of it, unless a
+/// call before it was cut off: whoever asks a model twice pays twice, and nothing else happens twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -235,6 +235,16 @@ impl Run {
         asked.map(|pending| pending.call.clone()).collect()
     }
 
+    /// The calls of the last answer, in their order, each with the changes of its answer if it has one already. Those take
+    /// effect once all are answered.
+    pub(crate) fn held_back(&self) -> impl Iterator<Item = (&CallId, &[StateChange])> {
+        let calls = match &self.phase {
+            Phase::Tools(calls) => Some(calls),
+            Phase::Idle | Phase::Model | Phase::Ending(_) => None,
+        };
+        calls.into_iter().flatten().map(|pending| (&pending.call.id, &pending.changes[..]))
+    }
+
     /// Goes on from what happened. Gives the changes of state that take effect with it: those of calls made at the
     /// same time together, in the order of the calls, whichever ended first.
     ///

@@ -163,8 +163,9 @@ pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -
         }
     };
     match output {
-        ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move || {
-            let answer = span.in_scope(|| catch_unwind(AssertUnwindSafe(finish)));
+        ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move |states| {
+            let finish = AssertUnwindSafe(|| finish(states));
+            let answer = span.in_scope(|| catch_unwind(finish));
             let answer = answer.unwrap_or_else(|_| none());
             tell(&span, &answer);
             answer

@@ -1,6 +1,7 @@
 //! Where threads are kept: a log of events each.
 
 mod memory;
+mod sub_agents;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 
@@ -10,6 +11,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 pub use self::memory::MemoryThreads;
+pub use self::sub_agents::sub_agent_threads;
+pub(crate) use self::sub_agents::{is_there, sub_agent_thread};
 use crate::id::ThreadId;
 use crate::run::Event;
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_permission::{Permissions, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,7 +16,6 @@ pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::{Heard, Moment, Occasion};
 use crate::model::{Spent, ToolDefinition};
-use crate::parts::consult;
 use crate::run::{Consulted, StateChange};
 use crate::state::States;
 use crate::thread::ThreadError;
@@ -92,16 +90,6 @@ pub struct ToolContext<'a> {
 }
 
 impl<'a> ToolContext<'a> {
-    /// Asks whether this call may do something, of whoever answers for these permissions. Where nobody does the thread
-    /// asks: the call waits, is made again with the reply, and passes when it asks for the very same then.
-    ///
-    /// # Errors
-    ///
-    /// It may not, or has to wait: the output that the tool gives.
-    pub async fn pass(&self, permissions: &Permissions, request: Request) -> Result<(), ToolOutput> {
-        consult::pass(permissions, request, self.consulted).await
-    }
-
     /// The moment of the turn that the call is made in.
     pub fn moment(&self) -> Moment<'a> {
         self.moment
@@ -167,9 +155,12 @@ impl Debug for ToolContext<'_> {
 pub enum ToolOutput {
     /// This.
     Done(ToolAnswer),
-    /// What this gives, once the calls before it in the same answer are done: for work that can be prepared at the
-    /// same time, but takes effect in the order of the calls.
-    InOrder(Box<dyn FnOnce() -> ToolAnswer + Send>),
+    /// The answer that this function gives, once the calls before it in the same answer are done or wait for a person: for
+    /// work that can be prepared at the same time, but takes effect in the order of the calls.
+    ///
+    /// It is given the states with the changes of all calls of the same answer that are answered by then, so that a limit
+    /// which it checks holds for all of them together.
+    InOrder(Box<dyn FnOnce(&States) -> ToolAnswer + Send>),
     /// A question for a person, as a front end shows it. The call waits in the thread; once there is a reply the tool is
     /// called again, with [`ToolContext::consulted`].
     Ask(Value),

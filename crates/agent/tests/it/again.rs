@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use prowess_agent::{
-    Act, Agent, AnyState, Effect, Jump, MemoryThreads, Middleware, Moment, NoWatcher, Outcome, State,
-    StateChange, ThreadId, ThreadStore, Turn,
+    Act, Agent, AnyState, Effect, Jump, MemoryThreads, Middleware, MiddlewareError, Moment, NoWatcher,
+    Outcome, State, StateChange, ThreadId, ThreadStore, Turn,
 };
 
 use crate::says::{Says, text, too_long};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Steps(usize);
 
 impl State for Steps {
@@ -41,7 +41,7 @@ impl Middleware for Steady {
         Some(Box::<Steps>::default())
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let taken = moment.states.get::<Steps>("steady").unwrap().0;
         let change = Act::Change(StateChange::new::<Steps>("steady", &(taken + 1)));
@@ -52,7 +52,7 @@ impl Middleware for Steady {
         })
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let Effect::End(Outcome::Failed { .. }) = moment.run.next() else { return Ok(Vec::new()) };
         let zero = Act::Change(StateChange::new::<Steps>("steady", &0));
         Ok(vec![zero, Act::Jump(Jump::Model(Vec::new()))])

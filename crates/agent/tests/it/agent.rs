@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use prowess_agent::{
     Act, Agent, AgentError, AgentOptions, Assembled, FunctionTool, Jump, MemoryThreads, Middleware,
-    ModelError, ModelErrorKind, Moment, NextModel, NextTool, NoWatcher, Outcome, PromptSection, Reply, Sight,
-    State, StateChange, Thread, ThreadError, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition,
-    ToolOutput, Turn,
+    MiddlewareError, ModelError, ModelErrorKind, Moment, NextModel, NextTool, NoWatcher, Outcome,
+    PromptSection, Reply, Sections, Sight, State, StateChange, Thread, ThreadError, ThreadId, Tool,
+    ToolAnswer, ToolContext, ToolDefinition, ToolOutput, Turn,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -133,7 +133,7 @@ async fn ten_calls_run_at_once_and_answer_in_their_order() {
 }
 
 /// Numbers that were noted, in the order in which they took effect.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Noted(Vec<u64>);
 
 impl State for Noted {
@@ -181,10 +181,10 @@ impl Middleware for Notes {
         vec![Arc::new(Note)]
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
-        let noted = moment.states.get::<Noted>("notes").ok_or("no state")?;
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
+        let noted = moment.states.get::<Noted>("notes").ok_or(MiddlewareError::NoState)?;
         let text = format!("Noted: {:?}", noted.0);
-        Ok(vec![PromptSection { owner: "notes".to_owned(), text, is_stable: false }])
+        Ok(PromptSection { owner: "notes".to_owned(), text, is_stable: false }.into())
     }
 }
 
@@ -218,7 +218,7 @@ impl Middleware for Careful {
         "careful"
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let prowess_agent::Effect::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
         let risky = calls.into_iter().filter(|call| call.call.name == "wipe" && !call.approved);
         Ok(risky.map(|call| Act::Ask { call: call.call.id, question: json!({"title": "really?"}) }).collect())
@@ -325,12 +325,12 @@ impl Middleware for Diary {
         self.name
     }
 
-    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.write("before_agent");
         Ok(Vec::new())
     }
 
-    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.write("before_model");
         Ok(Vec::new())
     }
@@ -343,7 +343,7 @@ impl Middleware for Diary {
         answer
     }
 
-    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.write("after_model");
         Ok(Vec::new())
     }
@@ -355,7 +355,7 @@ impl Middleware for Diary {
         output
     }
 
-    async fn after_agent(&self, _: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, String> {
+    async fn after_agent(&self, _: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
         self.write(&format!("after_agent {outcome:?}"));
         Ok(Vec::new())
     }
@@ -416,11 +416,11 @@ impl Middleware for Jumps {
         "jumps"
     }
 
-    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         Ok(self.once("before_model"))
     }
 
-    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         Ok(self.once("after_model"))
     }
 }

@@ -101,7 +101,7 @@ impl Tool for Ordered {
     }
 
     async fn call(&self, _: Value, _: ToolContext<'_>) -> ToolOutput {
-        ToolOutput::InOrder(Box::new(|| ToolAnswer::text("é".repeat(100_000))))
+        ToolOutput::InOrder(Box::new(|_| ToolAnswer::text("é".repeat(100_000))))
     }
 }
 

@@ -158,7 +158,10 @@ async fn memory_on_a_backend_that_fails_half_way() {
                 true => thread.say("hello", &NoWatcher).await.unwrap_err(),
                 false => thread.go_on(&NoWatcher).await.unwrap_err(),
             };
-            assert!(error.to_string().starts_with("memory: an operation of /"), "{error}");
+            assert!(
+                error.to_string().starts_with("memory: could not read what it remembers: an operation of /"),
+                "{error}"
+            );
             assert_eq!(model.count(), 0, "no model is asked that does not know what it should");
         }
         backend.mend();

@@ -384,7 +384,7 @@ impl prowess_agent::Middleware for OnceMore {
         &self,
         _: prowess_agent::Moment<'_>,
         _: &Outcome,
-    ) -> Result<Vec<prowess_agent::Act>, String> {
+    ) -> Result<Vec<prowess_agent::Act>, prowess_agent::MiddlewareError> {
         let told = self.0.swap(true, std::sync::atomic::Ordering::SeqCst);
         let again = prowess_agent::Act::Tell(vec![prowess_agent::Message::user("Once more.")]);
         Ok(if told { Vec::new() } else { vec![again] })

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{CostLimit, SkillsState, Summarisation};
-use prowess_agent::{Compaction, NoWatcher, Outcome, Prices, Thread, ThreadId, Turn, Usage};
+use prowess_agent::parts::{Compaction, CostLimit, SkillsState, Summarisation};
+use prowess_agent::{NoWatcher, Outcome, Prices, Thread, ThreadId, Turn, Usage};
 use prowess_models::{Offline, Scripted, Turn as Says};
 use prowess_permission::Decision;
 use prowess_skills::{Dialect, Lifetime, SessionOptions};
@@ -87,17 +87,24 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.compact(&NoWatcher).await.unwrap(), Compaction::Nothing, "nothing was said");
+    assert_eq!(
+        Summarisation::compact(&mut thread, &NoWatcher).await.unwrap(),
+        Compaction::Nothing,
+        "nothing was said"
+    );
     thread.say("Compute fibonacci numbers.", &NoWatcher).await.unwrap();
     let messages = thread.run().messages().len();
-    assert!(matches!(thread.compact(&NoWatcher).await.unwrap(), Compaction::Done { messages: 1.. }));
+    assert!(matches!(
+        Summarisation::compact(&mut thread, &NoWatcher).await.unwrap(),
+        Compaction::Done { messages: 1.. }
+    ));
     assert_eq!(thread.run().cut(), messages - 1, "the last message stays");
     assert_eq!(loaded(&thread), ["fibonacci"], "what is loaded stays loaded");
     let preview = thread.preview().await.unwrap();
     assert!(preview.messages[0].text().contains("I cannot summarise"), "{}", preview.messages[0].text());
     assert!(preview.system_text().contains("echo 1 1 2 3"), "its text is put back");
     assert_eq!(
-        thread.compact(&NoWatcher).await.unwrap(),
+        Summarisation::compact(&mut thread, &NoWatcher).await.unwrap(),
         Compaction::Nothing,
         "there is nothing more to take out"
     );

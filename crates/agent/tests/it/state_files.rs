@@ -285,7 +285,7 @@ impl Tool for Does {
         }
         match arguments["end"].as_u64().unwrap() {
             0 if context.consulted.is_none() => ToolOutput::Ask(json!({"title": "may it end?"})),
-            1 => ToolOutput::InOrder(Box::new(|| ToolAnswer::text("in order"))),
+            1 => ToolOutput::InOrder(Box::new(|_| ToolAnswer::text("in order"))),
             _ => ToolAnswer::text("done").into(),
         }
     }

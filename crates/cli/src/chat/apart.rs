@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use prowess_agent::{Act, Content, Message, Middleware, Moment, State, StateChange, States, Thread};
+use prowess_agent::{
+    Act, Content, Message, Middleware, MiddlewareError, Moment, State, StateChange, States, Thread,
+};
 use prowess_workspace::{ArtifactName, Artifacts, Scope};
 use serde_json::Value;
 
@@ -19,7 +21,7 @@ const RUNNING: [&str; 5] =
 pub(super) struct Apart;
 
 /// Whether a thread has artifacts of its own: what it saves is not among those of all.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HasOwn(bool);
 
 impl State for HasOwn {
@@ -44,7 +46,7 @@ impl Middleware for Apart {
         Some(Box::<HasOwn>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         if has_own(moment.states) {
             return Ok(Vec::new());
         }

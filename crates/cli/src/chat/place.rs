@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use prowess_agent::{Act, Event, Middleware, Moment, State, StateChange, States};
+use prowess_agent::{Act, Event, Middleware, MiddlewareError, Moment, State, StateChange, States};
 
 const NAME: &str = "place";
 
@@ -12,7 +12,7 @@ const NAME: &str = "place";
 pub(crate) struct Place(pub(super) PathBuf);
 
 /// The directory that a thread worked in last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WorksIn(Option<PathBuf>);
 
 impl State for WorksIn {
@@ -47,7 +47,7 @@ impl Middleware for Place {
         Some(Box::<WorksIn>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         if Self::of(moment.states) == Some(&self.0) {
             return Ok(Vec::new());
         }

@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::parts::{Skills, Summarisation};
+use prowess_agent::parts::{Compaction, Skills, Summarisation};
 use prowess_agent::{
-    Agent, AgentError, Compaction, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn,
-    Waiting, Watcher,
+    Agent, AgentError, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn, Waiting, Watcher,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -270,7 +269,7 @@ impl Talk {
 
     /// Has the conversation summarised, and says what came of it; `None` when somebody stopped it.
     pub(super) async fn compact(&mut self) -> Result<Option<Compaction>> {
-        let compacted = self.thread.compact(&self.watch);
+        let compacted = Summarisation::compact(&mut self.thread, &self.watch);
         let done = watched(compacted, &self.watch, &mut self.interrupts, self.input.as_mut()).await?;
         let done = done.transpose().map_err(told)?;
         if done.is_none() {

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use prowess_agent::parts::Skills;
-use prowess_agent::{Act, Middleware, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+use prowess_agent::{
+    Act, Middleware, MiddlewareError, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
+};
 use prowess_permission::{Kind, Permissions, Request, joined, quoted};
 use prowess_skills::{SkillSession, ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
@@ -178,12 +180,12 @@ impl Middleware for ServerTools {
         NAME
     }
 
-    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.refresh().await;
         Ok(Vec::new())
     }
 
-    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.refresh().await;
         Ok(Vec::new())
     }

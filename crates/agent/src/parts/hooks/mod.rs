@@ -32,7 +32,7 @@ pub use self::sandbox::SandboxedHooks;
 use self::state::Kept;
 use crate::agent::Agent;
 use crate::id::ThreadId;
-use crate::middleware::{Layer, Middleware};
+use crate::middleware::{Layer, Middleware, MiddlewareError};
 use crate::state::{AnyState, States};
 
 const NAME: &str = "hooks";
@@ -94,7 +94,7 @@ impl Layer for Hooks {
         Some(Box::<Kept>::default())
     }
 
-    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
         Ok(Arc::new(Opened::new(Arc::clone(&self.0))))
     }
 }

@@ -14,7 +14,7 @@ use super::state::{Delta, Kept, Made};
 use super::{Inner, NAME};
 use crate::agent::{NextModel, NextTool};
 use crate::message::{Content, Message};
-use crate::middleware::{Act, Heard, Jump, Middleware, Moment, Occasion};
+use crate::middleware::{Act, Heard, Jump, Middleware, MiddlewareError, Moment, Occasion, Sections};
 use crate::model::{Assembled, ModelError, PromptSection};
 use crate::parts::skills::session;
 use crate::run::{Effect, Outcome, StateChange};
@@ -70,10 +70,10 @@ impl Middleware for Opened {
         NAME
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
         let texts = &kept(moment)?.texts;
         if texts.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Sections::default());
         }
         let mut text = SECTION.to_owned();
         for told in texts {
@@ -82,10 +82,10 @@ impl Middleware for Opened {
             let inner = framed(&told.text);
             let _ = write!(text, "\n\n<hook event=\"{}\"{skill}>\n{inner}\n</hook>", told.event);
         }
-        Ok(vec![PromptSection { owner: NAME.to_owned(), text, is_stable: false }])
+        Ok(PromptSection { owner: NAME.to_owned(), text, is_stable: false }.into())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let kept = kept(moment)?;
         let mut acts = self.acts(moment, kept);
         if !self.started.load(Ordering::SeqCst) {
@@ -108,7 +108,7 @@ impl Middleware for Opened {
         Ok(acts.done())
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let kept = kept(moment)?;
         let mut acts = self.acts(moment, kept);
         acts.halt.clone_from(&kept.halt);
@@ -127,7 +127,7 @@ impl Middleware for Opened {
         next.ask().await
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let kept = kept(moment)?;
         let mut acts = self.acts(moment, kept);
         self.permission_requests(moment, kept, &mut acts).await;
@@ -137,7 +137,7 @@ impl Middleware for Opened {
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         let kept = match kept(moment) {
             Ok(kept) => kept,
-            Err(why) => return ToolAnswer::error(format!("Error: hooks: {why}")).into(),
+            Err(error) => return ToolAnswer::error(format!("Error: hooks: {error}")).into(),
         };
         let (call, input) = (next.call, next.arguments);
         let ruling = self.fire(moment, kept, Happening::PreToolUse { call, input }).await;
@@ -160,7 +160,7 @@ impl Middleware for Opened {
         self.with(next.call().await, deltas)
     }
 
-    async fn after_agent(&self, moment: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, String> {
+    async fn after_agent(&self, moment: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
         let kept = kept(moment)?;
         let mut acts = self.acts(moment, kept);
         self.notice(moment, kept, &mut acts).await;
@@ -247,8 +247,8 @@ impl Opened {
                 answer.changes.extend(changes);
                 answer.into()
             }
-            ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move || {
-                let mut answer = finish();
+            ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move |states| {
+                let mut answer = finish(states);
                 answer.changes.extend(changes);
                 answer
             })),
@@ -294,8 +294,8 @@ fn prompt<'a>(moment: Moment<'a>, kept: &Kept) -> Vec<&'a Arc<Message>> {
     new
 }
 
-fn kept<'a>(moment: Moment<'a>) -> Result<&'a Kept, String> {
-    moment.states.get::<Kept>(NAME).ok_or_else(|| "its state is missing".to_owned())
+fn kept<'a>(moment: Moment<'a>) -> Result<&'a Kept, MiddlewareError> {
+    moment.states.get::<Kept>(NAME).ok_or(MiddlewareError::NoState)
 }
 
 fn change(delta: &Delta) -> StateChange {

@@ -12,7 +12,7 @@ use crate::state::State;
 const MAX_TEXTS: usize = 64;
 
 /// What a thread keeps of its hooks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     /// Whether a session was started before.
     pub(super) started: bool,

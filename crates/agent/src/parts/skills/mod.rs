@@ -23,7 +23,7 @@ use super::SubAgents;
 use crate::agent::{NextModel, NextTool};
 use crate::id::ThreadId;
 use crate::message::{Content, Message, ToolResult};
-use crate::middleware::{Act, Jump, Layer, Middleware, Moment};
+use crate::middleware::{Act, Jump, Layer, Middleware, MiddlewareError, Moment, Sections};
 use crate::model::{Assembled, Model, ModelError, PromptSection};
 use crate::run::{Effect, Outcome, StateChange};
 use crate::state::{AnyState, States};
@@ -128,8 +128,8 @@ impl Layer for Skills {
         Some(Box::<SkillsState>::default())
     }
 
-    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, String> {
-        let kept = SkillsState::of(states).ok_or("its state is missing")?;
+    async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
+        let kept = SkillsState::of(states).ok_or(MiddlewareError::NoState)?;
         let secret = kept.secret.map_or_else(Secret::random, Secret::from_bytes);
         let saved = SavedState::new(kept.state.clone(), secret.clone());
         let mut builder = (self.builder)(thread).restore(saved);
@@ -250,23 +250,23 @@ impl Middleware for Opened {
         self.session.tools().into_iter().map(|spec| Arc::new(tool(spec)) as Arc<dyn Tool>).collect()
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
         self.follow(moment);
         // By now all parts have had their say about what the model sees.
         let loaded = self.loaded(moment).await;
         // It changes only when something is loaded, unloaded or refreshed.
         let section = |text: String| PromptSection { owner: NAME.to_owned(), text, is_stable: false };
         let texts = std::iter::once(self.session.prompt().text).chain(loaded);
-        Ok(texts.filter(|text| !text.is_empty()).map(section).collect())
+        Ok(texts.filter(|text| !text.is_empty()).map(section).collect::<Vec<_>>().into())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let is_kept = SkillsState::of(moment.states).is_some_and(|kept| kept.secret.is_some());
         let secret = (!is_kept).then(|| Act::Change(Delta::Secret(self.secret).change()));
         Ok(secret.into_iter().collect())
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         self.follow(moment);
         // By now all parts have had their say about what was said.
         if moment.run.steps() == 0 { Ok(self.invoked(moment).await) } else { Ok(Vec::new()) }
@@ -286,7 +286,7 @@ impl Middleware for Opened {
         next.ask().await
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let mut deltas = std::mem::take(&mut *self.owed());
         deltas.extend(self.session.after_model_call());
         let mut acts = changes(deltas);
@@ -318,7 +318,7 @@ impl Middleware for Opened {
         }
     }
 
-    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, String> {
+    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
         let mut deltas = std::mem::take(&mut *self.owed());
         deltas.extend(self.session.end_turn());
         Ok(changes(deltas))

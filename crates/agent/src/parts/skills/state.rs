@@ -10,7 +10,7 @@ use crate::run::StateChange;
 use crate::state::{State, States};
 
 /// What a thread keeps of its skills. Other parts may read it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SkillsState {
     /// Marks the frames of this conversation.
     pub(super) secret: Option<[u8; 16]>,

@@ -57,7 +57,7 @@ impl Tool for SkillTool {
             };
         }
         if self.spec.is_idempotent() {
-            return ToolOutput::InOrder(Box::new(move || answer(prepared)));
+            return ToolOutput::InOrder(Box::new(move |_| answer(prepared)));
         }
         // What was run is done: nobody waits for it.
         let answer = answer(prepared);

@@ -13,7 +13,7 @@ use self::delta::Tree;
 use self::live::Live;
 use crate::backends::Backends;
 use crate::id::ThreadId;
-use crate::middleware::{Layer, Middleware};
+use crate::middleware::{Layer, Middleware, MiddlewareError};
 use crate::run::StateChange;
 use crate::state::{AnyState, States};
 
@@ -67,8 +67,8 @@ impl Layer for StateFiles {
         Some(Box::<Tree>::default())
     }
 
-    async fn open(&self, _: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, String> {
-        let tree = states.get::<Tree>(NAME).ok_or("its state is missing")?;
+    async fn open(&self, _: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
+        let tree = states.get::<Tree>(NAME).ok_or(MiddlewareError::NoState)?;
         Ok(Arc::new(Opened(Arc::new(Live::new(tree)))))
     }
 }

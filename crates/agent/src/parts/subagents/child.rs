@@ -1,25 +1,21 @@
 //! The thread of one task: begun, gone on with, asked for, ended.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use hmac_sha256::Hash;
 use prowess_permission::quoted;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
-use crate::id::{MessageId, ThreadId};
+use crate::id::ThreadId;
 use crate::message::Message;
 use crate::middleware::Occasion;
 use crate::parts::{SkillsState, consult, cost_limit};
 use crate::run::{Effect, Event, Outcome, Reply, StateChange};
-use crate::thread::{ThreadError, ThreadStore};
+use crate::thread::{ThreadError, is_there, sub_agent_thread};
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
 /// How often it is looked whether a thread is free that a dead process has.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How many events are read at once.
-const PAGE: usize = 1000;
 
 /// A task for a sub-agent.
 pub(super) struct Work<'a> {
@@ -33,7 +29,7 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     pub(super) async fn done(self) -> ToolOutput {
-        let id = child(self.context.thread, self.context.message);
+        let id = sub_agent_thread(self.context.thread, self.context.message);
         let (mut seeds, mut changes) = (None, Vec::new());
         match is_there(&**self.context.moment.store, &id).await {
             Ok(true) => {}
@@ -171,81 +167,6 @@ fn failed(error: AgentError) -> ToolOutput {
     match error {
         AgentError::Thread(error @ ThreadError::Store { .. }) => ToolOutput::Unstored(error),
         error => ToolAnswer::error(format!("Error: the sub-agent could not go on: {error}")).into(),
-    }
-}
-
-/// The thread of a task, the same whenever it is asked for.
-fn child(parent: &ThreadId, message: &MessageId) -> ThreadId {
-    let digest = Hash::hash(format!("{parent}\0{}", message.as_str()).as_bytes());
-    let mut name = "task-".to_owned();
-    for byte in &digest[..16] {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name.parse().unwrap_or_else(|_| ThreadId::new())
-}
-
-/// The threads of a thread's sub-agents, and of theirs: each after the one that it works for.
-///
-/// ```
-/// use prowess_agent::parts::sub_agent_threads;
-/// use prowess_agent::{MemoryThreads, ThreadId};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_agent::ThreadError> {
-/// let threads = sub_agent_threads(&MemoryThreads::default(), &ThreadId::new()).await?;
-/// assert!(threads.is_empty(), "it has no sub-agents");
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-///
-/// The store failed, or one of the threads cannot be read.
-pub async fn sub_agent_threads(
-    store: &dyn ThreadStore,
-    thread: &ThreadId,
-) -> Result<Vec<ThreadId>, ThreadError> {
-    let mut threads = children(store, thread).await?;
-    let mut known = 0;
-    while let Some(id) = threads.get(known) {
-        let children = children(store, id).await?;
-        threads.extend(children);
-        known += 1;
-    }
-    Ok(threads)
-}
-
-/// The threads of a thread's tasks.
-async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
-    let mut children = Vec::new();
-    let mut after = 0;
-    loop {
-        let page = match store.events(parent, after, PAGE).await {
-            Ok(page) => page,
-            Err(ThreadError::NotFound(_)) => return Ok(children),
-            Err(error) => return Err(error),
-        };
-        after += page.len() as u64;
-        for stored in &page {
-            let Event::ModelAnswered { message, .. } = &stored.event else { continue };
-            for number in 0..message.tool_calls().count() {
-                let id = child(parent, &message.result_id(number));
-                if is_there(store, &id).await? {
-                    children.push(id);
-                }
-            }
-        }
-        if page.len() < PAGE {
-            return Ok(children);
-        }
-    }
-}
-
-async fn is_there(store: &dyn ThreadStore, id: &ThreadId) -> Result<bool, ThreadError> {
-    match store.events(id, 0, 1).await {
-        Ok(events) => Ok(!events.is_empty()),
-        Err(ThreadError::NotFound(_)) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

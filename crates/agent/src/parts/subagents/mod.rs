@@ -12,12 +12,11 @@ use prowess_skills::Forked;
 use serde::{Deserialize, Serialize};
 
 use self::child::Work;
-pub use self::child::sub_agent_threads;
 use self::task::Task;
 use super::cost_limit;
 use super::skills::SkillsState;
 use crate::agent::Agent;
-use crate::middleware::{Middleware, Moment};
+use crate::middleware::{Middleware, MiddlewareError, Moment, Sections};
 use crate::model::PromptSection;
 use crate::run::{Effect, RunLimits, StateChange};
 use crate::state::{AnyState, State, States};
@@ -202,7 +201,7 @@ fn beside(context: &ToolContext<'_>) -> u64 {
 }
 
 /// How many agents are above this thread.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Depth(u32);
 
 impl Depth {
@@ -236,11 +235,11 @@ impl Middleware for SubAgents {
         vec![Arc::new(Task(self.clone()))]
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Vec<PromptSection>, String> {
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
         if Depth::of(moment.states) >= self.0.depth {
-            return Ok(Vec::new());
+            return Ok(Sections::default());
         }
-        Ok(vec![PromptSection { owner: NAME.to_owned(), text: SECTION.to_owned(), is_stable: true }])
+        Ok(PromptSection { owner: NAME.to_owned(), text: SECTION.to_owned(), is_stable: true }.into())
     }
 }
 

@@ -5,6 +5,7 @@
 //! the compaction is decided and stored with its summary, the history is written, the conversation is cut.
 
 mod arguments;
+mod compaction;
 mod history;
 mod plan;
 mod sizes;
@@ -18,13 +19,14 @@ use prowess_backend::VirtualPath;
 
 use self::arguments::Shortened;
 pub use self::arguments::TruncateArguments;
+pub use self::compaction::Compaction;
 pub use self::plan::{Keep, Trigger};
 use self::sizes::Sizes;
 use self::state::{Decided, Delta, Kept, NAME};
 use crate::agent::NextModel;
 use crate::backends::Backends;
 use crate::id::ThreadId;
-use crate::middleware::{Act, Jump, Layer, Middleware, Moment, Occasion};
+use crate::middleware::{Act, Jump, Layer, Middleware, MiddlewareError, Moment, Occasion};
 use crate::model::{Assembled, Model, ModelError, ModelErrorKind};
 use crate::run::{Effect, Outcome, StateChange};
 use crate::state::{AnyState, States};
@@ -76,9 +78,6 @@ pub struct Summarisation {
 }
 
 impl Summarisation {
-    /// What the part is called.
-    pub(crate) const NAME: &str = NAME;
-
     /// Summaries by this model, and histories in these files below `/conversation_history`.
     pub fn new(model: Arc<dyn Model>, backends: impl Into<Backends>) -> Self {
         Self { model, backends: backends.into(), options: SummarisationOptions::default() }
@@ -97,11 +96,6 @@ impl Summarisation {
         Delta::Wanted.change()
     }
 
-    /// Why a person's last wish could not be fulfilled, if it could not.
-    pub(crate) fn failure(states: &States) -> Option<&str> {
-        states.get::<Kept>(NAME)?.failure.as_deref()
-    }
-
     /// The end of that wish, if it was not fulfilled yet.
     pub fn withdrawal() -> StateChange {
         Delta::Dropped.change()
@@ -118,7 +112,7 @@ impl Layer for Summarisation {
         Some(Box::<Kept>::default())
     }
 
-    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, String> {
+    async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
         let shortened = self.options.truncate_arguments.clone().map(Shortened::new);
         Ok(Arc::new(Opened { part: self.clone(), sizes: Sizes::default(), shortened }))
     }
@@ -172,7 +166,8 @@ impl Opened {
         let (summary, spent) = made.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.part.backends.at(moment), &self.history(moment)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
-        let (thread, since) = (moment.thread.clone(), kept(moment)?.since(moment));
+        let (thread, since) =
+            (moment.thread.clone(), kept(moment).map_err(|error| error.to_string())?.since(moment));
         let at = jiff::Timestamp::now().to_string();
         Ok(Decided { thread, since, from, cut, at, size, summary, spent })
     }
@@ -214,7 +209,7 @@ impl Middleware for Opened {
         NAME
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let kept = kept(moment)?;
         if let Some(decided) = kept.pending(moment) {
             return Ok(match self.finish(moment, decided).await {
@@ -242,7 +237,7 @@ impl Middleware for Opened {
         Ok(acts)
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, String> {
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         match moment.run.next() {
             // The provider counts otherwise than we do.
             Effect::End(Outcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {}
@@ -288,8 +283,8 @@ fn room(moment: Moment<'_>) -> Option<u64> {
     plan::room(moment.model.limits())
 }
 
-fn kept(moment: Moment<'_>) -> Result<&Kept, String> {
-    moment.states.get(NAME).ok_or_else(|| "its state is missing".to_owned())
+fn kept(moment: Moment<'_>) -> Result<&Kept, MiddlewareError> {
+    moment.states.get(NAME).ok_or(MiddlewareError::NoState)
 }
 
 /// The model cannot go on.

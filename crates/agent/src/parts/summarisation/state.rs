@@ -12,7 +12,7 @@ use crate::state::State;
 pub(super) const NAME: &str = "summarisation";
 
 /// What a thread keeps of its summaries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     /// Whether a person wants the conversation summarised, however short it is.
     pub(super) is_wanted: bool,

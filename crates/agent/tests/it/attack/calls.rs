@@ -200,7 +200,7 @@ impl Tool for Breaks {
     }
 
     async fn call(&self, _: Value, _: ToolContext<'_>) -> ToolOutput {
-        ToolOutput::InOrder(Box::new(|| panic!("on purpose")))
+        ToolOutput::InOrder(Box::new(|_| panic!("on purpose")))
     }
 }
 

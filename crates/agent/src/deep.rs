@@ -5,9 +5,9 @@ use std::sync::Arc;
 use prowess_backend::VirtualPath;
 use prowess_permission::Permissions;
 
-use super::{Agent, AgentBuilder, AgentError, AgentOptions};
+use crate::agent::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
-use crate::middleware::Layer;
+use crate::middleware::{Layer, MiddlewareError};
 use crate::model::Model;
 use crate::parts::{
     Approval, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
@@ -215,14 +215,15 @@ impl DeepAgent {
         if let Some(change) = &self.tasks {
             sub_agents = (change.0)(sub_agents);
         }
-        let failed = |why| AgentError::Part { part: "memory".to_owned(), why };
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
+            AgentError::of("memory")(MiddlewareError::new("be put together", error))
+        };
         if !self.memory.is_empty() && self.files.is_none() {
-            return Err(failed(
-                "what is remembered has to outlive a thread: give the agent `files`".to_owned(),
-            ));
+            let why = "what is remembered has to outlive a thread: give the agent `files`";
+            return Err(failed(why.into()));
         }
         let memory = self.memory.iter().map(|source| VirtualPath::parse(source));
-        let memory = memory.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.to_string()))?;
+        let memory = memory.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.into()))?;
         self.parts(Some(memory), Some(sub_agents))?.build()
     }
 

@@ -1,0 +1,88 @@
+//! Threads that work for a call of another thread: how they are named, and how they are found.
+
+use std::fmt::Write as _;
+
+use hmac_sha256::Hash;
+
+use super::{ThreadError, ThreadStore};
+use crate::id::{MessageId, ThreadId};
+use crate::run::Event;
+
+/// How many events are read at once.
+const PAGE: usize = 1000;
+
+/// The thread of a sub-agent that works for a call, the same whenever it is asked for.
+pub(crate) fn sub_agent_thread(parent: &ThreadId, message: &MessageId) -> ThreadId {
+    let digest = Hash::hash(format!("{parent}\0{}", message.as_str()).as_bytes());
+    let mut name = "task-".to_owned();
+    for byte in &digest[..16] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name.parse().unwrap_or_else(|_| ThreadId::new())
+}
+
+/// The threads of a thread's sub-agents, and of theirs: each after the one that it works for.
+///
+/// ```
+/// use prowess_agent::parts::sub_agent_threads;
+/// use prowess_agent::{MemoryThreads, ThreadId};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), prowess_agent::ThreadError> {
+/// let threads = sub_agent_threads(&MemoryThreads::default(), &ThreadId::new()).await?;
+/// assert!(threads.is_empty(), "it has no sub-agents");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The store failed, or one of the threads cannot be read.
+pub async fn sub_agent_threads(
+    store: &dyn ThreadStore,
+    thread: &ThreadId,
+) -> Result<Vec<ThreadId>, ThreadError> {
+    let mut threads = children(store, thread).await?;
+    let mut known = 0;
+    while let Some(id) = threads.get(known) {
+        let children = children(store, id).await?;
+        threads.extend(children);
+        known += 1;
+    }
+    Ok(threads)
+}
+
+/// The threads of a thread's tasks.
+async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
+    let mut children = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = match store.events(parent, after, PAGE).await {
+            Ok(page) => page,
+            Err(ThreadError::NotFound(_)) => return Ok(children),
+            Err(error) => return Err(error),
+        };
+        after += page.len() as u64;
+        for stored in &page {
+            let Event::ModelAnswered { message, .. } = &stored.event else { continue };
+            for number in 0..message.tool_calls().count() {
+                let id = sub_agent_thread(parent, &message.result_id(number));
+                if is_there(store, &id).await? {
+                    children.push(id);
+                }
+            }
+        }
+        if page.len() < PAGE {
+            return Ok(children);
+        }
+    }
+}
+
+/// Whether a thread has begun.
+pub(crate) async fn is_there(store: &dyn ThreadStore, id: &ThreadId) -> Result<bool, ThreadError> {
+    match store.events(id, 0, 1).await {
+        Ok(events) => Ok(!events.is_empty()),
+        Err(ThreadError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

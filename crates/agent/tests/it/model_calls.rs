@@ -1,0 +1,279 @@
+//! What is stored of calls of the model, and when: no call of a tool begins unstored, and no crash loop has no end.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use prowess_agent::parts::SubAgents;
+use prowess_agent::{
+    Agent, AgentError, AgentOptions, Event, FunctionTool, Lease, MemoryThreads, Model, ModelError,
+    ModelRequest, ModelStream, NoWatcher, Outcome, Sight, StoredEvent, Thread, ThreadError, ThreadId,
+    ThreadInfo, ThreadStore, Tool, ToolAnswer, Turn,
+};
+use serde_json::json;
+
+use crate::says::{Says, calls, text, too_long};
+
+/// How long a thread stays with a process that died.
+const LEASE: Duration = Duration::from_millis(30);
+/// When a process dies that waits for its model.
+const DEATH: Duration = Duration::from_millis(40);
+const STEPS: u32 = 4;
+
+fn name(event: &Event) -> String {
+    serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned()
+}
+
+/// Notes what is stored at once.
+#[derive(Debug, Default)]
+struct Noting {
+    threads: MemoryThreads,
+    appended: Mutex<Vec<Vec<String>>>,
+}
+
+impl Noting {
+    fn appended(&self) -> Vec<Vec<String>> {
+        self.appended.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl ThreadStore for Noting {
+    async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
+        self.threads.lease(thread, owner, lasts).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
+        self.threads.release(lease).await
+    }
+
+    async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
+        self.threads.append(lease, after, events).await?;
+        self.appended.lock().unwrap().push(events.iter().map(name).collect());
+        Ok(())
+    }
+
+    async fn events(&self, id: &ThreadId, after: u64, most: usize) -> Result<Vec<StoredEvent>, ThreadError> {
+        self.threads.events(id, after, most).await
+    }
+
+    async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
+        self.threads.list(most).await
+    }
+
+    async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError> {
+        self.threads.fork(from, through, to).await
+    }
+
+    async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
+        self.threads.delete(thread).await
+    }
+}
+
+/// Never answers.
+#[derive(Debug, Default)]
+struct Hangs(AtomicUsize);
+
+#[async_trait]
+impl Model for Hangs {
+    fn name(&self) -> &str {
+        "hangs"
+    }
+
+    async fn ask(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        pending().await
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+fn ping() -> Arc<dyn Tool> {
+    Arc::new(FunctionTool::new("ping", "Answers.", |_: Nothing| async { Ok(ToolAnswer::text("pong")) }))
+}
+
+fn options() -> AgentOptions {
+    let mut options = AgentOptions::default();
+    options.limits.steps = STEPS;
+    options.lease = LEASE;
+    options
+}
+
+fn agent(model: Arc<dyn Model>, store: &Arc<Noting>) -> Agent {
+    Agent::builder(model).tool(ping()).store(store.clone()).options(options()).build().unwrap()
+}
+
+/// A thread, once the process that died has lost it.
+async fn open(agent: &Agent, id: &ThreadId) -> Thread {
+    loop {
+        match agent.open(id.clone()).await {
+            Err(AgentError::Thread(ThreadError::Leased { .. })) => tokio::time::sleep(LEASE / 3).await,
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+async fn stored(store: &Noting, id: &ThreadId) -> Vec<String> {
+    store.events(id, 0, 1000).await.unwrap().iter().map(|stored| name(&stored.event)).collect()
+}
+
+#[tokio::test]
+async fn a_step_is_stored_at_three_times() {
+    let store = Arc::new(Noting::default());
+    let model = Says::new([calls(&[("c1", "ping", "{}")]), calls(&[("c2", "ping", "{}")]), text("done")]);
+    let mut thread = agent(model, &store).open(ThreadId::new()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    let step = [&["model_asked", "model_answered"][..], &["tool_started"], &["tool_answered"]];
+    let mut expected = vec![&["turn_started"][..]];
+    expected.extend(step.iter().chain(&step));
+    expected.extend([&["model_asked", "model_answered"][..], &["turn_ended"]]);
+    assert_eq!(store.appended(), expected);
+}
+
+#[tokio::test]
+async fn a_model_that_fails_is_stored_at_once() {
+    let store = Arc::new(Noting::default());
+    let mut thread = agent(Says::new([too_long()]), &store).open(ThreadId::new()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert_eq!(store.appended()[1], ["model_asked", "model_failed"]);
+    assert_eq!(thread.events(), 4);
+}
+
+#[tokio::test]
+async fn a_process_that_dies_in_every_call_of_the_model_comes_to_its_limit() {
+    let (store, model, id) = (Arc::new(Noting::default()), Arc::new(Hangs::default()), ThreadId::new());
+    let agent = agent(model.clone(), &store);
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    assert!(tokio::time::timeout(DEATH, thread.say("go", &NoWatcher)).await.is_err());
+    drop(thread);
+    assert_eq!(stored(&store, &id).await, ["turn_started"], "the first was not stored before");
+    for died in 1..=STEPS {
+        let mut thread = open(&agent, &id).await;
+        assert!(tokio::time::timeout(DEATH, thread.go_on(&NoWatcher)).await.is_err());
+        drop(thread);
+        let asked = stored(&store, &id).await.iter().filter(|event| *event == "model_asked").count();
+        assert_eq!(asked, died as usize);
+    }
+    let mut thread = open(&agent, &id).await;
+    let turn = thread.go_on(&NoWatcher).await.unwrap();
+    assert_eq!(turn, Turn::Ended(Outcome::TooManySteps { most: STEPS }));
+    assert_eq!(model.0.load(Ordering::SeqCst), STEPS as usize + 1);
+}
+
+#[tokio::test]
+async fn only_the_first_call_after_a_crash_is_stored_before() {
+    let (store, id) = (Arc::new(Noting::default()), ThreadId::new());
+    let mut thread = agent(Arc::new(Hangs::default()), &store).open(id.clone()).await.unwrap();
+    assert!(tokio::time::timeout(DEATH, thread.say("go", &NoWatcher)).await.is_err());
+    drop(thread);
+    let agent = agent(Says::new([calls(&[("c1", "ping", "{}")]), text("done")]), &store);
+    open(&agent, &id).await.go_on(&NoWatcher).await.unwrap();
+    let expected: [&[&str]; 7] = [
+        &["turn_started"],
+        &["model_asked"],
+        &["model_answered"],
+        &["tool_started"],
+        &["tool_answered"],
+        &["model_asked", "model_answered"],
+        &["turn_ended"],
+    ];
+    assert_eq!(store.appended(), expected);
+}
+
+/// A handle that is cut off in a call of the model, such as by a person, knows of it.
+#[tokio::test]
+async fn a_call_that_was_dropped_counts() {
+    let (store, model, id) = (Arc::new(Noting::default()), Arc::new(Hangs::default()), ThreadId::new());
+    let mut thread = agent(model.clone(), &store).open(id.clone()).await.unwrap();
+    assert!(tokio::time::timeout(DEATH, thread.say("go", &NoWatcher)).await.is_err());
+    assert_eq!((thread.run().steps(), thread.events()), (1, 1), "it is not stored yet");
+    for dropped in 2..=STEPS {
+        assert!(tokio::time::timeout(DEATH, thread.go_on(&NoWatcher)).await.is_err());
+        assert_eq!(thread.run().steps(), dropped);
+    }
+    let turn = thread.go_on(&NoWatcher).await.unwrap();
+    assert_eq!(turn, Turn::Ended(Outcome::TooManySteps { most: STEPS }));
+    assert_eq!(model.0.load(Ordering::SeqCst), STEPS as usize);
+    let asked = stored(&store, &id).await.iter().filter(|event| *event == "model_asked").count();
+    assert_eq!(asked, STEPS as usize);
+}
+
+#[tokio::test]
+async fn a_call_that_was_dropped_is_stored_with_what_follows() {
+    let store = Arc::new(Noting::default());
+    let dropped = async |id: &ThreadId| {
+        let mut thread = agent(Arc::new(Hangs::default()), &store).open(id.clone()).await.unwrap();
+        assert!(tokio::time::timeout(DEATH, thread.say("go", &NoWatcher)).await.is_err());
+        thread
+    };
+    let (cancelled, closed) = (ThreadId::new(), ThreadId::new());
+    dropped(&cancelled).await.cancel(&NoWatcher).await.unwrap();
+    assert_eq!(stored(&store, &cancelled).await, ["turn_started", "model_asked", "turn_ended"]);
+    dropped(&closed).await.close().await.unwrap();
+    assert_eq!(stored(&store, &closed).await, ["turn_started", "model_asked"]);
+}
+
+#[tokio::test]
+async fn a_watcher_sees_nothing_that_is_not_stored() {
+    let (store, id) = (Arc::new(Noting::default()), ThreadId::new());
+    let model = Says::new([calls(&[("c1", "ping", "{}")]), text("done")]);
+    let mut thread = agent(model, &store).open(id.clone()).await.unwrap();
+    let seen = AtomicUsize::new(0);
+    let watcher = |sight: Sight<'_>| {
+        if let Sight::Stored(event) = sight {
+            let number = seen.fetch_add(1, Ordering::SeqCst);
+            assert_eq!(store.appended().concat()[number], name(event));
+        }
+    };
+    thread.say("go", &watcher).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), store.appended().concat().len());
+}
+
+/// Who lost the thread while the model thought stores nothing of it.
+#[tokio::test]
+async fn a_lease_that_is_lost_in_a_call_of_the_model() {
+    let (store, id) = (Arc::new(Noting::default()), ThreadId::new());
+    let mut thread = agent(Arc::new(Hangs::default()), &store).open(id.clone()).await.unwrap();
+    let other = async {
+        tokio::time::sleep(LEASE / 6).await;
+        // The process stands still for longer than its lease.
+        std::thread::sleep(LEASE * 2);
+        let lease = store.threads.lease(&id, "another", LEASE).await.unwrap();
+        store.threads.append(&lease, 1, &[Event::TurnEnded { outcome: Outcome::Cancelled }]).await.unwrap();
+    };
+    let (turn, ()) = tokio::join!(thread.say("go", &NoWatcher), other);
+    let is_lost = |error: &AgentError| {
+        matches!(error, AgentError::Thread(ThreadError::LeaseLost(_) | ThreadError::Leased { .. }))
+    };
+    assert!(is_lost(&turn.unwrap_err()));
+    assert!(thread.cancel(&NoWatcher).await.is_err());
+    assert_eq!(stored(&store, &id).await, ["turn_started", "turn_ended"]);
+}
+
+/// What a sub-agent does is limited as well, whichever process dies.
+#[tokio::test]
+async fn a_sub_agent_that_dies_in_every_call_of_its_model_comes_to_its_limit() {
+    let (store, id, hangs) = (Arc::new(Noting::default()), ThreadId::new(), Arc::new(Hangs::default()));
+    let task = json!({"description": "Think.", "subagent_type": "general-purpose"}).to_string();
+    let model = Says::new([calls(&[("c1", "task", &task)]), text("It could not.")]);
+    let helper = Agent::builder(hangs.clone()).options(options()).build().unwrap();
+    let agent = Agent::builder(model).with(SubAgents::new(helper)).store(store.clone()).options(options());
+    let agent = agent.build().unwrap();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    // It may need the lease of its sub-agent's thread to be over.
+    assert!(tokio::time::timeout(DEATH * 3, thread.say("go", &NoWatcher)).await.is_err());
+    drop(thread);
+    for _ in 0..=STEPS + 1 {
+        let mut thread = open(&agent, &id).await;
+        let turn = tokio::time::timeout(Duration::from_secs(1), thread.go_on(&NoWatcher)).await;
+        if let Ok(turn) = turn {
+            assert_eq!(turn.unwrap(), Turn::Ended(Outcome::Answered));
+            assert_eq!(hangs.0.load(Ordering::SeqCst), STEPS as usize + 1);
+            return;
+        }
+    }
+    panic!("it has no end");
+}

@@ -1,0 +1,108 @@
+//! What a part puts into the prompt, and what has to change for it to be true.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use prowess_agent::{
+    Agent, AnyState, Event, MemoryThreads, Middleware, MiddlewareError, Moment, NoWatcher, PromptSection,
+    Sections, State, StateChange, ThreadId, ThreadStore,
+};
+
+use crate::says::{Says, text};
+
+/// How often the model was told so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Told(u64);
+
+impl State for Told {
+    type Delta = u64;
+
+    fn apply(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+/// Numbers what it tells the model.
+#[derive(Clone, Debug)]
+struct Numbers;
+
+#[async_trait]
+impl Middleware for Numbers {
+    fn name(&self) -> &str {
+        "numbers"
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<Told>::default())
+    }
+
+    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
+        let next = moment.states.get::<Told>("numbers").ok_or(MiddlewareError::NoState)?.0 + 1;
+        let text = format!("This is prompt {next}.");
+        let sections = vec![PromptSection { owner: "numbers".to_owned(), text, is_stable: false }];
+        Ok(Sections { sections, changes: vec![StateChange::new::<Told>("numbers", &next)] })
+    }
+}
+
+#[tokio::test]
+async fn changes_of_a_prompt_are_stored_before_the_model_is_asked() {
+    let store = Arc::new(MemoryThreads::new());
+    let model = Says::new([text("one"), text("two")]);
+    let agent = Agent::builder(model.clone()).with(Numbers).store(store.clone()).build().unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    for number in 1..=2 {
+        thread.say("go", &NoWatcher).await.unwrap();
+        assert_eq!(model.request(number - 1).system_text(), format!("This is prompt {number}."));
+    }
+    assert_eq!(thread.states().get::<Told>("numbers"), Some(&Told(2)));
+    let events = store.events(&id, 0, 100).await.unwrap();
+    let place = |is: fn(&Event) -> bool| events.iter().position(|stored| is(&stored.event)).unwrap();
+    let changed = place(|event| matches!(event, Event::StateChanged { .. }));
+    let asked = place(|event| matches!(event, Event::ModelAsked { .. }));
+    assert_eq!(changed + 1, asked);
+    assert_eq!(events[changed].at, events[asked].at, "both are stored at once");
+    assert!(events[asked].at < events[asked + 1].at, "before the answer");
+}
+
+#[tokio::test]
+async fn a_preview_stores_nothing_and_says_the_same() {
+    let store = Arc::new(MemoryThreads::new());
+    let model = Says::new([text("one")]);
+    let agent = Agent::builder(model.clone()).with(Numbers).store(store.clone()).build().unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    let first = thread.preview().await.unwrap().system_text();
+    assert_eq!(thread.preview().await.unwrap().system_text(), first);
+    assert!(store.events(&id, 0, 1).await.unwrap().is_empty());
+    assert_eq!(thread.states().get::<Told>("numbers"), Some(&Told(0)));
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert_eq!(model.request(0).system_text(), first);
+}
+
+/// Fails as whatever it uses does.
+#[derive(Clone, Debug)]
+struct Broken;
+
+#[async_trait]
+impl Middleware for Broken {
+    fn name(&self) -> &str {
+        "broken"
+    }
+
+    async fn sections(&self, _: Moment<'_>) -> Result<Sections, MiddlewareError> {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        Err(MiddlewareError::new("read the rules", missing))
+    }
+}
+
+#[tokio::test]
+async fn an_error_says_which_part_failed_and_why() {
+    let agent = Agent::builder(Says::new([])).with(Broken).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    let error = thread.say("go", &NoWatcher).await.unwrap_err();
+    assert!(error.to_string().starts_with("broken: could not read the rules: "), "{error}");
+    let why = std::error::Error::source(&error).and_then(std::error::Error::source);
+    let why = why.and_then(|why| why.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
+    assert_eq!(why, Some(std::io::ErrorKind::NotFound));
+}
