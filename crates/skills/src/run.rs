@@ -9,8 +9,8 @@ use prowess_permission::{
     Asker, Decision, Deed, Kind, Note, Question, Refusal, RunDeed, RunDeedInput, Stopped, Talk, joined,
 };
 use prowess_workspace::{
-    ExecuteError, HostGate, InputMode, Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink, RunContext,
-    RunError, RunInput, RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
+    ExecuteError, HostGate, InputMode, Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink,
+    RunContext, RunError, RunInput, RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
 };
 use serde_json::{Value, json};
 

@@ -369,7 +369,8 @@ impl SkillSession {
     /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong. Where nobody can be
     /// asked, what needs an answer is refused.
     pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
-        settled(self.attempt(tool, arguments, &Nobody).await).unwrap_or_else(|error| ToolReply::from(Err(error)))
+        settled(self.attempt(tool, arguments, &Nobody).await)
+            .unwrap_or_else(|error| ToolReply::from(Err(error)))
     }
 
     /// Calls one of [`SkillSession::tools`], with somebody to ask. What cannot be done for another reason is a reply that

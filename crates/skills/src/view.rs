@@ -116,6 +116,9 @@ impl SkillView {
     }
 
     pub(crate) fn not_loaded(&self, name: &str) -> SkillError {
-        SkillError::NotLoaded { name: name.to_owned(), loaded: self.state.names().map(str::to_owned).collect() }
+        SkillError::NotLoaded {
+            name: name.to_owned(),
+            loaded: self.state.names().map(str::to_owned).collect(),
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use prowess_backend::{Backend, ReadRange, VirtualPath, WriteMode};
-use prowess_skills::SkillSession;
 use serde_json::Value;
 
 use crate::agent::NextTool;
@@ -200,8 +199,7 @@ impl Middleware for Eviction {
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         let reads = READERS.contains(&next.call.name.as_str());
-        let own = skills::session(moment).map(SkillSession::tools).unwrap_or_default();
-        let of_skills = own.iter().any(|spec| spec.name == next.call.name);
+        let of_skills = skills::at(moment).is_some_and(|view| view.engine().act(&next.call.name).is_some());
         let place = format!("{}/{}", moment.thread, next.place());
         let shown = Shown::by(&next.call.name, next.arguments);
         match next.call().await {

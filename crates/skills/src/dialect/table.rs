@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{Capabilities, Form, MAX_ENUM_NAMES, SkillAct, ToolSpec, Words, arguments};
 use crate::error::{SkillError, shown};
 use crate::options::{Lifetime, Placement, UnloadedText};
-use crate::view::SkillView;
 use crate::render::HEADING;
+use crate::view::SkillView;
 
 /// A dialect.
 pub(super) struct Table {
@@ -218,11 +218,7 @@ impl Table {
         if !self.has_heading {
             return String::new();
         }
-        format!(
-            "{HEADING}{}\n\n**Base directory**: `{}`\n\n",
-            code_text(name),
-            code_text(directory)
-        )
+        format!("{HEADING}{}\n\n**Base directory**: `{}`\n\n", code_text(name), code_text(directory))
     }
 
     /// What a model is told about the text of a skill that it unloaded.

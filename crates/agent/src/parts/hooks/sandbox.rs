@@ -92,13 +92,14 @@ impl SandboxedHooks {
 
     /// A hook of a skill.
     async fn run_staged(&self, hook: HookCommand<'_>, skill: HookSkill<'_>) -> Result<HookRan, String> {
-        let HookSkill { name: skill, session } = skill;
-        let source = session.stage_source(skill).ok_or("the files of the skill cannot be had to run it")?;
+        let HookSkill { name: skill, service, view } = skill;
+        let source =
+            service.stage_source(view, skill).ok_or("the files of the skill cannot be had to run it")?;
         let mut request = RunRequest::new(skill, hook.line);
         request.env = hook.environment;
         let sources = move |name: &str| (name == skill).then(|| source.clone());
         let mut context = RunContext::new(&sources);
-        context.shell = session.shell_of(skill).map_err(|error| error.to_string())?;
+        context.shell = view.shell_of(skill).map_err(|error| error.to_string())?;
         context.stdin = Some(Bytes::from(hook.stdin));
         context.limits = self.limits.clone();
         context.limits.timeout = hook.timeout;
