@@ -25,7 +25,7 @@ struct Shelf;
 #[async_trait]
 impl SkillFiles for Shelf {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
-        SkillText::from_bytes(entry, DOCUMENT.into())
+        entry.text_from(DOCUMENT.into())
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
@@ -37,7 +37,7 @@ impl SkillFiles for Shelf {
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
-        DocumentText::from_bytes(entry, path, Vec::new())
+        entry.document_from(path, Vec::new(), 0)
     }
 }
 
