@@ -19,7 +19,6 @@ mod nearest;
 mod options;
 mod progress;
 mod project;
-mod record;
 mod results;
 mod rows;
 mod run_inputs;
