@@ -17,7 +17,7 @@ use prowess_mcp::{
     AddressedArtifacts, LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options,
 };
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Budgets, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
 
 use self::http::Http;
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// and end
     #[arg(long, value_enum, value_name = "HOST")]
     print_config: Option<Host>,
-    /// Whose tools and words clients have [default: deepagents, and trpc with --run]
+    /// Whose tools and words clients have [default: skills.dialect, else deepagents, and trpc with --run]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
     #[command(flatten)]
@@ -108,11 +108,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Outcome> {
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let is_running = options.running.is_wanted();
-    let dialect = options.dialect.unwrap_or(if is_running { Dialect::Trpc } else { Dialect::DeepAgents });
     let settings = &config.settings.skills;
+    let dialect = options.dialect.or(settings.dialect);
+    let dialect = dialect.unwrap_or(if is_running { Dialect::Trpc } else { Dialect::DeepAgents });
     let mut behaviour = session_options(dialect);
-    behaviour.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
-    behaviour.allowed_tools = settings.allowed_tools.into();
+    settings.put_into(&mut behaviour);
     behaviour.create_in.clone_from(&skills.create_in);
     let permissions =
         Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.kept()));

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use prowess_agent::{Effort, ModelPrice};
-use prowess_skills::{AllowedTools, DEFAULT_MAX_LOADED_SKILLS};
+use prowess_catalog::ManualSkills;
+use prowess_skills::{
+    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, SessionOptions,
+};
 use prowess_workspace::{HostRule, Level};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -21,7 +24,7 @@ pub(crate) struct Settings {
     /// built in and can be changed; any other needs `api` and `base_url`.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) provider: BTreeMap<String, ProviderSettings>,
-    /// Which skills there are, and what they may take.
+    /// Which skills there are, how models are told of them, and what they may take.
     pub(crate) skills: SkillSettings,
     /// What holds the commands of skills.
     #[schemars(extend("x-user-only" = true))]
@@ -109,7 +112,7 @@ pub(crate) struct McpSettings {
     pub(crate) grants: Vec<String>,
 }
 
-/// Which skills there are, and what they may take.
+/// Which skills there are, how models are told of them, and what they may take.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SkillSettings {
@@ -126,6 +129,34 @@ pub(crate) struct SkillSettings {
     /// What a skill's `allowed-tools` mean: a recommendation, a restriction to them, or that they are not asked about.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) allowed_tools: AllowedToolsWord,
+    /// Whose tools and words for skills a model has. By default `prowess chat` has those of `trpc`; `prowess mcp` and
+    /// `prowess session` have those of `deepagents`, and take `--dialect`.
+    #[schemars(schema_with = "dialect")]
+    pub(crate) dialect: Option<Dialect>,
+    /// When the files of a skill are looked for: when it is loaded (`lazy`), or for all skills at the start, so that the
+    /// list of skills counts them (`eager`).
+    pub(crate) discovery: DiscoveryWord,
+    /// How long a skill stays loaded: for the next call of the model, until the turn ends, or as long as the conversation,
+    /// which is the default of `prowess chat`. `prowess mcp` sees no turns: there a skill stays loaded until it is unloaded.
+    #[schemars(schema_with = "lifetime")]
+    pub(crate) lifetime: Option<Lifetime>,
+    /// Skills that only people may start are hidden from the model, or listed and marked as such. The dialect `opencode`
+    /// hides them always.
+    pub(crate) manual: ManualWord,
+    /// Which skills a sub-agent of `prowess chat` has loaded when it begins: `none`, or those that its parent has
+    /// `loaded`.
+    pub(crate) inherited: InheritedWord,
+}
+
+impl SkillSettings {
+    /// Puts into the options of a session what is set for every surface. How long skills stay loaded is for those that
+    /// know when a turn ends.
+    pub(crate) fn put_into(&self, options: &mut SessionOptions) {
+        options.budgets = Budgets::new(self.max_loaded, self.max_tokens);
+        options.allowed_tools = self.allowed_tools.into();
+        options.discovery = self.discovery.into();
+        options.manual = self.manual.into();
+    }
 }
 
 impl Default for SkillSettings {
@@ -135,8 +166,55 @@ impl Default for SkillSettings {
             max_loaded: DEFAULT_MAX_LOADED_SKILLS,
             max_tokens: None,
             allowed_tools: AllowedToolsWord::Recommend,
+            dialect: None,
+            discovery: DiscoveryWord::Lazy,
+            lifetime: None,
+            manual: ManualWord::Hidden,
+            inherited: InheritedWord::None,
         }
     }
+}
+
+/// The words for when the files of skills are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DiscoveryWord {
+    Lazy,
+    Eager,
+}
+
+impl From<DiscoveryWord> for Discovery {
+    fn from(word: DiscoveryWord) -> Self {
+        match word {
+            DiscoveryWord::Lazy => Self::Lazy,
+            DiscoveryWord::Eager => Self::Eager,
+        }
+    }
+}
+
+/// The words for what a model sees of skills that only people may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ManualWord {
+    Hidden,
+    Marked,
+}
+
+impl From<ManualWord> for ManualSkills {
+    fn from(word: ManualWord) -> Self {
+        match word {
+            ManualWord::Hidden => Self::Hidden,
+            ManualWord::Marked => Self::Marked,
+        }
+    }
+}
+
+/// The words for which skills sub-agents begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum InheritedWord {
+    None,
+    Loaded,
 }
 
 /// The words for the meanings of `allowed-tools`.
@@ -283,6 +361,14 @@ struct PriceReference {
     /// Tokens that are put into the cache; as `input` otherwise.
     #[schemars(range(min = 0))]
     cache_written: Option<f64>,
+}
+
+fn dialect(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["deepagents", "trpc", "opencode"] })
+}
+
+fn lifetime(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["once", "turn", "session"] })
 }
 
 fn effort(_: &mut SchemaGenerator) -> Schema {
