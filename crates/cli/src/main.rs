@@ -21,7 +21,6 @@ mod progress;
 mod project;
 mod results;
 mod rows;
-mod run_inputs;
 mod screen;
 mod servers;
 mod session;
@@ -32,6 +31,7 @@ mod state;
 mod terminal;
 mod threads;
 mod trust;
+mod typed;
 mod uninstall;
 
 use std::io::{self, Write as _};

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use prowess_catalog::{Catalog, CatalogView, ManualSkills, SkillEntry, Trust};
-use prowess_permission::{Layer, Policy, Verdict};
+use prowess_permission::{Layer, Policy, Rule, Verdict};
 use prowess_skills::{SessionOptions, denial, known_view};
 
 use crate::chat::session_options;
@@ -169,12 +169,12 @@ impl Seen {
 
 /// The rule that denies something to the model of a conversation, and where a person finds it.
 pub(crate) fn rule(verdict: &Verdict) -> String {
-    rule_for(AGENT, verdict)
+    rule_for(AGENT, verdict.rule.as_ref())
 }
 
 /// The same for another agent.
-pub(crate) fn rule_for(agent: &str, verdict: &Verdict) -> String {
-    let Some((layer, rule)) = &verdict.rule else { return "the rules".to_owned() };
+pub(crate) fn rule_for(agent: &str, rule: Option<&(Layer, Rule)>) -> String {
+    let Some((layer, rule)) = rule else { return "the rules".to_owned() };
     let (table, line) = (rule.toml_table(), rule.toml_line());
     let told = match layer {
         Layer::User => format!("{table} {line} in your prowess.toml"),

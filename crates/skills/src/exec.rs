@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
+use crate::load::Caller;
 use crate::run::{Talk, shown};
 use crate::session::{Answer, SkillSession};
 
@@ -117,7 +118,7 @@ impl SkillSession {
         let talk = if terminal { Talk::Terminal } else { Talk::Pipe };
         // Nobody is asked about what cannot be.
         self.0.live.check_room().map_err(SkillError::Live)?;
-        let passed = self.pass_gates(&run, Some(talk)).await?;
+        let passed = self.pass_gates(&run, Some(talk), Caller::Model).await?;
         let find = passed.skills();
         let host = passed.host(self, &run);
         let context = passed.context(&find, &host);

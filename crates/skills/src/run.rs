@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prowess_catalog::{Digest, SkillEntry, one_line};
+use bytes::Bytes;
+use prowess_catalog::{Digest, SkillEntry, code_text, one_line};
 use prowess_permission::{Decision, Kind, Request, joined, quoted};
 use prowess_workspace::{
     ExecuteError, HostGate, Limits, LiveOptions, Network, NoSink, OutputSink, RunContext, RunError, RunInput,
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::delta::{LoadedSkill, SkillDelta};
 use crate::error::SkillError;
 use crate::host_files::{AskedHost, Unread};
-use crate::load::loaded_from;
+use crate::load::{Caller, loaded_from};
 use crate::session::{Answer, SkillSession};
 
 /// How much of each output stream a model reads, in bytes: its beginning and its end.
@@ -139,11 +140,39 @@ impl SkillSession {
         request: RunRequest,
         output: &dyn OutputSink,
     ) -> Result<RunReport, SkillError> {
-        let passed = self.pass_gates(&request, None).await?;
+        self.run_for(Caller::Model, request, None, output).await
+    }
+
+    /// [`SkillSession::run_watched`] for a command that a person typed, with any bytes to read.
+    ///
+    /// The gates are those of a model's run, and whoever answers questions here answers for that person. A person may also
+    /// run commands of skills that models must not start, and may give a skill its own files and those of skills that are
+    /// not loaded. Errors about inputs name files and skills that a model must not know of.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing ran.
+    pub async fn run_typed(
+        &self,
+        request: RunRequest,
+        stdin: Option<Bytes>,
+        output: &dyn OutputSink,
+    ) -> Result<RunReport, SkillError> {
+        self.run_for(Caller::Person, request, stdin, output).await
+    }
+
+    async fn run_for(
+        &self,
+        caller: Caller,
+        request: RunRequest,
+        stdin: Option<Bytes>,
+        output: &dyn OutputSink,
+    ) -> Result<RunReport, SkillError> {
+        let passed = self.pass_gates(&request, None, caller).await?;
         let find = passed.skills();
         let host = passed.host(self, &request);
         let mut context = passed.context(&find, &host);
-        context.output = output;
+        (context.output, context.stdin) = (output, stdin);
         let ran = passed.runs.runner.run(&passed.runs.workspace, passed.request.clone(), context).await;
         ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })
     }
@@ -161,10 +190,15 @@ impl SkillSession {
     /// There is no such skill, or it names a shell that is neither bash nor sh.
     pub fn shell_of(&self, name: &str) -> Result<Option<String>, SkillError> {
         let entry = self.visible_to_model(name)?;
-        let Some(named) = entry.skill.extensions.shell.as_deref() else { return Ok(None) };
-        let why = "the skill asks for a shell that is not bash or sh".to_owned();
-        let refused = || SkillError::Run { name: name.to_owned(), error: ExecuteError::Refused(why).into() };
-        shell(named).map(Some).ok_or_else(refused)
+        shell_for(&entry)
+    }
+
+    /// The skill called `name`, if whoever wants to run something of it may know of it.
+    fn runnable(&self, name: &str, caller: Caller) -> Result<Arc<SkillEntry>, SkillError> {
+        match caller {
+            Caller::Model => self.visible_to_model(name),
+            Caller::Person => self.known().view.get(name).cloned().ok_or_else(|| self.not_found(name)),
+        }
     }
 
     /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
@@ -173,6 +207,7 @@ impl SkillSession {
         &self,
         request: &RunRequest,
         talk: Option<Talk>,
+        caller: Caller,
     ) -> Result<Passed<'_>, SkillError> {
         let name = request.skill.clone();
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
@@ -189,12 +224,13 @@ impl SkillSession {
                 Some(SkillInput::Named(_)) | None => {}
             }
         }
-        let shell = self.shell_of(&name)?;
+        let own = self.runnable(&name, caller)?;
+        let shell = shell_for(&own)?;
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
         let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
         let mut published = BTreeMap::new();
         for skill in named {
-            let entry = self.visible_to_model(&skill)?;
+            let entry = if skill == name { Arc::clone(&own) } else { self.runnable(&skill, caller)? };
             self.pass_skill_gate(&entry).await?;
             let source = self.files().stage_source(&entry);
             let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
@@ -217,13 +253,17 @@ impl SkillSession {
         let asked = Asked { request, talk, sources: &sources, published: &published, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        let mut passed =
-            Passed { request: staged, runs, sources, network, shell, expected, read: BTreeSet::new() };
+        let given_to = (caller == Caller::Person).then_some(own);
+        let read = BTreeSet::new();
+        let mut passed = Passed { request: staged, runs, sources, network, shell, expected, given_to, read };
         for path in request.inputs.iter().filter_map(RunInput::host) {
             let asked = passed.host(self, request).ask(&path).await;
             let real = asked.map_err(|error| match error {
                 Unread::Refused(refusal) => SkillError::RunRefused { name: name.clone(), refusal },
-                Unread::Denied(why) => failed(ExecuteError::Refused(why.to_string()).into()),
+                Unread::Denied(why) => {
+                    let why = if caller == Caller::Person { why.for_person() } else { why.to_string() };
+                    failed(ExecuteError::Refused(why).into())
+                }
             })?;
             passed.read.insert(real);
         }
@@ -383,6 +423,8 @@ pub(crate) struct Passed<'a> {
     shell: Option<String>,
     /// The digests of the skills that were approved, where somebody had to be asked.
     expected: Digests,
+    /// The skill that a person runs something of, and gives files to.
+    given_to: Option<Arc<SkillEntry>>,
     /// The real paths of the host's files that may be read.
     read: BTreeSet<PathBuf>,
 }
@@ -390,7 +432,7 @@ pub(crate) struct Passed<'a> {
 impl Passed<'_> {
     /// Who is asked about files of the host when they are brought: not once more about those that may be read.
     pub(crate) fn host<'b>(&'b self, session: &'b SkillSession, request: &'b RunRequest) -> AskedHost<'b> {
-        AskedHost { session, request, passed: &self.read }
+        AskedHost { session, request, given_to: self.given_to.as_deref(), passed: &self.read }
     }
 
     pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
@@ -444,12 +486,17 @@ fn staged_name(entry: &SkillEntry) -> String {
     format!("{server}.{own}.{identity}")
 }
 
-/// A shell that a skill may name.
-fn shell(name: &str) -> Option<String> {
-    match name {
-        "bash" | "/bin/bash" => Some("/bin/bash".to_owned()),
-        "sh" | "/bin/sh" => Some("/bin/sh".to_owned()),
-        _ => None,
+/// The shell that a skill names, an absolute path in the sandbox.
+fn shell_for(entry: &SkillEntry) -> Result<Option<String>, SkillError> {
+    let Some(named) = entry.skill.extensions.shell.as_deref() else { return Ok(None) };
+    match named {
+        "bash" | "/bin/bash" | "/usr/bin/bash" => Ok(Some("/bin/bash".to_owned())),
+        "sh" | "/bin/sh" | "/usr/bin/sh" => Ok(Some("/bin/sh".to_owned())),
+        _ => {
+            let why = format!("the skill asks for the shell `{}`; it can have bash or sh", code_text(named));
+            let error = ExecuteError::Refused(why).into();
+            Err(SkillError::Run { name: entry.skill.name.to_string(), error })
+        }
     }
 }
 
