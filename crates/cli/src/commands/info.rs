@@ -60,12 +60,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let skills = options.places.discover()?;
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
-    let resources = entry.resources_with_sizes(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
     let sight = Sight::if_known(&skills)?;
     let seen = sight.as_ref().map(|sight| sight.seen(&entry));
     let by_default = || session_options(&SkillSettings::default());
     let behaviour = sight.as_ref().map_or_else(by_default, |sight| sight.options().clone());
+    let resources = entry.resources_with_sizes(behaviour.resource_depth);
     let visible = seen.as_ref().is_some_and(Seen::is_visible);
     let overview = alone.overview(&OverviewOptions::default());
     let info = Info {

@@ -12,8 +12,7 @@ use prowess_permission::{
     Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
 };
 use prowess_skills::{
-    AllowedTools, Budgets, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession,
-    UnloadedText,
+    AllowedTools, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession, UnloadedText,
 };
 use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 
@@ -238,10 +237,8 @@ impl Behaviour {
         let mut options = SessionOptions::new(self.dialect(configured));
         configured.put_into(&mut options);
         let budgets = options.budgets;
-        options.budgets = Budgets::new(
-            self.max_skills.unwrap_or(budgets.max_loaded_skills),
-            self.max_tokens.or(budgets.max_loaded_tokens),
-        );
+        options.budgets.max_loaded_skills = self.max_skills.unwrap_or(budgets.max_loaded_skills);
+        options.budgets.max_loaded_tokens = self.max_tokens.or(budgets.max_loaded_tokens);
         options.placement = self.placement.unwrap_or(options.placement);
         options.lifetime = self.lifetime.or(configured.lifetime).unwrap_or(options.lifetime);
         options.allowed_tools = self.allowed_tools.unwrap_or(options.allowed_tools);

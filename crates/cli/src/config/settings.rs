@@ -8,7 +8,8 @@ use std::str::FromStr;
 use prowess_agent::{Effort, ModelPrice};
 use prowess_catalog::ManualSkills;
 use prowess_skills::{
-    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, SessionOptions,
+    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, MAX_CHOSEN_BYTES,
+    SessionOptions,
 };
 use prowess_workspace::{HostRule, Level};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -126,6 +127,13 @@ pub(crate) struct SkillSettings {
     /// How many tokens loaded skills may take together; any number otherwise.
     #[schemars(range(min = 1))]
     pub(crate) max_tokens: Option<usize>,
+    /// How many bytes of documents one skill may have in the model's context.
+    #[schemars(range(min = 1))]
+    pub(crate) max_document_bytes: usize,
+    /// How many levels of a skill's directories are listed when it is loaded: 1 is `scripts/`, `references/` and so on
+    /// without the directories in them.
+    #[schemars(range(min = 1))]
+    pub(crate) resource_depth: usize,
     /// What a skill's `allowed-tools` mean: a recommendation, a restriction to them, or that they are not asked about.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) allowed_tools: AllowedToolsWord,
@@ -153,6 +161,8 @@ impl SkillSettings {
     /// know when a turn ends.
     pub(crate) fn put_into(&self, options: &mut SessionOptions) {
         options.budgets = Budgets::new(self.max_loaded, self.max_tokens);
+        options.budgets.max_document_bytes = self.max_document_bytes;
+        options.resource_depth = self.resource_depth;
         options.allowed_tools = self.allowed_tools.into();
         options.discovery = self.discovery.into();
         options.manual = self.manual.into();
@@ -165,6 +175,8 @@ impl Default for SkillSettings {
             roots: Vec::new(),
             max_loaded: DEFAULT_MAX_LOADED_SKILLS,
             max_tokens: None,
+            max_document_bytes: MAX_CHOSEN_BYTES,
+            resource_depth: 1,
             allowed_tools: AllowedToolsWord::Recommend,
             dialect: None,
             discovery: DiscoveryWord::Lazy,
@@ -254,6 +266,9 @@ pub(crate) struct SandboxSettings {
     #[serde(with = "hosts")]
     #[schemars(with = "Vec<String>")]
     pub(crate) hosts: Vec<HostRule>,
+    /// Variables that a command may be given although they make programs load code, such as `NODE_OPTIONS` or
+    /// `LD_LIBRARY_PATH`. They take effect inside the sandbox only, and never at the level `none`.
+    pub(crate) allow_loaders: Vec<String>,
 }
 
 impl Default for SandboxSettings {
@@ -264,6 +279,7 @@ impl Default for SandboxSettings {
             image: prowess_workspace::ContainerOptions::default().image,
             engine_socket: None,
             hosts: Vec::new(),
+            allow_loaders: Vec::new(),
         }
     }
 }

@@ -295,3 +295,16 @@ fn a_person_runs_skills_that_models_do_not_start() {
     ];
     assert_eq!(world.stdout(&args), "own\n");
 }
+
+#[test]
+fn a_variable_that_loads_code_passes_for_both_if_the_configuration_says_so() {
+    let (options, arguments) =
+        (["--env", "NODE_OPTIONS=--no-warnings"], json!({"env": {"NODE_OPTIONS": "--no-warnings"}}));
+    for refused in both("", "tides", "true", &options, &arguments) {
+        assert!(refused.why().contains("NODE_OPTIONS"), "{refused:?}");
+    }
+    let allowed = "allow_loaders = [\"NODE_OPTIONS\"]\n";
+    let ran = both(allowed, "tides", "echo $NODE_OPTIONS", &options, &arguments);
+    assert_same(&ran);
+    assert_eq!(ran[0].report()["stdout"], "--no-warnings\n");
+}

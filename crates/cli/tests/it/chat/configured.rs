@@ -97,6 +97,28 @@ fn chat_lists_what_discovery_and_manual_say() {
 }
 
 #[test]
+fn files_are_listed_as_deep_and_documents_given_as_far_as_is_set() {
+    for (settings, is_listed, is_given) in
+        [("", false, true), ("resource_depth = 2\nmax_document_bytes = 10", true, false)]
+    {
+        let model = FakeModel::start(vec![
+            Answer::call("skill_load", json!({"skill": "tides", "docs": ["notes.md"]})),
+            Answer::text("Loaded."),
+        ]);
+        let world = set(&model, settings);
+        world
+            .file("home/.prowess/skills/tides/scripts/deep/inner.sh", "true\n")
+            .file("home/.prowess/skills/tides/notes.md", "Spring tides are the highest.\n");
+        let after = said(&world, &model, &["Load it"])[1].to_string();
+        assert_eq!(after.contains("Spring tides are the highest."), is_given, "{settings}: {after}");
+        let info = world.stdout(&["info", "tides"]);
+        assert_eq!(info.contains("deep/inner.sh"), is_listed, "{settings}: {info}");
+        let session = world.stdout(&["session", "-c", "load tides"]);
+        assert_eq!(session.contains("deep/inner.sh"), is_listed, "{settings}: {session}");
+    }
+}
+
+#[test]
 fn a_skill_stays_loaded_in_chat_for_as_long_as_is_set() {
     let is_loaded = |request: &Value| system(request).contains("**tides** [Loaded]");
     for (lifetime, expected) in [
