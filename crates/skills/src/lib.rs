@@ -99,8 +99,6 @@ pub use exec::{ExecRequest, PollRequest, WriteRequest};
 #[cfg(feature = "backend")]
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
-#[cfg(feature = "run")]
-pub use host_files::{HostInput, InputRefused};
 pub use invoke::Command;
 pub use known::{denial, known_view};
 pub use load::{Over, PreparedLoad, loaded_tokens};

@@ -299,8 +299,8 @@ fn obstacle(talk: &Talk, name: &str) -> Option<String> {
         Seen::Denied(verdict) => {
             Some(format!("the skill /{shown} is denied by {}; nothing was sent", sight::rule(&verdict)))
         }
-        Seen::Yes | Seen::WithFiles | Seen::Manual if entry.skill.extensions.user_invocable => None,
-        Seen::Yes | Seen::WithFiles | Seen::Manual => Some(format!(
+        _ if entry.skill.extensions.user_invocable => None,
+        Seen::Yes | Seen::WithFiles | Seen::Marked | Seen::Manual => Some(format!(
             "only the model starts the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask for what it does"
         )),
     }

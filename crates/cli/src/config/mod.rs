@@ -28,8 +28,8 @@ pub(crate) use self::guards::guards;
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
-    Api, ExecutorWord, McpSettings, ModelName, ModelSettings, ProviderSettings, SandboxSettings, ScopeWord,
-    Settings, SkillSettings,
+    Api, ExecutorWord, InheritedWord, McpSettings, ModelName, ModelSettings, ProviderSettings,
+    SandboxSettings, ScopeWord, Settings, SkillSettings,
 };
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
 use crate::state::Kept;

@@ -23,6 +23,7 @@ mod promises;
 mod pty;
 mod readme;
 mod run;
+mod same_run;
 mod sandbox;
 mod session;
 mod shipping;

@@ -5,6 +5,7 @@ mod asking;
 mod bombs;
 mod broken;
 mod compacting;
+mod configured;
 mod costs;
 mod denied;
 mod evicted;
