@@ -12,6 +12,7 @@ mod config;
 mod demo;
 mod document;
 mod documents;
+mod earlier;
 mod inputs;
 mod isolation;
 mod mcp;
