@@ -321,6 +321,15 @@ impl SkillSession {
         self.hold(|state| prepared.finish(state))
     }
 
+    /// The same, with somebody to ask.
+    pub async fn attempt_invoke(&self, line: &str, asker: &dyn Asker) -> Outcome<Answer> {
+        match self.view().invoke(line).drive(self.service().files(), asker).await {
+            Outcome::Done(prepared) => self.hold(|state| prepared.finish(state)).into(),
+            Outcome::Asks(question) => Outcome::Asks(question),
+            Outcome::Refused(error) => Outcome::Refused(error),
+        }
+    }
+
     /// Unloads a skill, with its resources and documents.
     ///
     /// # Errors
