@@ -191,8 +191,8 @@ fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
         Rest::Waiting | Rest::Left => {
             talk.rest()?;
             let (line, waiting) = (talk.host.resume_line(talk.thread.id()), talk.thread.waiting());
-            let title = waiting.first().and_then(|waiting| waiting.question["title"].as_str());
-            let title = title.unwrap_or("a call");
+            let title = waiting.first().map(|waiting| waiting.question.words().title);
+            let title = title.unwrap_or_else(|| "a call".to_owned());
             let text = format!("a question waits: {title}; `{line}` asks it, and with --yes says yes to all");
             talk.show(&Happening::Note { text })?;
             talk.rest()?;

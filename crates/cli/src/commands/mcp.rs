@@ -171,9 +171,9 @@ impl Offer {
     async fn like(&self, catalog: Catalog) -> SkillSession {
         let mut example = self.example.lock().await;
         match &*example {
-            Some(session) if session.view().catalog().is_same(&catalog) => session.clone(),
+            Some(session) if session.engine().view().catalog().is_same(&catalog) => session.clone(),
             _ => {
-                let session = SkillSession::builder(catalog).permissions(self.permissions.apart());
+                let session = SkillSession::builder(catalog).permissions(self.permissions.clone());
                 example.insert(session.start().await).clone()
             }
         }
@@ -184,7 +184,7 @@ impl Offer {
         let catalog = self.live.catalog();
         let mut session = SkillSession::builder(catalog.clone())
             .options(self.options.clone())
-            .permissions(self.permissions.apart())
+            .permissions(self.permissions.clone())
             .beside(&self.like(catalog).await);
         // Nothing is saved where no scope of its own can be had.
         let artifacts = self.artifacts.as_ref().and_then(|artifacts| {

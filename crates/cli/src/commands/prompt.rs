@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let listed = sight.view().entries().iter().filter(|entry| is_listed(entry)).count();
     let rendered = match options.form {
         Form::Section => session.prompt(),
-        Form::List => session.overview(),
+        Form::List => session.view().overview(),
         Form::Xml => sight.offered().overview_xml(),
         Form::Compact => sight.offered().overview_compact(),
     };

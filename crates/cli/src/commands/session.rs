@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::{Digest, ManualSkills};
@@ -130,7 +130,6 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let policy = policy(&options.files, &config, options.running.kept())?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
-    let dialect = options.behaviour.dialect(&config.settings.skills);
     let workspace = options.files.workspace()?;
     let scope = artifacts::configured(
         config.settings.artifacts.scope,
