@@ -177,6 +177,12 @@ async fn load_skill_updates_skill_resources_eager() {
     session.load("web-research", None).await.unwrap();
     assert_eq!(CountedFiles::count(&files.listings), 1, "what was found at the start is used");
     assert_eq!(session.state().resources("web-research").len(), 3);
+    // One that was unloaded is looked at again.
+    session.unload("web-research").unwrap();
+    library.write("web-research/scripts/sort.py", "print()\n");
+    session.load("web-research", None).await.unwrap();
+    assert_eq!(CountedFiles::count(&files.listings), 2);
+    assert_eq!(session.state().resources("web-research").len(), 4);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use prowess_permission::{
     Broker, Decision, Deed, Kind, Layer, Permissions, Policy, Question, Replies, Rule,
 };
 use prowess_skills::{
-    Answer, Choice, Dialect, Operation, Outcome, Placement, PreparedLoad, Runs, SavedState, SelectMode,
+    Answer, Capabilities, Choice, Dialect, Operation, Outcome, Placement, PreparedLoad, Runs, SavedState, SelectMode,
     SessionOptions, SkillError, SkillFiles, SkillSession,
 };
 use prowess_workspace::{
@@ -135,10 +135,10 @@ async fn session(shelf: &Shelf, catalog: Catalog, permissions: Permissions) -> S
 }
 
 /// The question that something stops at when nobody has answered anything.
-fn asked<T>(outcome: Outcome<T>) -> Question {
+fn asked<T: std::fmt::Debug>(outcome: Outcome<T>) -> Question {
     match outcome {
         Outcome::Asks(question) => *question,
-        Outcome::Done(_) => panic!("nothing is asked: it is done"),
+        Outcome::Done(done) => panic!("nothing is asked: {done:?}"),
         Outcome::Refused(error) => panic!("nothing is asked: {error}"),
     }
 }
@@ -151,7 +151,7 @@ async fn drive<T: Send + 'static>(
     operation.drive(session.service().files(), replies).await
 }
 
-async fn question<T: Send + 'static>(session: &SkillSession, operation: Operation<T>) -> Question {
+async fn question<T: std::fmt::Debug + Send + 'static>(session: &SkillSession, operation: Operation<T>) -> Question {
     asked(drive(session, operation, &Replies::default()).await)
 }
 
@@ -235,8 +235,11 @@ async fn with_runs(
         artifacts: None,
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
+    let mut options = SessionOptions::default();
+    options.capabilities = Capabilities::all();
     let session = SkillSession::builder(catalog)
         .files(Arc::new(shelf.clone()))
+        .options(options)
         .permissions(permissions.clone())
         .runs(Runs::new(runner, "one"))
         .start()
@@ -252,7 +255,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let permissions = rules(&[("run", "*"), ("mcp_skill", "docs:*")]);
     let (session, _place) = with_runs(&shelf, catalog.clone(), &permissions).await;
     let command = RunRequest::new("docs:kit", "sh scripts/a.sh");
-    let exec = json!({"skill": "docs:kit", "command": "cat"});
+    let exec = json!({"skill_name": "docs:kit", "command": "cat"});
     let nobody = Replies::default();
     // What it brings is a server's, whether it is loaded or not.
     let request = asked(session.attempt("skill_exec", exec.clone(), &nobody).await);
