@@ -129,7 +129,8 @@ impl Permissions {
                         self.broker.ask(&self.session, question.clone(), question.fingerprint()).await?;
                     return self.granted(&question, how);
                 }
-                None => return Err(Stopped::Asks(Box::new(question))),
+                None if asker.keeps_questions() => return Err(Stopped::Asks(Box::new(question))),
+                None => return Err(self.nobody(&question).into()),
             },
         };
         let grant = self.granted(&question, how)?;

@@ -7,6 +7,7 @@ use crate::delta::SkillDelta;
 use crate::dialect::{self, SkillAct, ToolReply, ToolSpec, Wanted};
 use crate::documents::PreparedSelection;
 use crate::engine::SkillEngine;
+#[cfg(feature = "run")]
 use crate::error::SkillError;
 use crate::load::PreparedLoad;
 use crate::service::SkillService;
@@ -92,16 +93,15 @@ impl PreparedCall {
             Prepared::Unload(view, name) => view.engine().at(state).unload(&name),
             Prepared::Answer(answer) => Ok(answer),
         };
-        told(&self.tool, finished)
+        let reply = ToolReply::from(finished);
+        tell(&self.tool, reply.is_error, reply.deltas.len());
+        reply
     }
 }
 
-/// The reply of a call, told to the log.
-fn told(tool: &str, finished: Result<Answer, SkillError>) -> ToolReply {
-    let reply = ToolReply::from(finished);
-    let (is_error, changes) = (reply.is_error, reply.deltas.len());
+/// Tells the log that a call has its answer.
+fn tell(tool: &str, is_error: bool, changes: usize) {
     tracing::info!(name: "tool.response", tool, is_error, changes, "Tool '{tool}' answered");
-    reply
 }
 
 impl SkillView {
@@ -135,8 +135,8 @@ impl SkillService {
         dialect::tools(view, self.run_setting().as_ref())
     }
 
-    /// Makes a call of one of [`SkillService::tools`] in a moment: everything but the change of state. Foolish arguments
-    /// get an answer that says what is wrong.
+    /// Makes a call of one of [`SkillService::tools`] in a moment: everything but the change of state. What is wrong with
+    /// foolish arguments is an error whose text is for the model.
     pub async fn call(
         &self,
         view: &SkillView,
@@ -144,13 +144,27 @@ impl SkillService {
         arguments: Value,
         asker: &dyn Asker,
     ) -> Outcome<PreparedCall> {
+        let prepared = self.prepared(view, tool, arguments, asker).await;
+        if let Outcome::Refused(_) = &prepared {
+            tell(tool, true, 0);
+        }
+        prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
+    }
+
+    async fn prepared(
+        &self,
+        view: &SkillView,
+        tool: &str,
+        arguments: Value,
+        asker: &dyn Asker,
+    ) -> Outcome<Prepared> {
         let can_run = self.run_setting().is_some();
         let wanted = match dialect::wanted(view.engine().options(), can_run, tool, arguments) {
             Ok(wanted) => wanted,
             Err(error) => return Outcome::Refused(error),
         };
         let files = self.files();
-        let prepared = match wanted {
+        match wanted {
             Wanted::Load { name, arguments, documents } => {
                 let load = view.load(&name, arguments.as_deref(), documents);
                 load.drive(files, asker).await.map(|prepared| Prepared::Load(Box::new(prepared)))
@@ -165,8 +179,7 @@ impl SkillService {
             }
             #[cfg(feature = "run")]
             wanted => Outcome::from(self.running(view, asker).act(wanted).await).map(Prepared::Answer),
-        };
-        prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
+        }
     }
 }
 

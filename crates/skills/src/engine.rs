@@ -41,6 +41,8 @@ struct Seen {
     outdated: BTreeSet<String>,
     /// The files of all skills, with eager discovery.
     resources: Arc<BTreeMap<String, Vec<ResourceMetadata>>>,
+    /// The skills that were loaded with what is there of them.
+    used: BTreeSet<String>,
 }
 
 impl SkillEngine {
@@ -67,7 +69,8 @@ impl SkillEngine {
         secret: Secret,
     ) -> Self {
         let (texts, outdated) = (HashMap::new(), BTreeSet::new());
-        let seen = Mutex::new(Seen { known, texts, outdated, resources: Arc::default() });
+        let (resources, used) = (Arc::default(), BTreeSet::new());
+        let seen = Mutex::new(Seen { known, texts, outdated, resources, used });
         Self(Arc::new(Inner { options, permissions, secret, seen }))
     }
 
@@ -158,6 +161,13 @@ impl SkillEngine {
         Arc::clone(&self.seen().resources)
     }
 
+    /// What eager discovery found of a skill, for its first load. One that is loaded again is looked at again.
+    pub(crate) fn discovered_for_load(&self, name: &str) -> Option<Vec<ResourceMetadata>> {
+        let mut seen = self.seen();
+        let found = seen.resources.get(name).cloned()?;
+        seen.used.insert(name.to_owned()).then_some(found)
+    }
+
     /// The skills whose resources eager discovery has not found yet.
     pub(crate) fn undiscovered(&self) -> (Arc<Known>, Vec<Arc<SkillEntry>>) {
         let known = self.known();
@@ -172,6 +182,7 @@ impl SkillEngine {
     pub(crate) fn discovered(&self, known: &Arc<Known>, found: BTreeMap<String, Vec<ResourceMetadata>>) {
         let mut seen = self.seen();
         if Arc::ptr_eq(&seen.known, known) {
+            seen.used.retain(|name| !found.contains_key(name));
             Arc::make_mut(&mut seen.resources).extend(found);
         }
     }

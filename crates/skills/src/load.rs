@@ -118,15 +118,32 @@ impl SkillView {
             return Err(limit_reached(options, name, state));
         }
         let read = self.pass_gate(io, entry, arguments).await?;
-        let (text, resources) = match read {
-            Some(text) => (text, io.resources(entry, options.resource_depth).await?),
-            None => io.text_and_resources(entry, options.resource_depth).await?,
-        };
-        prepared.fresh = Some(self.fresh(entry, &text, arguments, told(entry, &resources))?);
+        let (text, resources) = self.text_and_resources(io, entry, read).await?;
+        prepared.fresh = Some(self.fresh(entry, &text, arguments, resources)?);
         if let Some(choice) = documents {
             prepared.chosen = Some(self.chosen(io, entry, SelectMode::Replace, choice, &[]).await?);
         }
         Ok(prepared)
+    }
+
+    /// A skill's text, unless it was read for its gate, and its files, unless eager discovery has them.
+    async fn text_and_resources(
+        &self,
+        io: &Io,
+        entry: &Arc<SkillEntry>,
+        read: Option<SkillText>,
+    ) -> Result<(SkillText, Vec<ResourceMetadata>), SkillError> {
+        let depth = self.engine().options().resource_depth;
+        let found = self.engine().discovered_for_load(entry.skill.name.as_str());
+        Ok(match (read, found) {
+            (Some(text), Some(found)) => (text, found),
+            (None, Some(found)) => (io.text(entry).await?, found),
+            (Some(text), None) => (text, told(entry, &io.resources(entry, depth).await?)),
+            (None, None) => {
+                let (text, resources) = io.text_and_resources(entry, depth).await?;
+                (text, told(entry, &resources))
+            }
+        })
     }
 
     /// A skill that no list has, from a server that has it. What the server is asked was a model's idea: so it passes

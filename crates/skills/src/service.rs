@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prowess_catalog::Catalog;
+#[cfg(feature = "run")]
 use prowess_permission::Asker;
 #[cfg(feature = "run")]
 use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};

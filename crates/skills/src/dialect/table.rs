@@ -91,7 +91,7 @@ pub(crate) struct RunSetting {
 
 /// Nothing runs commands.
 #[cfg(not(feature = "run"))]
-pub(super) enum RunSetting {}
+pub(crate) enum RunSetting {}
 
 impl Takes {
     pub(super) fn act(self) -> SkillAct {

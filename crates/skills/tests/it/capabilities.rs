@@ -48,7 +48,7 @@ async fn act(session: &SkillSession, act: SkillAct, needs: &[&str], mut argument
         arguments[skill] = json!("deploy");
         assert_eq!(tool.skill_in(&arguments), Some("deploy"));
     }
-    assert_eq!(session.act(tool.name), Some(act));
+    assert_eq!(session.engine().act(tool.name), Some(act));
     session.call(tool.name, arguments).await
 }
 
@@ -210,9 +210,9 @@ async fn the_overview_says_how_a_skill_gets_arguments() {
         (Dialect::Trpc, "skill_load_with_args(\"deploy\", args=\"[env]\")"),
     ] {
         let session = library().session_with(dialect, |options| options.capabilities.arguments = true).await;
-        assert!(session.overview().text.contains(says), "{}", session.overview().text);
+        assert!(session.view().overview().text.contains(says), "{}", session.view().overview().text);
         let session = library().session_with(dialect, |options| options.capabilities.arguments = false).await;
-        assert!(!session.overview().text.contains("args="), "{}", session.overview().text);
+        assert!(!session.view().overview().text.contains("args="), "{}", session.view().overview().text);
     }
     // This one has no overview: its tools say what there is.
     let session =

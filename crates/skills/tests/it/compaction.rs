@@ -1,6 +1,6 @@
 //! No loaded skill is lost when messages are summarised.
 
-use prowess_skills::{Choice, Dialect, Lifetime, SelectMode, SkillDelta, UnloadReason, UnloadedText};
+use prowess_skills::{Choice, Dialect, Lifetime, SelectMode, SkillDelta, SkillView, UnloadReason, UnloadedText};
 
 use crate::library::{Library, loaded};
 
@@ -129,7 +129,7 @@ async fn unloaded_text_leaves_a_stub_when_told() {
     let keeps = library.session().await;
     let text = keeps.load("a", None).await.unwrap().text;
     keeps.unload("a").unwrap();
-    assert_eq!(keeps.without_unloaded(&text), None);
+    assert_eq!(keeps.view().without_unloaded(&text), None);
 
     let session =
         library.session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub).await;
@@ -152,9 +152,9 @@ async fn lifetimes_end() {
     {
         let session = library.session_with(Dialect::DeepAgents, |options| options.lifetime = lifetime).await;
         session.load("a", None).await.unwrap();
-        session.after_model_call();
+        session.change(SkillView::after_model_call);
         assert_eq!(loaded(&session).len(), calls, "{lifetime:?}");
-        session.end_turn();
+        session.change(SkillView::end_turn);
         assert_eq!(loaded(&session).len(), turns, "{lifetime:?}");
     }
 }
@@ -169,7 +169,7 @@ async fn the_system_message_needs_no_putting_back() {
     assert!(section.text.starts_with("## Loaded Skills\n\n<skill name=\"a\""));
     assert_eq!(session.loaded_section().await, section);
     assert!(session.put_back([], None).await.text.is_empty());
-    session.end_turn();
+    session.change(SkillView::end_turn);
     assert!(session.loaded_section().await.text.is_empty());
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use prowess_skills::{Choice, Dialect, SelectMode, SkillError, SkillEvent, SkillSession, SkillState};
+use prowess_skills::{Choice, Dialect, PreparedLoad, SelectMode, SkillError, SkillEvent, SkillSession, SkillState};
 
 use serde_json::json;
 
-use crate::library::{Library, loaded};
+use crate::library::{Library, loaded, prepared, prepared_call};
 
 const THREADS: usize = 64;
 const SKILLS: usize = 1_000;
@@ -132,11 +132,12 @@ async fn parallel_loads_of_one_turn_all_count() {
 async fn finishing_in_the_order_of_the_calls_decides_who_gets_the_slot() {
     let library = Library::of(&["a", "b", "c"]);
     let session = library.session_of(2).await;
-    let prepare = |name| session.prepare_load(name, None, None);
+    let prepare = |name| prepared(&session, session.view().load(name, None, None));
     let (a, b, c) = tokio::join!(prepare("a"), prepare("b"), prepare("c"));
-    a.unwrap().finish().unwrap();
-    b.unwrap().finish().unwrap();
-    assert!(matches!(c.unwrap().finish(), Err(SkillError::LimitReached { .. })));
+    let finish = |load: Result<PreparedLoad, SkillError>| session.hold(|state| load.unwrap().finish(state));
+    finish(a).unwrap();
+    finish(b).unwrap();
+    assert!(matches!(finish(c), Err(SkillError::LimitReached { .. })));
     assert_eq!(loaded(&session), ["a", "b"]);
 }
 
@@ -166,10 +167,10 @@ async fn parallel_choices_of_documents_are_merged() {
 async fn parallel_loads_with_documents_both_count() {
     let library = Library::of(&["kit"]).file("kit/a.md", "A.\n").file("kit/b.md", "B.\n");
     let session = library.session_in(Dialect::Trpc).await;
-    let call = |path| session.prepare_call("skill_load", json!({"skill": "kit", "docs": [path]}));
+    let call = |path| prepared_call(&session, "skill_load", json!({"skill": "kit", "docs": [path]}));
     let (first, second) = tokio::join!(call("a.md"), call("b.md"));
-    assert_eq!(first.finish().deltas.len(), 2);
-    let reply = second.finish();
+    assert_eq!(session.finish(first).deltas.len(), 2);
+    let reply = session.finish(second);
     assert_eq!(reply.deltas.len(), 1, "{}", reply.text);
     assert_eq!(session.state().documents("kit")[0].path, "b.md");
     assert_eq!(session.state().documents("kit").len(), 1);
@@ -181,11 +182,11 @@ async fn parallel_loads_with_documents_both_count() {
 async fn calls_can_be_finished_in_order() {
     let library = Library::of(&["a", "b", "c"]);
     let session = library.session_of(2).await;
-    let call = |tool, name| session.prepare_call(tool, json!({"skill_name": name}));
+    let call = |tool, name| prepared_call(&session, tool, json!({"skill_name": name}));
     let (c, b, a) = tokio::join!(call("load_skill", "c"), call("load_skill", "b"), call("load_skill", "a"));
     let unload = call("unload_skill", "a").await;
-    assert!(!a.finish().is_error && !b.finish().is_error);
-    assert!(c.finish().text.contains("Maximum number"));
-    assert!(!unload.finish().is_error);
+    assert!(!session.finish(a).is_error && !session.finish(b).is_error);
+    assert!(session.finish(c).text.contains("Maximum number"));
+    assert!(!session.finish(unload).is_error);
     assert_eq!(loaded(&session), ["b"]);
 }

@@ -177,6 +177,12 @@ async fn load_skill_updates_skill_resources_eager() {
     session.load("web-research", None).await.unwrap();
     assert_eq!(CountedFiles::count(&files.listings), 1, "what was found at the start is used");
     assert_eq!(session.state().resources("web-research").len(), 3);
+    // One that was unloaded is looked at again.
+    session.unload("web-research").unwrap();
+    library.write("web-research/scripts/sort.py", "print()\n");
+    session.load("web-research", None).await.unwrap();
+    assert_eq!(CountedFiles::count(&files.listings), 2);
+    assert_eq!(session.state().resources("web-research").len(), 4);
 }
 
 #[tokio::test]
@@ -426,7 +432,7 @@ fn default_policy_is_recommend() {
 async fn read_file_still_works_for_skills() {
     let library = Library::of(&["a"]);
     let session = library.session().await;
-    let entry = session.view().get("a").unwrap().clone();
+    let entry = session.engine().view().get("a").unwrap().clone();
     assert!(std::fs::read_to_string(entry.skill.location.as_str()).unwrap().contains("Do it."));
     assert!(loaded(&session).is_empty());
     assert_eq!(session.load("a", None).await.unwrap().deltas.len(), 1);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use prowess_permission::{
-    Asked, Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule, Subscription,
+    Asked, Broker, Decision, Deed, Layer, PermissionEvent, Permissions, Policy, Reply, Rule, Subscription,
 };
 use prowess_skills::{Owner, SkillError, SkillSession};
 
-use crate::library::{CountedFiles, Library, loaded};
+use crate::library::{CountedFiles, Library, loaded, prepared};
 
 fn asking() -> Policy {
     Policy::new().with(Layer::User, [Rule::new("skill", "*", Decision::Ask)])
@@ -119,10 +119,13 @@ async fn the_question_names_the_skill_its_place_and_its_digest() {
     };
     let (answer, request) = tokio::join!(session.load("a", Some("now")), looking);
     answer.unwrap();
-    assert_eq!(request.patterns, ["a"]);
-    assert_eq!(request.details["arguments"], "now");
-    assert!(request.binding.unwrap().starts_with("sha256:"));
-    assert_eq!(library.told(&request.title), "load the skill in '/skills/a': 'a'");
+    assert_eq!(request.subjects, ["a"]);
+    let Deed::LoadSkill { arguments, digest, location, .. } = &request.deed else { panic!("{request:?}") };
+    assert_eq!(arguments.as_deref(), Some("now"));
+    assert!(digest.as_deref().unwrap().starts_with("sha256:"));
+    assert_eq!(library.told(location), "/skills/a/SKILL.md");
+    assert!(request.binding.as_ref().unwrap().starts_with("sha256:"));
+    assert_eq!(library.told(&request.words().title), "load the skill in '/skills/a': 'a'");
 }
 
 /// While a person thinks, the last slot goes to somebody else.
@@ -175,9 +178,9 @@ async fn a_deny_that_comes_later_hides_the_skill() {
 async fn a_deny_between_preparing_and_finishing_holds() {
     let library = Library::of(&["a", "b"]);
     let session = library.session().await;
-    let prepared = session.prepare_load("a", None, None).await.unwrap();
+    let prepared = prepared(&session, session.view().load("a", None, None)).await.unwrap();
     session.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
-    let error = prepared.finish().unwrap_err();
+    let error = session.hold(|state| prepared.finish(state)).unwrap_err();
     assert_eq!(error.for_model(), "Error: Skill 'a' not found. Available skills: b");
     assert!(loaded(&session).is_empty());
 }

@@ -8,7 +8,7 @@ use prowess_permission::{Broker, Decision, Layer, PermissionEvent, Permissions, 
 use prowess_skills::{Budgets, Choice, Dialect, MAX_CHOSEN_BYTES, SelectMode, SkillError, SkillSession};
 use serde_json::json;
 
-use crate::library::{Library, loaded};
+use crate::library::{Library, loaded, prepared_call};
 
 const DIALECTS: [Dialect; 3] = [Dialect::DeepAgents, Dialect::Trpc, Dialect::OpenCode];
 
@@ -351,8 +351,8 @@ async fn patterns_that_cannot_be_compiled_break_nothing() {
     let deep = format!("{}a{}", "{".repeat(240), "}".repeat(240));
     let library = Library::of(&["a"]).skill("deep", &format!("paths: [\"{deep}\", \"*.rs\"]\n"), "Body.");
     let session = library.session().await;
-    assert_eq!(session.note_files(["a.rs"]).len(), 1);
-    assert!(session.note_files(["b.rs"]).is_empty());
+    assert_eq!(session.change(|view| view.note_files(["a.rs"])).len(), 1);
+    assert!(session.change(|view| view.note_files(["b.rs"])).is_empty());
 }
 
 /// Bodies made to be slow to put arguments into are not.
@@ -381,12 +381,11 @@ async fn a_selection_is_not_finished_over_a_deny_or_for_another_skill() {
     session.load("a", None).await.unwrap();
     let trpc = library.session_in(Dialect::Trpc).await;
     trpc.load("a", None).await.unwrap();
-    let call =
-        async || trpc.prepare_call("skill_select_docs", json!({"skill": "a", "docs": ["guide.md"]})).await;
+    let call = || prepared_call(&trpc, "skill_select_docs", json!({"skill": "a", "docs": ["guide.md"]}));
 
     let prepared = call().await;
     trpc.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
-    assert!(prepared.finish().is_error);
+    assert!(trpc.finish(prepared).is_error);
     trpc.permissions().set(Layer::Session, Vec::new());
 
     let prepared = call().await;
@@ -395,7 +394,7 @@ async fn a_selection_is_not_finished_over_a_deny_or_for_another_skill() {
     let roots = [library.path(), other.path()].map(Root::explicit);
     trpc.refresh(&Catalog::discover(&roots, &ScanOptions::default())).await;
     trpc.load("a", None).await.unwrap();
-    let reply = prepared.finish();
+    let reply = trpc.finish(prepared);
     assert!(reply.is_error, "{}", reply.text);
     assert!(!trpc.loaded_section().await.text.contains("DOC-OF-FIRST"));
 }
@@ -410,10 +409,10 @@ async fn parallel_choices_do_not_exceed_the_cap_together() {
     let mut prepared = Vec::new();
     for number in 0..8 {
         let arguments = json!({"skill": "kit", "docs": [format!("d{number}.md")], "mode": "add"});
-        prepared.push(session.prepare_call("skill_select_docs", arguments).await);
+        prepared.push(prepared_call(&session, "skill_select_docs", arguments).await);
     }
-    let refused =
-        prepared.into_iter().map(prowess_skills::PreparedCall::finish).filter(|reply| reply.is_error).count();
+    let replies = prepared.into_iter().map(|prepared| session.finish(prepared));
+    let refused = replies.filter(|reply| reply.is_error).count();
     assert!(refused > 0);
     let bytes: usize = session.state().documents("kit").iter().map(|document| document.bytes).sum();
     assert!(bytes <= MAX_CHOSEN_BYTES, "{bytes}");

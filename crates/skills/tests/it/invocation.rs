@@ -76,7 +76,7 @@ async fn what_only_people_start_is_hidden_from_the_model() {
 
     let marked =
         library.session_with(Dialect::DeepAgents, |options| options.manual = ManualSkills::Marked).await;
-    assert!(marked.overview().text.contains("- **deploy**: Looks after deploy. (Manual only)"));
+    assert!(marked.view().overview().text.contains("- **deploy**: Looks after deploy. (Manual only)"));
     let error = marked.load("deploy", None).await.unwrap_err();
     assert_eq!(
         error.for_model(),
@@ -102,6 +102,7 @@ async fn people_see_what_they_can_start() {
     let session = library.session().await;
     session.invoke("/plain").await.unwrap();
     let commands: Vec<(String, Option<String>, bool)> = session
+        .view()
         .commands()
         .into_iter()
         .map(|command| (command.name, command.hint, command.is_loaded))
@@ -129,12 +130,12 @@ async fn skills_with_paths_are_offered_when_such_files_are_in_play() {
         .skill("broken", "paths: \"a[\"\n", "Never.");
     let session = library.session().await;
     assert!(!session.prompt().text.contains("react"));
-    assert!(session.note_files(["src/app.rs", "tsx"]).is_empty());
-    assert!(session.note_files(["lib/app.tsx"]).is_empty());
-    let deltas = session.note_files(["./src/ui/app.tsx", "README.md"]);
+    assert!(session.change(|view| view.note_files(["src/app.rs", "tsx"])).is_empty());
+    assert!(session.change(|view| view.note_files(["lib/app.tsx"])).is_empty());
+    let deltas = session.change(|view| view.note_files(["./src/ui/app.tsx", "README.md"]));
     assert_eq!(deltas, [SkillDelta::Offered { name: "react".into() }]);
     assert!(session.prompt().text.contains("- **react**"));
-    assert!(session.note_files(["deep/in/there.jsx"]).is_empty(), "once is enough");
+    assert!(session.change(|view| view.note_files(["deep/in/there.jsx"])).is_empty(), "once is enough");
 
     let restored = library.builder().restore(session.save()).start().await;
     assert!(restored.prompt().text.contains("- **react**"));

@@ -15,10 +15,10 @@ use prowess_catalog::{
     Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, Root, ScanOptions, SkillEntry,
     SkillText, scan_backend,
 };
-use prowess_permission::{Permissions, Policy};
+use prowess_permission::{Nobody, Permissions, Policy};
 use prowess_skills::{
-    BackendFiles, Budgets, Dialect, LocalFiles, Secret, SessionBuilder, SessionOptions, SkillFiles,
-    SkillSession,
+    BackendFiles, Budgets, Dialect, LocalFiles, Operation, Outcome, PreparedCall, Secret, SessionBuilder,
+    SessionOptions, SkillError, SkillFiles, SkillSession,
 };
 
 use serde_json::Value;
@@ -126,6 +126,27 @@ impl Library {
 /// The names of what is loaded, in order.
 pub(crate) fn loaded(session: &SkillSession) -> Vec<String> {
     session.state().names().map(str::to_owned).collect()
+}
+
+/// All of an operation but the change of state. Nobody is asked.
+pub(crate) async fn prepared<T: Send + 'static>(
+    session: &SkillSession,
+    operation: Operation<T>,
+) -> Result<T, SkillError> {
+    settled(operation.drive(session.service().files(), &Nobody).await)
+}
+
+/// All of a tool call but the change of state. Nobody is asked.
+pub(crate) async fn prepared_call(session: &SkillSession, tool: &str, arguments: Value) -> PreparedCall {
+    settled(session.service().call(&session.view(), tool, arguments, &Nobody).await).unwrap()
+}
+
+fn settled<T>(outcome: Outcome<T>) -> Result<T, SkillError> {
+    match outcome {
+        Outcome::Done(done) => Ok(done),
+        Outcome::Refused(error) => Err(error),
+        Outcome::Asks(question) => panic!("nobody keeps this question: {question:?}"),
+    }
 }
 
 /// `value` with the keys of its objects sorted: what another crate asks of `serde_json` decides their order.

@@ -119,8 +119,8 @@ async fn a_forged_state_preapproves_nothing() {
     let saved = serde_json::from_value(saved).unwrap();
     let forged = library.builder().options(session.options().clone()).restore(saved).start().await;
     assert_eq!(forged.state().loaded().len(), 3);
-    assert_eq!(forged.check_tool(bash("make")), ToolVerdict::Pass);
-    assert_eq!(forged.check_tool(bash("git log")), ToolVerdict::Pass);
+    assert_eq!(forged.view().check_tool(bash("make")), ToolVerdict::Pass);
+    assert_eq!(forged.view().check_tool(bash("git log")), ToolVerdict::Pass);
 }
 
 /// The gate gives a grant for what is preapproved, and none for what is denied.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use prowess_catalog::Frame;
 use prowess_skills::{
     Budgets, Choice, Dialect, Lifetime, Placement, SavedState, SelectMode, SkillDelta, SkillSession,
-    SkillState,
+    SkillState, SkillView,
 };
 
 use crate::library::Library;
@@ -122,13 +122,13 @@ impl World {
                 None
             }
             Act::EndTurn => {
-                self.deltas.extend(self.session.end_turn());
+                self.deltas.extend(self.session.change(SkillView::end_turn));
                 None
             }
             Act::ModelCall => {
                 let section = self.session.loaded_section().await;
                 self.deltas.extend(section.deltas);
-                self.deltas.extend(self.session.after_model_call());
+                self.deltas.extend(self.session.change(SkillView::after_model_call));
                 None
             }
             Act::Restart => {
@@ -191,9 +191,8 @@ impl World {
         assert!(state.tokens() <= 1_000, "{} tokens", state.tokens());
         assert!(state.all_resources().keys().all(|name| set.contains(name.as_str())));
         assert!(state.all_selections().keys().all(|name| set.contains(name.as_str())));
-        let view = self.session.view();
-        let stale: BTreeSet<String> =
-            self.session.view().stale().into_iter().map(|stale| stale.name).collect();
+        let view = self.session.engine().view();
+        let stale: BTreeSet<String> = self.session.view().stale().into_iter().map(|stale| stale.name).collect();
         assert!(names.iter().all(|name| view.get(name).is_some() || stale.contains(*name)));
         let mut replayed = SkillState::default();
         replayed.replay(&self.deltas).unwrap();

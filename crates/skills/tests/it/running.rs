@@ -125,7 +125,7 @@ async fn always_covers_this_command_and_no_other() {
         let answering = async {
             while let Some(event) = front_end.next().await {
                 if let PermissionEvent::Asked(asked) = event {
-                    assert_eq!(asked.request.title, "run in skill 'kit': echo *");
+                    assert_eq!(asked.request.words().title, "run in skill 'kit': echo *");
                     broker.reply(asked.id, Reply::Always).await.unwrap();
                     return;
                 }
@@ -358,7 +358,7 @@ async fn always_covers_this_host_for_this_command() {
         let answering = async {
             while let Some(event) = front_end.next().await {
                 if let PermissionEvent::Asked(asked) = event {
-                    assert_eq!((asked.request.title.as_str(), asked.request.always.len()), (title, always));
+                    assert_eq!((asked.request.words().title.as_str(), asked.request.always.len()), (title, always));
                     broker
                         .reply(asked.id, if always > 0 { Reply::Always } else { Reply::Once })
                         .await

@@ -8,15 +8,18 @@ use prowess_catalog::{
     Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
     Resources, Root, SkillEntry, SkillText, scan_published,
 };
-use prowess_permission::{Broker, Decision, Kind, Layer, Permissions, Policy, Question, Rule};
+use prowess_permission::{
+    Broker, Decision, Deed, Kind, Layer, Permissions, Policy, Question, Replies, Rule,
+};
 use prowess_skills::{
-    Choice, Dialect, ExecRequest, Placement, Runs, SavedState, SelectMode, SessionOptions, SkillError,
-    SkillFiles, SkillSession, WriteRequest,
+    Answer, Capabilities, Choice, Dialect, Operation, Outcome, Placement, PreparedLoad, Runs, SavedState, SelectMode,
+    SessionOptions, SkillError, SkillFiles, SkillSession,
 };
 use prowess_workspace::{
     LocalExecutor, LocalOptions, RunRequest, Runner, SkillFile, SkillFiles as StagedFiles, SkillListing,
     StageSource, Workspaces,
 };
+use serde_json::json;
 
 /// What servers have: the text of every file, by label and address.
 #[derive(Clone, Debug, Default)]
@@ -133,15 +136,47 @@ async fn session(shelf: &Shelf, catalog: Catalog, permissions: Permissions) -> S
     SkillSession::builder(catalog).files(Arc::new(shelf.clone())).permissions(permissions).start().await
 }
 
-fn asked(error: &SkillError) -> Question {
-    error.unanswered().cloned().unwrap_or_else(|| panic!("nothing is asked: {error}"))
+/// The question that something stops at when nobody has answered anything.
+fn asked<T: std::fmt::Debug>(outcome: Outcome<T>) -> Question {
+    match outcome {
+        Outcome::Asks(question) => *question,
+        Outcome::Done(done) => panic!("nothing is asked: {done:?}"),
+        Outcome::Refused(error) => panic!("nothing is asked: {error}"),
+    }
+}
+
+async fn drive<T: Send + 'static>(
+    session: &SkillSession,
+    operation: Operation<T>,
+    replies: &Replies,
+) -> Outcome<T> {
+    operation.drive(session.service().files(), replies).await
+}
+
+async fn question<T: std::fmt::Debug + Send + 'static>(session: &SkillSession, operation: Operation<T>) -> Question {
+    asked(drive(session, operation, &Replies::default()).await)
+}
+
+fn loading(session: &SkillSession, name: &str) -> Operation<PreparedLoad> {
+    session.view().load(name, None, None)
+}
+
+fn allowing(question: &Question) -> Replies {
+    Replies::allowing([question.fingerprint()])
 }
 
 /// Loads a skill as a person lets it.
 async fn load(session: &SkillSession, name: &str) -> String {
-    let request = asked(&session.load(name, None).await.unwrap_err());
-    let _allowed = session.permissions().allow_once(request.fingerprint());
-    session.load(name, None).await.unwrap().text
+    let replies = allowing(&question(session, loading(session, name)).await);
+    let Outcome::Done(prepared) = drive(session, loading(session, name), &replies).await else {
+        panic!("{name} was asked about, and allowed")
+    };
+    session.hold(|state| prepared.finish(state)).unwrap().text
+}
+
+/// Runs a command with these answers.
+async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<Answer> {
+    session.service().run(&session.view(), request.clone(), replies).await
 }
 
 #[tokio::test]
@@ -150,10 +185,11 @@ async fn loading_is_asked_about_and_nothing_is_fetched_before() {
     let catalog = Catalog::empty().assembled([scan(vec![shelf.offer("docs", "pdf", "Read it.", &[])])]);
     // Rules about skills on the disk are none about those of servers.
     let session = session(&shelf, catalog, rules(&[("skill", "*")])).await;
-    let request = asked(&session.load("docs:pdf", None).await.unwrap_err());
+    let request = question(&session, loading(&session, "docs:pdf")).await;
     assert_eq!(request.kind, Kind::MCP_SKILL);
-    assert_eq!(request.title, "load the skill 'docs:pdf' of the MCP server docs");
-    assert_eq!(request.details["uri"], "skill://pdf/SKILL.md");
+    assert_eq!(request.words().title, "load the skill 'docs:pdf' of the MCP server docs");
+    let Deed::LoadServerSkill { uri, .. } = &request.deed else { panic!("{request:?}") };
+    assert_eq!(uri, "skill://pdf/SKILL.md");
     assert_eq!(shelf.fetched(), [""; 0]);
     let answer = load(&session, "docs:pdf").await;
     assert!(
@@ -170,7 +206,7 @@ async fn an_approval_is_for_all_files_as_they_were() {
     let catalog = Catalog::empty().assembled([one]);
     let permissions = rules(&[]);
     let session = session(&shelf, catalog.clone(), permissions.clone()).await;
-    let request = asked(&session.load("docs:pdf", None).await.unwrap_err());
+    let request = question(&session, loading(&session, "docs:pdf")).await;
     permissions.broker().remember(&request).await.unwrap();
     session.load("docs:pdf", None).await.unwrap();
     session.select_documents("docs:pdf", SelectMode::Add, Choice::All).await.unwrap();
@@ -183,7 +219,7 @@ async fn an_approval_is_for_all_files_as_they_were() {
     assert!(matches!(select, SkillError::Republished { .. }), "{select}");
     assert!(matches!(session.list_documents("docs:pdf").await, Err(SkillError::Republished { .. })));
     session.unload("docs:pdf").unwrap();
-    asked(&session.load("docs:pdf", None).await.unwrap_err());
+    question(&session, loading(&session, "docs:pdf")).await;
     // And what it was is what was approved.
     session.refresh(&catalog).await;
     shelf.offer("docs", "pdf", "Read it.", &[("notes.md", "One.")]);
@@ -201,8 +237,11 @@ async fn with_runs(
         artifacts: None,
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
+    let mut options = SessionOptions::default();
+    options.capabilities = Capabilities::all();
     let session = SkillSession::builder(catalog)
         .files(Arc::new(shelf.clone()))
+        .options(options)
         .permissions(permissions.clone())
         .runs(Runs::new(runner, "one"))
         .start()
@@ -217,49 +256,47 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let catalog = Catalog::empty().assembled([scan(offers)]);
     let permissions = rules(&[("run", "*"), ("mcp_skill", "docs:*")]);
     let (session, _place) = with_runs(&shelf, catalog.clone(), &permissions).await;
-    let run = RunRequest::new("docs:kit", "sh scripts/a.sh");
-    let exec = ExecRequest { run: RunRequest::new("docs:kit", "cat"), ..ExecRequest::default() };
+    let command = RunRequest::new("docs:kit", "sh scripts/a.sh");
+    let exec = json!({"skill_name": "docs:kit", "command": "cat"});
+    let nobody = Replies::default();
     // What it brings is a server's, whether it is loaded or not.
-    let request = asked(&session.exec(exec.clone()).await.unwrap_err());
+    let request = asked(session.attempt("skill_exec", exec.clone(), &nobody).await);
     assert!(request.kind == Kind::RUN && request.each_time);
-    let allowed = permissions.allow_once(request.fingerprint());
-    let begun = session.exec(exec).await.unwrap();
+    let Outcome::Done(begun) = session.attempt("skill_exec", exec, &allowing(&request)).await else {
+        panic!("it was allowed")
+    };
     assert_eq!(session.view().servers_at_work(), ["docs:kit"], "what it says is the server's");
     assert_eq!(begun.deltas.len(), 1);
     let before = begun.data.unwrap();
-    drop(allowed);
     session.load("docs:kit", None).await.unwrap();
 
-    let request = asked(&session.run(run.clone()).await.unwrap_err());
+    let request = asked(run(&session, &command, &nobody).await);
     assert!(request.each_time && request.always.is_empty());
-    assert_eq!(request.details["asked_each_time_because_of"], serde_json::json!(["docs:kit"]));
+    let Deed::Run(deed) = &request.deed else { panic!("{request:?}") };
+    assert_eq!(deed.because_of, ["docs:kit"]);
     // What goes on since before is typed into as little.
-    let typed = WriteRequest {
-        session_id: before["session_id"].as_str().unwrap().to_owned(),
-        chars: "rm -rf out".into(),
-        ..WriteRequest::default()
-    };
-    assert_eq!(
-        asked(&session.write_stdin(typed.clone()).await.unwrap_err()).details["typed"],
-        "rm -rf out\n"
-    );
-    let enter = WriteRequest { chars: String::new(), ..typed };
-    assert_eq!(asked(&session.write_stdin(enter).await.unwrap_err()).details["typed"], "\n");
+    for (chars, says) in [("rm -rf out", "rm -rf out\n"), ("", "\n")] {
+        let arguments = json!({"session_id": before["session_id"], "chars": chars});
+        let question = asked(session.attempt("skill_write_stdin", arguments, &nobody).await);
+        let Deed::Type { typed, because_of, .. } = &question.deed else { panic!("{question:?}") };
+        assert_eq!((typed.as_str(), because_of.as_slice()), (says, &["docs:kit".to_owned()][..]));
+    }
 
-    let _allowed = permissions.allow_once(request.fingerprint());
-    let ran = session.run(run.clone()).await.unwrap().data.unwrap();
-    assert_eq!(ran["stdout"], "from the server\n");
-    asked(&session.run(run.clone()).await.unwrap_err());
+    let Outcome::Done(ran) = run(&session, &command, &allowing(&request)).await else {
+        panic!("it was allowed")
+    };
+    assert_eq!(ran.data.unwrap()["stdout"], "from the server\n");
+    asked(run(&session, &command, &nobody).await);
 
     // What was read is not what would run.
     let offers = vec![shelf.offer("docs", "kit", "Run it.", &[("scripts/a.sh", "echo something else\n")])];
     session.refresh(&catalog.assembled([scan(offers)])).await;
-    assert!(matches!(session.run(run.clone()).await, Err(SkillError::Republished { .. })));
+    assert!(matches!(session.run(command.clone()).await, Err(SkillError::Republished { .. })));
     session.refresh(&catalog).await;
 
     // Unloading takes its words out of nobody's sight, nor does a new process.
     session.unload("docs:kit").unwrap();
-    asked(&session.run(run.clone()).await.unwrap_err());
+    asked(run(&session, &command, &nobody).await);
     let saved: SavedState = serde_json::from_str(&serde_json::to_string(&session.save()).unwrap()).unwrap();
     let later = SkillSession::builder(catalog).restore(saved).start().await;
     assert_eq!(later.view().servers_at_work(), ["docs:kit"]);
@@ -274,19 +311,21 @@ async fn one_servers_skill_leads_to_no_read_at_another_unasked() {
     let session = session(&shelf, catalog, rules(&[("mcp_skill", "*")])).await;
     session.load("docs:pdf", None).await.unwrap();
     shelf.fetched();
-    let request = asked(&session.load("wiki:pdf", None).await.unwrap_err());
+    let request = question(&session, loading(&session, "wiki:pdf")).await;
     let title =
         "load the skill 'wiki:pdf' of the MCP server wiki, while the model works with 'docs:pdf' of docs";
-    assert_eq!(request.title, title);
+    assert_eq!(request.words().title, title);
     assert!(request.each_time);
     load(&session, "wiki:pdf").await;
     assert_eq!(shelf.fetched(), ["wiki:skill://pdf/SKILL.md"]);
-    let choose = || session.select_documents("docs:pdf", SelectMode::Add, Choice::All);
-    let request = asked(&choose().await.unwrap_err());
+    let choose = || session.view().select_documents("docs:pdf", SelectMode::Add, Choice::All);
+    let request = question(&session, choose()).await;
     assert_eq!(shelf.fetched(), [""; 0]);
-    assert!(request.title.ends_with("while the model works with 'wiki:pdf' of wiki"), "{}", request.title);
-    let _allowed = session.permissions().allow_once(request.fingerprint());
-    choose().await.unwrap();
+    assert!(request.words().title.ends_with("while the model works with 'wiki:pdf' of wiki"), "{}", request.words().title);
+    let Outcome::Done(chosen) = drive(&session, choose(), &allowing(&request)).await else {
+        panic!("it was allowed")
+    };
+    session.hold(|state| chosen.finish(state)).unwrap();
     assert_eq!(shelf.fetched(), ["docs:skill://pdf/notes.md"]);
 }
 
@@ -323,12 +362,12 @@ async fn a_skill_that_no_list_has_is_looked_up() {
     assert!(matches!(allowing.load("wiki:hidden", None).await, Err(SkillError::NotFound { .. })));
     assert!(allowing.load("docs:skill://hidden/SKILL.md", None).await.unwrap().text.contains("Found."));
     // While its words are there, no server is asked for what a model thought of.
-    let request = asked(&allowing.load("docs:secrets-of-the-user", None).await.unwrap_err());
-    assert_eq!(request.title, "ask the MCP server docs for a skill 'docs:secrets-of-the-user'");
+    let request = question(&allowing, loading(&allowing, "docs:secrets-of-the-user")).await;
+    assert_eq!(request.words().title, "ask the MCP server docs for a skill 'docs:secrets-of-the-user'");
     assert!(request.each_time);
 
     let asking = session(&shelf, empty.clone(), rules(&[])).await;
-    asked(&asking.load("docs:hidden", None).await.unwrap_err());
+    question(&asking, loading(&asking, "docs:hidden")).await;
     let deny = Policy::new().with(Layer::User, [Rule::new("mcp_skill", "docs:*", Decision::Deny)]);
     let denying = session(&shelf, empty, Permissions::unattended(deny)).await;
     assert!(matches!(denying.load("docs:hidden", None).await, Err(SkillError::NotFound { .. })));
@@ -349,7 +388,7 @@ async fn a_servers_skill_takes_no_loaded_ones_place() {
     let mine = Catalog::discover(&[local], &prowess_catalog::ScanOptions::default());
     let session = session(&shelf, mine, Permissions::default()).await;
     let files = prowess_skills::LocalFiles;
-    assert!(files.text(session.view().get("docs:pdf").unwrap()).await.is_ok());
+    assert!(files.text(session.engine().view().get("docs:pdf").unwrap()).await.is_ok());
     let saved = r#"{"version":1,"skills_loaded":["docs:pdf"]}"#;
     let restored = SkillSession::builder(Catalog::empty().assembled([docs()]))
         .files(Arc::new(shelf.clone()))
