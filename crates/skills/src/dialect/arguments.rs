@@ -12,8 +12,8 @@ use crate::delta::SelectMode;
 use crate::documents::Choice;
 use crate::parameters::{self, WrongArguments, check, object, typed};
 
-/// What the argument that names a skill is called in the types here. Each dialect has its own word for it.
-const SKILL: &str = "skill";
+/// What the argument that names a skill is called in the types here. A dialect may have its own word for it.
+pub(super) const SKILL: &str = "skill";
 
 /// What a model wants, whatever the dialect calls it.
 #[derive(Debug, PartialEq)]

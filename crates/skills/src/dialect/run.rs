@@ -77,7 +77,7 @@ struct Run {
     /// Relative to the skill's directory
     #[serde(default)]
     cwd: Option<String>,
-    /// Beside WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR and SKILL_NAME
+    /// Added to WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR and SKILL_NAME
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// Text for standard input
@@ -89,7 +89,7 @@ struct Run {
     /// Globs of files to return, such as out/*.txt
     #[serde(default)]
     output_files: Vec<String>,
-    /// More control than output_files
+    /// Like output_files, with limits
     #[serde(default)]
     outputs: Option<Outputs>,
     /// Hosts to reach over HTTP(S), such as example.com, *.example.com or example.com:8080
@@ -143,7 +143,7 @@ struct Talk {
     /// Give it a terminal
     #[serde(default)]
     tty: bool,
-    /// How long to wait for output
+    /// How long to wait for a question or the end
     #[serde(default = "wait")]
     yield_ms: u64,
 }
@@ -257,7 +257,7 @@ pub(super) fn schema(takes: Takes, capabilities: Capabilities, runs: Option<&Run
         submit["default"] = true.into();
     }
     if runs.is_some_and(|runs| runs.hosts.is_empty()) {
-        properties.remove("network");
+        properties.retain(|name, _| name != "network");
     }
     schema
 }

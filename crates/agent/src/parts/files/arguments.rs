@@ -90,3 +90,28 @@ fn root() -> String {
 fn seconds() -> u64 {
     DEFAULT_EXECUTE.as_secs()
 }
+
+#[cfg(test)]
+mod tests {
+    use prowess_skills::parameters;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn default<A: JsonSchema + 'static>(name: &str) -> Value {
+        parameters::schema::<A>()["properties"][name]["default"].clone()
+    }
+
+    #[test]
+    fn the_defaults_of_schemas_are_those_of_the_code() {
+        assert_eq!(default::<Read>("limit"), DEFAULT_LINES);
+        assert_eq!(default::<Execute>("timeout"), DEFAULT_EXECUTE.as_secs());
+        assert_eq!((default::<Glob>("path"), default::<Grep>("path")), (json!("/"), json!("/")));
+        let least: Read = parameters::parsed(json!({"file_path": "/a"})).unwrap();
+        assert_eq!(default::<Read>("offset"), least.offset);
+        assert_eq!(default::<Read>("piece"), least.piece);
+        let least: EditFile =
+            parameters::parsed(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
+        assert_eq!(default::<EditFile>("replace_all"), least.replace_all);
+    }
+}
