@@ -249,9 +249,9 @@ fn commands_are_run_by_hand() {
     let asked = objects(&output).remove(0);
     assert_eq!((&asked["is_error"], &asked["data"]["output"]), (&json!(false), &json!("Wind? ")), "{asked}");
     // Every dialect has tools that run commands.
-    for (dialect, skill) in [("deepagents", "skill_name"), ("opencode", "name")] {
-        let script =
-            format!("call skill_run {}\nyes\n", json!({skill: "kite-maker", "command": "echo flies"}));
+    for dialect in ["deepagents", "opencode"] {
+        let arguments = json!({"skill": "kite-maker", "command": "echo flies"});
+        let script = format!("call skill_run {arguments}\nyes\n");
         let output = world.fed(&args(&["--dialect", dialect, "--permissions", "rules.toml"]), script);
         let ran = objects(&output).remove(0);
         assert_eq!((&ran["is_error"], &ran["data"]["stdout"]), (&json!(false), &json!("flies\n")), "{ran}");
