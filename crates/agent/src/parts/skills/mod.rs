@@ -210,14 +210,13 @@ impl Opened {
     }
 
     /// What `/name arguments` of a person comes to.
-    async fn invoked(&self, moment: Moment<'_>) -> Vec<Act> {
+    async fn invoked(&self, moment: Moment<'_>, view: &SkillView) -> Vec<Act> {
         let said = moment.run.messages().last();
         let said = said.filter(|message| message.is_by_person());
         let Some(line) = said.map(|message| message.text()).filter(|text| text.starts_with('/')) else {
             return Vec::new();
         };
         let name = line[1..].split_whitespace().next().unwrap_or_default();
-        let view = self.at(moment.states);
         if !view.commands().iter().any(|command| command.name == name) {
             return Vec::new();
         }
@@ -297,8 +296,16 @@ impl Middleware for Opened {
     }
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+        let view = self.at(moment.states);
+        // The budget may be lower than it was when they were loaded, here or in the thread of a parent.
+        let dropped = view.over_budget();
         // By now all parts have had their say about what was said.
-        if moment.run.steps() == 0 { Ok(self.invoked(moment).await) } else { Ok(Vec::new()) }
+        let invoked = if moment.run.steps() == 0 {
+            self.invoked(moment, &after(&view, &dropped)).await
+        } else {
+            Vec::new()
+        };
+        Ok(changes(dropped).into_iter().chain(invoked).collect())
     }
 
     async fn wrap_model_call(
