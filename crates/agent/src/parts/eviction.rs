@@ -15,7 +15,7 @@ use crate::tool::{ToolAnswer, ToolOutput};
 
 const NAME: &str = "eviction";
 /// The longest result that stays in the conversation, in bytes: about 20,000 tokens.
-const DEFAULT_MAX_BYTES: usize = 80_000;
+const MAX_BYTES: usize = 80_000;
 /// How much of a large result stays.
 const HEAD: usize = 4_000;
 /// Where large results are put.
@@ -60,20 +60,12 @@ const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 #[derive(Clone, Debug)]
 pub struct Eviction {
     backends: Backends,
-    max_bytes: usize,
 }
 
 impl Eviction {
     /// Large results into these files, below `/large_tool_results`.
     pub fn new(backends: impl Into<Backends>) -> Self {
-        Self { backends: backends.into(), max_bytes: DEFAULT_MAX_BYTES }
-    }
-
-    /// The same for results longer than this.
-    #[must_use]
-    pub fn above(mut self, max_bytes: usize) -> Self {
-        self.max_bytes = max_bytes;
-        self
+        Self { backends: backends.into() }
     }
 
     async fn evict(&self, backend: &dyn Backend, place: &str, answer: ToolAnswer) -> ToolAnswer {
@@ -207,13 +199,12 @@ impl Middleware for Eviction {
                 let text = framed(&*self.backends.at(moment), shown, answer.text).await;
                 ToolAnswer { text, ..answer }.into()
             }
-            ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
+            ToolOutput::Done(answer) if !reads && answer.text.len() > MAX_BYTES => {
                 self.evict(&*self.backends.at(moment), &place, answer).await.into()
             }
             ToolOutput::InOrder(finish) if !of_skills => {
-                let max_bytes = self.max_bytes;
                 ToolOutput::InOrder(Box::new(move |states| match finish(states) {
-                    answer if answer.text.len() > max_bytes => {
+                    answer if answer.text.len() > MAX_BYTES => {
                         without_rest(answer, "what is finished in order is not written to a file")
                     }
                     answer => answer,

@@ -84,6 +84,33 @@ pub(crate) struct ProviderSettings {
     /// seconds.
     #[serde(default)]
     pub(crate) key_command: Option<Vec<String>>,
+    /// What the most that a model may say is called, with the protocol `openai`; `max_completion_tokens` otherwise. Older
+    /// servers want `max_tokens`.
+    #[serde(default)]
+    #[schemars(schema_with = "output_limit")]
+    pub(crate) output_limit: Option<OutputLimitWord>,
+    /// How a model is told how hard to think: by a word, which is the default; by a number of tokens, which Anthropic's
+    /// models before the end of 2025 want; or not at all, for models that refuse to be told.
+    #[serde(default)]
+    #[schemars(schema_with = "thinking")]
+    pub(crate) thinking: Option<ThinkingWord>,
+}
+
+/// The words for what the most that a model may say is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutputLimitWord {
+    MaxCompletionTokens,
+    MaxTokens,
+}
+
+/// The words for how a model is told how hard to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ThinkingWord {
+    Word,
+    Tokens,
+    Off,
 }
 
 /// A protocol for asking models.
@@ -377,6 +404,14 @@ struct PriceReference {
     /// Tokens that are put into the cache; as `input` otherwise.
     #[schemars(range(min = 0))]
     cache_written: Option<f64>,
+}
+
+fn output_limit(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["max_completion_tokens", "max_tokens"] })
+}
+
+fn thinking(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["word", "tokens", "off"] })
 }
 
 fn dialect(_: &mut SchemaGenerator) -> Schema {

@@ -226,3 +226,41 @@ fn a_session_speaks_the_dialect_that_is_set_unless_an_option_names_another() {
         "{told}"
     );
 }
+
+/// Servers that speak OpenAI's protocol differ in two fields.
+#[test]
+fn a_provider_is_asked_with_the_fields_that_it_knows() {
+    for (settings, limit, other, effort) in [
+        ("", "max_completion_tokens", "max_tokens", json!("high")),
+        (
+            "output_limit = \"max_tokens\"\nthinking = \"off\"\n",
+            "max_tokens",
+            "max_completion_tokens",
+            Value::Null,
+        ),
+    ] {
+        let model = FakeModel::start(vec![Answer::text("Hello.")]);
+        let world = world(&model);
+        configure(&world, &model.url(), settings);
+        let text = std::fs::read_to_string(world.path(super::CONFIG)).unwrap();
+        world.file(
+            super::CONFIG,
+            &text.replace("[model]\n", "[model]\neffort = \"high\"\nmax_output = 500\n"),
+        );
+        let asked = said(&world, &model, &["Hello"]).remove(0);
+        assert_eq!((&asked[limit], &asked[other]), (&json!(500), &Value::Null), "{asked}");
+        assert_eq!(asked["reasoning_effort"], effort, "{asked}");
+    }
+    let world = World::new();
+    for (settings, expected) in [
+        ("[provider.openai]\nthinking = \"tokens\"\n", "only with the api `anthropic`"),
+        ("[provider.anthropic]\noutput_limit = \"max_tokens\"\n", "only for the api `openai`"),
+    ] {
+        world.file(super::CONFIG, settings);
+        let told = world.run(&["config", "show"]);
+        assert!(
+            told.starts_with("exit 2") && told.contains("prowess.toml:2: ") && told.contains(expected),
+            "{told}"
+        );
+    }
+}
