@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::run::{Consulted, Reply};
-use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::{Refuser, ToolAnswer, ToolContext, ToolOutput};
 
 /// Where a question has the fingerprint of what it asks.
 const ASKED: &str = "fingerprint";
@@ -50,11 +50,11 @@ pub(crate) async fn allow(
         Some(Reply::Always) => remember(permissions, consulted).await,
         Some(Reply::Reject { message } | Reply::RejectAll { message }) => {
             let message = Some(message.clone());
-            return Err(ToolAnswer::error(Refusal::Rejected { message }.to_string()));
+            return Err(refused(&Refusal::Rejected { message }, ""));
         }
         Some(Reply::Edit { .. }) => {
             let text = "Error: the arguments cannot be changed once the call is begun; it was not allowed.";
-            return Err(ToolAnswer::error(text));
+            return Err(ToolAnswer::refused(text, Refuser::Person));
         }
     }
     let allowed = allowed_before(consulted).into_iter();
@@ -90,8 +90,13 @@ async fn pass(
         Ok(_) => Ok(()),
         // The thread asks, where nobody else can.
         Err(Refusal::NobodyToAsk { request, .. }) => Err(ToolOutput::Ask(question(&request, consulted))),
-        Err(refusal) => Err(ToolAnswer::error(format!("Error: {refusal}")).into()),
+        Err(refusal) => Err(refused(&refusal, "Error: ").into()),
     }
+}
+
+/// The answer to a call that was refused.
+fn refused(refusal: &Refusal, before: &str) -> ToolAnswer {
+    ToolAnswer { data: Some(refusal.into()), ..ToolAnswer::error(format!("{before}{refusal}")) }
 }
 
 /// Remembers what was allowed for good: what the question asked, and nothing that the question does not bind.

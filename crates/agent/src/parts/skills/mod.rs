@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use prowess_permission::{Permissions, Refusal};
 use prowess_skills::{
     AllowedTools, SavedState, Secret, SessionBuilder, SkillDelta, SkillError, SkillSession, ToolCall,
-    ToolVerdict, UnloadReason,
+    ToolSpec, ToolVerdict, UnloadReason,
 };
 use serde_json::Value;
 
@@ -24,10 +24,10 @@ use crate::agent::{NextModel, NextTool};
 use crate::id::ThreadId;
 use crate::message::{Content, Message, ToolResult};
 use crate::middleware::{Act, Jump, Layer, Middleware, MiddlewareError, Moment, Sections};
-use crate::model::{Assembled, Model, ModelError, PromptSection};
+use crate::model::{Assembled, Model, ModelError, PromptSection, ToolDefinition};
 use crate::run::{Effect, Outcome, StateChange};
 use crate::state::{AnyState, States};
-use crate::tool::{Tool, ToolAnswer, ToolOutput};
+use crate::tool::{Tool, ToolAct, ToolAnswer, ToolOutput};
 
 const NAME: &str = "skills";
 /// The names that a call's argument has in common tools: what a scope such as `Bash(git:*)` is compared with.
@@ -144,6 +144,7 @@ impl Layer for Skills {
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),
             owed: Mutex::default(),
+            definitions: Mutex::default(),
         }))
     }
 }
@@ -158,6 +159,8 @@ pub(crate) struct Opened {
     secret: [u8; 16],
     /// Changes that the session made while the prompt was, and that the log does not have yet.
     owed: Mutex<Vec<SkillDelta>>,
+    /// What the model was told of the session's tools.
+    definitions: Mutex<Vec<(ToolSpec, Arc<ToolDefinition>)>>,
 }
 
 impl Opened {
@@ -192,11 +195,11 @@ impl Opened {
     }
 
     /// What `allowed-tools` says to a call.
-    fn verdict(&self, name: &str, arguments: &Value) -> ToolVerdict {
+    fn verdict(&self, name: &str, act: Option<ToolAct>, arguments: &Value) -> ToolVerdict {
         let mut scoped = ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
         // With two of them nobody knows which one the tool goes by.
         let mut argument = scoped.next().filter(|_| scoped.next().is_none());
-        if name == "glob" && arguments.get("path").is_none() {
+        if act == Some(ToolAct::Find) && arguments.get("path").is_none() {
             argument = arguments.get("pattern").and_then(Value::as_str);
         }
         self.session.check_tool(ToolCall { name, argument })
@@ -246,8 +249,22 @@ impl Middleware for Opened {
     }
 
     fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
-        let tool = |spec| SkillTool { session: self.session.clone(), spec, forks: self.forks.clone() };
-        self.session.tools().into_iter().map(|spec| Arc::new(tool(spec)) as Arc<dyn Tool>).collect()
+        let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let specs = self.session.tools();
+        // Those that are as they were are shared with the steps before.
+        let same = |spec: &ToolSpec| known.iter().find(|(known, _)| known == spec).cloned();
+        let new = |spec: &ToolSpec| {
+            let ToolSpec { description, parameters, .. } = spec.clone();
+            (spec.clone(), Arc::new(ToolDefinition { name: spec.name.to_owned(), description, parameters }))
+        };
+        *known = specs.iter().map(|spec| same(spec).unwrap_or_else(|| new(spec))).collect();
+        let tool = |(spec, (_, definition)): (ToolSpec, &(ToolSpec, Arc<ToolDefinition>))| SkillTool {
+            session: self.session.clone(),
+            spec,
+            definition: Arc::clone(definition),
+            forks: self.forks.clone(),
+        };
+        specs.into_iter().zip(&*known).map(|tools| Arc::new(tool(tools)) as Arc<dyn Tool>).collect()
     }
 
     async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
@@ -295,7 +312,10 @@ impl Middleware for Opened {
         {
             let listed = calls.into_iter().filter(|call| !call.approved).filter(|call| {
                 let arguments = call.call.parsed().unwrap_or_default();
-                matches!(self.verdict(&call.call.name, &arguments), ToolVerdict::Preapproved { .. })
+                matches!(
+                    self.verdict(&call.call.name, moment.act(&call.call.name), &arguments),
+                    ToolVerdict::Preapproved { .. }
+                )
             });
             acts.extend(listed.map(|call| Act::Approve { call: call.call.id }));
         }
@@ -303,7 +323,9 @@ impl Middleware for Opened {
     }
 
     async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
-        if let ToolVerdict::Blocked { message } = self.verdict(&next.call.name, next.arguments) {
+        if let ToolVerdict::Blocked { message } =
+            self.verdict(&next.call.name, Some(next.act()), next.arguments)
+        {
             return ToolAnswer::error(message).into();
         }
         let files = FILES.iter().filter_map(|name| next.arguments.get(name).and_then(Value::as_str));

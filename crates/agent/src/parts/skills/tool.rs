@@ -1,5 +1,6 @@
 //! The tools of a thread's skills.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,28 +10,25 @@ use serde_json::Value;
 use super::state::Delta;
 use crate::model::ToolDefinition;
 use crate::parts::{SubAgents, consult};
-use crate::tool::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput};
 
 /// One of the session's tools.
 #[derive(Debug)]
 pub(super) struct SkillTool {
     pub(super) session: SkillSession,
     pub(super) spec: ToolSpec,
+    pub(super) definition: Arc<ToolDefinition>,
     pub(super) forks: Option<SubAgents>,
 }
 
 #[async_trait]
 impl Tool for SkillTool {
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: self.spec.name.to_owned(),
-            description: self.spec.description.clone(),
-            parameters: self.spec.parameters.clone(),
-        }
+    fn definition(&self) -> Arc<ToolDefinition> {
+        Arc::clone(&self.definition)
     }
 
-    fn is_idempotent(&self) -> bool {
-        self.spec.is_idempotent()
+    fn act(&self) -> ToolAct {
+        ToolAct::Skill(self.spec.act)
     }
 
     fn timeout(&self) -> Duration {
