@@ -89,8 +89,8 @@ pub use server_words::ServerWords;
 pub use state::{AnyState, State, States};
 pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
 pub use tool::{
-    DEFAULT_TOOL_TIMEOUT, FunctionTool, Tool, ToolAnswer, ToolContext, ToolFailure, ToolOutput, Tools,
-    TwoOfOneName,
+    DEFAULT_TOOL_TIMEOUT, FunctionTool, Refuser, Tool, ToolAct, ToolAnswer, ToolContext, ToolData,
+    ToolFailure, ToolOutput, Tools, TwoOfOneName,
 };
 
 /// What tests of this crate's users need: suites for their own implementations.

@@ -14,7 +14,7 @@ use crate::model::{Assembled, Model, ModelError, PromptSection, Spent};
 use crate::run::{Outcome, Run, StateChange};
 use crate::state::{AnyState, States};
 use crate::thread::ThreadStore;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolAct, ToolData, ToolOutput, Tools};
 
 /// A part of an agent, before there is a thread: it says what state it has, and opens itself for a thread.
 ///
@@ -313,12 +313,20 @@ pub struct Moment<'a> {
     /// Where its thread is kept.
     pub(crate) store: &'a Arc<dyn ThreadStore>,
     pub(crate) parts: &'a [Arc<dyn Middleware>],
+    /// Those that the model was told of last.
+    pub(crate) tools: Option<&'a Tools>,
 }
 
 impl<'a> Moment<'a> {
     /// Another part of the agent, by its type.
     pub(crate) fn part<P: Middleware>(self) -> Option<&'a P> {
         self.parts.iter().find_map(|part| (&**part as &dyn Any).downcast_ref())
+    }
+
+    /// What the tool of a call does. Without one of that name nobody knows: the agent was another one when the call was
+    /// made, or the model made the name up.
+    pub fn act(self, tool: &str) -> Option<ToolAct> {
+        Some(self.tools?.get(tool)?.act())
     }
 
     /// Tells all parts of something. The first objection counts.
@@ -382,6 +390,8 @@ pub enum Act {
         text: String,
         /// Whether it is an error.
         is_error: bool,
+        /// What came of it, for whoever shows it.
+        data: Option<ToolData>,
     },
     /// The model no longer sees the first messages, but a summary of them.
     Compact {

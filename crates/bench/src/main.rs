@@ -69,6 +69,8 @@ enum Action {
     Echo {
         /// `stdio` or `http`.
         over: String,
+        /// What it answers, by name.
+        answers: PathBuf,
     },
 }
 
@@ -109,14 +111,16 @@ fn main() -> Result<ExitCode> {
             write!(std::io::stdout(), "{pressed}")?;
             return Ok(if pressed.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        Some(Action::Echo { over }) => {
+        Some(Action::Echo { over, answers }) => {
+            let echo = mcp::echo::Echo::of(&answers)?;
             // As many threads as `prowess mcp` has.
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
             match over.as_str() {
-                "stdio" => runtime.block_on(mcp::echo::on_stdio())?,
-                _ => runtime
-                    .block_on(mcp::echo::over_http(|line| Ok(writeln!(std::io::stderr(), "{line}")?)))?,
+                "stdio" => runtime.block_on(mcp::echo::on_stdio(echo))?,
+                _ => runtime.block_on(mcp::echo::over_http(echo, |line| {
+                    Ok(writeln!(std::io::stderr(), "{line}")?)
+                }))?,
             }
         }
         None => return measure.run(),

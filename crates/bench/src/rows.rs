@@ -29,10 +29,10 @@ const RUN: Bar = Bar::Floors(1.25);
 const STAGE: Bar = Bar::Floors(4.0);
 const COLLECT: Bar = Bar::Floors(3.0);
 const NOTHING: Bar = Bar::Most(0.0);
-/// A call that loads a skill, in terms of one that does nothing.
+/// A call that loads a skill, in terms of one that answers the same bytes and does nothing.
 const CALL: Bar = Bar::Floors(2.0);
 /// For each step, in microseconds.
-const STEP: Bar = Bar::Most(100.0);
+const STEP: Bar = Bar::Most(50.0);
 const STEP_DURABLE: Bar = Bar::Most(1_000.0);
 const STEP_CLOCK: Bar = Bar::Floors(2.0);
 const IDLE: Bar = Bar::Most(64.0);

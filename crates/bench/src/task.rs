@@ -83,7 +83,7 @@ pub(crate) enum Task {
     StartDurable,
     /// Compacts a long conversation.
     Compact,
-    /// Calls a bare echo on standard input and output.
+    /// Calls a bare echo of the same answers on standard input and output.
     EchoStdio,
     /// Calls `load_skill` of `prowess mcp` there.
     LoadStdio,
@@ -118,6 +118,7 @@ impl Task {
     pub(crate) fn needs_resources(self) -> bool {
         matches!(self, Self::LoadFloor | Self::Load | Self::Prompt)
             || matches!(self, Self::LoadStdio | Self::LoadHttp | Self::LoadSessionless)
+            || matches!(self, Self::EchoStdio | Self::EchoHttp | Self::EchoSessionless)
     }
 
     /// Whether all that is needed is a place on the disk.
@@ -127,7 +128,6 @@ impl Task {
         matches!(self, Self::ListExamples | Self::Version)
             || matches!(self, StepsBare | Steps | StepsRaw | StepsDurable | AtOnce | AtOnceDurable)
             || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
-            || matches!(self, Self::EchoStdio | Self::EchoHttp | Self::EchoSessionless)
     }
 
     /// Whether what is measured is a skill of many files.
@@ -218,11 +218,11 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Start => return agent::start(root, Kept::Memory),
         Task::StartDurable => return agent::start(root, Kept::Sqlite),
         Task::Compact => return agent::compact(root),
-        Task::EchoStdio => return mcp::echoed(Over::Stdio),
+        Task::EchoStdio => return mcp::echoed(Over::Stdio, root, prowess),
         Task::LoadStdio => return mcp::loaded(Over::Stdio, root, prowess),
-        Task::EchoHttp => return mcp::echoed(Over::Http),
+        Task::EchoHttp => return mcp::echoed(Over::Http, root, prowess),
         Task::LoadHttp => return mcp::loaded(Over::Http, root, prowess),
-        Task::EchoSessionless => return mcp::echoed(Over::HttpWithoutSession),
+        Task::EchoSessionless => return mcp::echoed(Over::HttpWithoutSession, root, prowess),
         Task::LoadSessionless => return mcp::loaded(Over::HttpWithoutSession, root, prowess),
         Task::List | Task::Check | Task::ListExamples | Task::Version => unreachable!("these are programs"),
     };

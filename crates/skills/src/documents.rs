@@ -101,7 +101,7 @@ impl PreparedSelection {
             .map_err(|conflict| rejected(engine.options(), &name, &deltas, conflict, state))?;
         engine.log(&deltas, &after);
         engine.keep(&after, chosen.texts.into_values());
-        Ok(Answer { text, deltas, data: None })
+        Ok(Answer { text, deltas, ..Answer::default() })
     }
 }
 
@@ -139,7 +139,7 @@ impl SkillView {
         }
         // The same JSON, with nothing in it that could pass for markup.
         let text = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
-        Ok(Answer { text, deltas: Vec::new(), data: Some(data) })
+        Ok(Answer { text, data: Some(data), ..Answer::default() })
     }
 
     /// Chooses which documents of a loaded skill are in context with it.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
+use crate::ran::Ran;
 use crate::run::{Running, shown};
 use crate::session::Answer;
 use crate::step::Halt;
@@ -171,5 +172,6 @@ fn answer(look: &Look) -> Answer {
         }
         text["report"] = shown(report);
     }
-    Answer { text: text.to_string(), deltas: Vec::new(), data: Some(data) }
+    let ran = look.report.as_ref().map(|report| Box::new(Ran::from(report)));
+    Answer { text: text.to_string(), data: Some(data), ran, ..Answer::default() }
 }

@@ -64,6 +64,7 @@ mod options;
 mod overview;
 mod owner;
 pub mod parameters;
+mod ran;
 mod refresh;
 mod render;
 #[cfg(feature = "run")]
@@ -108,6 +109,7 @@ pub use options::{
 };
 pub use overview::ModelView;
 pub use owner::{Owner, Withheld};
+pub use ran::{Ran, RanArtifact, RanFile};
 pub use refresh::Refreshed;
 #[cfg(feature = "run")]
 pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs, SkillRuns};

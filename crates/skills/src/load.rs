@@ -208,7 +208,7 @@ impl SkillView {
              Note: {note}",
             safe(name)
         );
-        Ok(Answer { text, deltas, data: None })
+        Ok(Answer { text, deltas, ..Answer::default() })
     }
 }
 
@@ -361,7 +361,7 @@ impl PreparedLoad {
             .map_err(|conflict| rejected(self.engine.options(), &self.name, &deltas, conflict, state))?;
         self.engine.log(&deltas, &after);
         self.engine.keep(&after, self.texts(loads(&deltas)));
-        Ok(Answer { text: self.answer(&deltas, &after), deltas, data: None })
+        Ok(Answer { text: self.answer(&deltas, &after), deltas, ..Answer::default() })
     }
 
     /// What a sub-agent is given, if the skill wants one.

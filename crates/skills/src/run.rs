@@ -21,6 +21,7 @@ use crate::error::SkillError;
 use crate::files::SkillFiles;
 use crate::host_files::{AskedHost, Unread};
 use crate::load::{Caller, loaded_from};
+use crate::ran::Ran;
 use crate::session::Answer;
 use crate::step::{Halt, Outcome};
 use crate::view::SkillView;
@@ -154,7 +155,8 @@ impl<'a> Running<'a> {
         let report = self.run_watched(request, None, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
         let deltas = self.led_by_run(&name);
-        Ok(Answer { text: shown(data.clone()).to_string(), deltas, data: Some(data) })
+        let ran = Some(Box::new(Ran::from(&report)));
+        Ok(Answer { text: shown(data.clone()).to_string(), deltas, data: Some(data), ran })
     }
 
     /// What a server's skill puts out is its words, loaded or not.

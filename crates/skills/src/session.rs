@@ -19,6 +19,7 @@ use crate::files::{LocalFiles, SkillFiles};
 use crate::known::Known;
 use crate::options::SessionOptions;
 use crate::overview::ModelView;
+use crate::ran::Ran;
 use crate::refresh::Refreshed;
 use crate::saved::{SavedState, SkillMetadata};
 use crate::secret::Secret;
@@ -89,6 +90,8 @@ pub struct Answer {
     pub deltas: Vec<SkillDelta>,
     /// The answer as data, where it is more than text.
     pub data: Option<Value>,
+    /// What came of a command, if one was run to its end.
+    pub ran: Option<Box<Ran>>,
 }
 
 /// Puts a session together.

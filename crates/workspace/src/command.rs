@@ -277,6 +277,19 @@ pub enum Level {
     None,
 }
 
+impl std::fmt::Display for Level {
+    /// Its name in reports and on the command line.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Container => "container",
+            Self::Bwrap => "bwrap",
+            Self::BwrapNoproc => "bwrap-noproc",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        })
+    }
+}
+
 /// What is missing where the memory of a whole command has no control group.
 pub const NO_MEMORY_GROUP: &str = "memory is limited by address space and by looking five times a second, and memfd and \
      System V shared memory are refused: no control group can be made";

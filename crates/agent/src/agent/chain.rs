@@ -13,7 +13,7 @@ use crate::middleware::{Middleware, Moment};
 use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
 use crate::run::Consulted;
 use crate::telemetry;
-use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::{Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput};
 
 /// The most bytes of one answer. A model that says more says nothing of use.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -187,6 +187,11 @@ impl std::fmt::Debug for NextTool<'_> {
 }
 
 impl NextTool<'_> {
+    /// What its tool does.
+    pub fn act(&self) -> ToolAct {
+        self.tool.act()
+    }
+
     /// A name for what this call makes, which no other call of the thread has. It is safe as the name of a file.
     pub fn place(&self) -> &str {
         self.message.as_str()

@@ -342,9 +342,9 @@ impl Thread {
                     moved = Moved::Settled;
                     Event::Approved { call, by: part.to_owned() }
                 }
-                Act::Answer { call, text, is_error } => {
+                Act::Answer { call, text, is_error, data } => {
                     moved = Moved::Settled;
-                    let answer = ToolAnswer { text, is_error, ..ToolAnswer::default() };
+                    let answer = ToolAnswer { text, is_error, data, ..ToolAnswer::default() };
                     Event::ToolAnswered { call, answer }
                 }
                 Act::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },

@@ -547,6 +547,7 @@ impl Thread {
             model: &self.agent.model,
             store: &self.agent.store,
             parts: &self.parts,
+            tools: self.tools.as_ref(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct ModelRequest {
     /// The conversation.
     pub messages: Vec<Arc<Message>>,
     /// What it may call.
-    pub tools: Vec<ToolDefinition>,
+    pub tools: Vec<Arc<ToolDefinition>>,
     /// Whether it has to call something.
     pub tool_choice: ToolChoice,
     /// The most that it may say, in tokens; the model's own limit otherwise.

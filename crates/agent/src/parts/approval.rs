@@ -7,7 +7,7 @@ use crate::agent::NextTool;
 use crate::message::ToolCall;
 use crate::middleware::{Act, Middleware, MiddlewareError, Moment};
 use crate::run::Effect;
-use crate::tool::{ToolAnswer, ToolOutput};
+use crate::tool::{Refuser, ToolAnswer, ToolData, ToolOutput};
 
 const NAME: &str = "approval";
 /// How much of a tool's name is shown, in characters.
@@ -70,7 +70,8 @@ impl Middleware for Approval {
                     Some(Act::Ask { question: Box::new(question(&call.call)), call: call.call.id })
                 }
                 Decision::Deny => {
-                    Some(Act::Answer { text: denied(&call.call), call: call.call.id, is_error: true })
+                    let data = Some(ToolData::Refused { by: Refuser::Rule, message: None });
+                    Some(Act::Answer { text: denied(&call.call), call: call.call.id, is_error: true, data })
                 }
             })
             .collect())
@@ -79,9 +80,10 @@ impl Middleware for Approval {
     async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         // The rules may have changed while the call waited: a denial stands over every reply.
         match self.decide(next.call) {
-            Decision::Deny => ToolAnswer::error(denied(next.call)).into(),
+            Decision::Deny => ToolAnswer::refused(denied(next.call), Refuser::Rule).into(),
             Decision::Ask if !next.approved => {
-                ToolAnswer::error(format!("Error: nobody let {} pass.", printable(&next.call.name))).into()
+                let text = format!("Error: nobody let {} pass.", printable(&next.call.name));
+                ToolAnswer::refused(text, Refuser::Nobody).into()
             }
             Decision::Ask if next.always => {
                 self.0.remember(&question(next.call)).await;

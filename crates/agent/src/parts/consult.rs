@@ -3,7 +3,7 @@
 use prowess_permission::{Fingerprint, Permissions, Question, Refusal, Replies, Stopped};
 
 use crate::run::{Asking, Consulted, Reply};
-use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::{Refuser, ToolAnswer, ToolContext, ToolOutput};
 
 /// The question for a call that was asked about before perhaps.
 pub(crate) fn asking(question: Question, consulted: Option<&Consulted>) -> Box<Asking> {
@@ -40,7 +40,7 @@ pub(crate) async fn replies(
         }
         Some((_, Reply::Edit { .. })) => {
             let text = "Error: the arguments cannot be changed once the call is begun; it was not allowed.";
-            return Err(ToolAnswer::error(text));
+            return Err(ToolAnswer::refused(text, Refuser::Person));
         }
     }
     Ok(Replies::allowing(allowed_before(consulted)))
@@ -48,10 +48,11 @@ pub(crate) async fn replies(
 
 /// The answer of a call that a gate refused.
 pub(crate) fn refused(refusal: &Refusal) -> ToolAnswer {
-    ToolAnswer::error(match refusal {
+    let text = match refusal {
         Refusal::Rejected { .. } => refusal.to_string(),
         refusal => format!("Error: {refusal}"),
-    })
+    };
+    ToolAnswer { data: Some(refusal.into()), ..ToolAnswer::error(text) }
 }
 
 impl ToolContext<'_> {

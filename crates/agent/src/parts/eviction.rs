@@ -9,9 +9,8 @@ use serde_json::Value;
 use crate::agent::NextTool;
 use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
-use crate::parts::skills;
 use crate::server_words::{self, MAX_OPENING};
-use crate::tool::{ToolAnswer, ToolOutput};
+use crate::tool::{ToolAct, ToolAnswer, ToolOutput};
 
 const NAME: &str = "eviction";
 /// The longest result that stays in the conversation, in bytes: about 20,000 tokens.
@@ -22,8 +21,6 @@ const HEAD: usize = 4_000;
 const PLACE: &str = "large_tool_results";
 /// What the names of their files end in.
 const END: &str = ".txt";
-/// Tools that show files: what they show in parts is in a file already.
-const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 
 /// Eviction as a part of an agent: put it before the parts whose tools it is for.
 ///
@@ -112,13 +109,13 @@ enum Shown {
 }
 
 impl Shown {
-    fn by(tool: &str, arguments: &Value) -> Self {
-        match tool {
-            "read_file" => {
+    fn by(act: ToolAct, arguments: &Value) -> Self {
+        match act {
+            ToolAct::Read => {
                 let path = arguments["file_path"].as_str().and_then(|path| VirtualPath::parse(path).ok());
                 path.map_or(Self::Nothing, Self::File)
             }
-            "grep" => Self::Lines,
+            ToolAct::Search => Self::Lines,
             _ => Self::Nothing,
         }
     }
@@ -190,10 +187,12 @@ impl Middleware for Eviction {
     }
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
-        let reads = READERS.contains(&next.call.name.as_str());
-        let of_skills = skills::at(moment).is_some_and(|view| view.engine().act(&next.call.name).is_some());
+        let act = next.act();
+        // What it shows is in a file already.
+        let reads = act.shows_files();
+        let of_skills = matches!(act, ToolAct::Skill(_));
         let place = format!("{}/{}", moment.thread, next.place());
-        let shown = Shown::by(&next.call.name, next.arguments);
+        let shown = Shown::by(act, next.arguments);
         match next.call().await {
             ToolOutput::Done(answer) if reads && !answer.is_error => {
                 let text = framed(&*self.backends.at(moment), shown, answer.text).await;

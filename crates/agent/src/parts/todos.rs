@@ -1,7 +1,7 @@
 //! Todos: a list that the model writes, so that it keeps to its plan.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::middleware::{Middleware, MiddlewareError, Moment, Sections};
 use crate::model::{PromptSection, ToolDefinition};
 use crate::run::StateChange;
 use crate::state::{AnyState, State};
-use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
+use crate::tool::{Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
 
 const NAME: &str = "todos";
 const TOOL: &str = "write_todos";
@@ -30,7 +30,7 @@ For work of one or two steps, do without.";
 /// cut, the list is in the prompt.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::sync::{Arc, OnceLock};
 /// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::{TodoStatus, Todos}};
 /// use prowess_models::{Scripted, Turn};
 /// use serde_json::json;
@@ -148,18 +148,25 @@ struct Step {
     status: TodoStatus,
 }
 
-#[async_trait]
-impl Tool for WriteTodos {
-    fn definition(&self) -> ToolDefinition {
+impl WriteTodos {
+    fn defined() -> ToolDefinition {
         ToolDefinition {
             name: TOOL.to_owned(),
             description: "Write the whole list of steps, each time.".to_owned(),
             parameters: schema::<Arguments>(),
         }
     }
+}
 
-    fn is_idempotent(&self) -> bool {
-        true
+#[async_trait]
+impl Tool for WriteTodos {
+    fn definition(&self) -> Arc<ToolDefinition> {
+        static MADE: OnceLock<Arc<ToolDefinition>> = OnceLock::new();
+        Arc::clone(MADE.get_or_init(|| Self::defined().into()))
+    }
+
+    fn act(&self) -> ToolAct {
+        ToolAct::Todo
     }
 
     async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {

@@ -4,6 +4,7 @@ use std::fmt::{self, Debug};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolOutput};
+use super::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput};
 use crate::model::ToolDefinition;
 
 /// Why a function could not do its work, as the model reads it.
@@ -45,10 +46,9 @@ type Answering = Pin<Box<dyn Future<Output = Result<ToolAnswer, ToolFailure>> + 
 /// assert_eq!(add.definition().parameters["required"][0], "numbers");
 /// ```
 pub struct FunctionTool<A> {
-    name: String,
-    description: String,
-    parameters: Value,
+    definition: Arc<ToolDefinition>,
     function: Box<dyn Fn(A) -> Answering + Send + Sync>,
+    act: ToolAct,
     idempotent: bool,
     timeout: Duration,
     arguments: PhantomData<fn(A)>,
@@ -61,10 +61,10 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
         F: Fn(A) -> W + Send + Sync + 'static,
         W: Future<Output = Result<ToolAnswer, ToolFailure>> + Send + 'static,
     {
+        let (name, description) = (name.into(), description.into());
         Self {
-            name: name.into(),
-            description: description.into(),
-            parameters: schema::<A>(),
+            definition: Arc::new(ToolDefinition { name, description, parameters: schema::<A>() }),
+            act: ToolAct::Other,
             function: Box::new(move |arguments| Box::pin(function(arguments))),
             idempotent: false,
             timeout: DEFAULT_TOOL_TIMEOUT,
@@ -79,6 +79,13 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
         self
     }
 
+    /// The same, as one that does this.
+    #[must_use]
+    pub fn acts(mut self, act: ToolAct) -> Self {
+        self.act = act;
+        self
+    }
+
     /// The same, with this much time for a call.
     #[must_use]
     pub fn within(mut self, timeout: Duration) -> Self {
@@ -89,16 +96,16 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
 
 #[async_trait]
 impl<A: DeserializeOwned + JsonSchema + Send + 'static> Tool for FunctionTool<A> {
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: self.name.clone(),
-            description: self.description.clone(),
-            parameters: self.parameters.clone(),
-        }
+    fn definition(&self) -> Arc<ToolDefinition> {
+        Arc::clone(&self.definition)
+    }
+
+    fn act(&self) -> ToolAct {
+        self.act
     }
 
     fn is_idempotent(&self) -> bool {
-        self.idempotent
+        self.idempotent || self.act.is_idempotent()
     }
 
     fn timeout(&self) -> Duration {
@@ -106,7 +113,7 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> Tool for FunctionTool<A>
     }
 
     async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {
-        let arguments = match parsed(&self.name, arguments) {
+        let arguments = match parsed(&self.definition.name, arguments) {
             Ok(arguments) => arguments,
             Err(answer) => return answer.into(),
         };
@@ -119,7 +126,7 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> Tool for FunctionTool<A>
 
 impl<A> Debug for FunctionTool<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FunctionTool").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("FunctionTool").field("name", &self.definition.name).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,11 @@
 //! What a model can call.
 
+mod act;
+mod data;
 mod function;
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -12,6 +16,8 @@ use prowess_permission::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::act::ToolAct;
+pub use self::data::{Refuser, ToolData};
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
@@ -27,22 +33,19 @@ pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 /// What a model can call.
 ///
 /// ```
+/// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+/// use prowess_agent::{Tool, ToolAct, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
 /// use serde_json::{Value, json};
 ///
 /// /// `FunctionTool` needs less; this is for tools that know their thread, or ask a person.
 /// #[derive(Debug)]
-/// struct WhereAmI;
+/// struct WhereAmI(Arc<ToolDefinition>);
 ///
 /// #[async_trait]
 /// impl Tool for WhereAmI {
-///     fn definition(&self) -> ToolDefinition {
-///         ToolDefinition {
-///             name: "where_am_i".into(),
-///             description: "Tells the thread's name.".into(),
-///             parameters: json!({"type": "object", "properties": {}}),
-///         }
+///     fn definition(&self) -> Arc<ToolDefinition> {
+///         Arc::clone(&self.0)
 ///     }
 ///
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -50,16 +53,27 @@ pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 ///     }
 /// }
 ///
-/// assert!(!WhereAmI.is_idempotent(), "unless it says so");
+/// let tool = WhereAmI(Arc::new(ToolDefinition {
+///     name: "where_am_i".into(),
+///     description: "Tells the thread's name.".into(),
+///     parameters: json!({"type": "object", "properties": {}}),
+/// }));
+/// assert_eq!(tool.act(), ToolAct::Other);
+/// assert!(!tool.is_idempotent(), "unless it says so");
 /// ```
 #[async_trait]
 pub trait Tool: Send + Sync + Debug {
-    /// What a model is told of it.
-    fn definition(&self) -> ToolDefinition;
+    /// What a model is told of it: asked for in every step, and so made once and shared.
+    fn definition(&self) -> Arc<ToolDefinition>;
 
-    /// Whether a call that was cut off may be made again: it does nothing, or the same each time.
+    /// What it does. Parts go by this, and never by its name.
+    fn act(&self) -> ToolAct {
+        ToolAct::Other
+    }
+
+    /// Whether a call that was cut off may be made again: it does nothing, or the same each time. By default as its act is.
     fn is_idempotent(&self) -> bool {
-        false
+        self.act().is_idempotent()
     }
 
     /// How long one call may take.
@@ -129,9 +143,9 @@ impl Debug for ToolContext<'_> {
 ///
 /// #[async_trait]
 /// impl Tool for Bell {
-///     fn definition(&self) -> ToolDefinition {
+///     fn definition(&self) -> Arc<ToolDefinition> {
 ///         let parameters = json!({"type": "object", "properties": {}});
-///         ToolDefinition { name: "ring".into(), description: "Rings.".into(), parameters }
+///         ToolDefinition { name: "ring".into(), description: "Rings.".into(), parameters }.into()
 ///     }
 ///
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -195,6 +209,9 @@ pub struct ToolAnswer {
     /// What other models were paid for it.
     #[serde(default, skip_serializing_if = "Spent::is_empty")]
     pub spent: Spent,
+    /// What came of it, for whoever shows it: nobody has to read the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<ToolData>,
 }
 
 impl ToolAnswer {
@@ -206,6 +223,11 @@ impl ToolAnswer {
     /// An error, for the model to read.
     pub fn error(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: true, ..Self::default() }
+    }
+
+    /// An error, because someone or something would not have the call made.
+    pub fn refused(text: impl Into<String>, by: Refuser) -> Self {
+        Self { data: Some(ToolData::Refused { by, message: None }), ..Self::error(text) }
     }
 
     /// The same with a change.
@@ -258,8 +280,38 @@ impl Debug for ToolOutput {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
-    order: Vec<ToolDefinition>,
-    by_name: BTreeMap<String, Arc<dyn Tool>>,
+    order: Vec<Arc<ToolDefinition>>,
+    by_name: BTreeMap<Named, Arc<dyn Tool>>,
+}
+
+/// A definition, in the order of names.
+#[derive(Clone, Debug)]
+struct Named(Arc<ToolDefinition>);
+
+impl Borrow<str> for Named {
+    fn borrow(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Named {}
+
+impl PartialOrd for Named {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Named {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.name.cmp(&other.0.name)
+    }
 }
 
 /// Two tools of one name.
@@ -275,10 +327,10 @@ impl Tools {
     /// There is one of its name.
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), TwoOfOneName> {
         let definition = tool.definition();
-        if self.by_name.contains_key(&definition.name) {
-            return Err(TwoOfOneName(definition.name));
+        if self.by_name.contains_key(definition.name.as_str()) {
+            return Err(TwoOfOneName(definition.name.clone()));
         }
-        self.by_name.insert(definition.name.clone(), tool);
+        self.by_name.insert(Named(Arc::clone(&definition)), tool);
         self.order.push(definition);
         Ok(())
     }
@@ -289,7 +341,7 @@ impl Tools {
     }
 
     /// What a model is told of them.
-    pub fn definitions(&self) -> &[ToolDefinition] {
+    pub fn definitions(&self) -> &[Arc<ToolDefinition>] {
         &self.order
     }
 

@@ -153,9 +153,10 @@ struct Note;
 
 #[async_trait]
 impl Tool for Note {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
         ToolDefinition { name: "note".to_owned(), description: "Notes a number.".to_owned(), parameters }
+            .into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -75,7 +75,7 @@ async fn one_call_builds_the_whole_agent() {
     let forked = model.request(5).system_text();
     assert!(forked.contains("The way of forks."), "{forked}");
     assert_eq!(results(&thread)[3..], ["3", "Loaded here, too.", "Forked."]);
-    let mut tools: Vec<String> = model.request(0).tools.into_iter().map(|tool| tool.name).collect();
+    let mut tools: Vec<String> = model.request(0).tools.iter().map(|tool| tool.name.clone()).collect();
     tools.sort();
     let all = "add edit_file glob grep load_skill ls read_file task unload_skill write_file write_todos";
     assert_eq!(tools.join(" "), all);

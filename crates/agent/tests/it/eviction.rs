@@ -95,9 +95,9 @@ struct Ordered;
 
 #[async_trait]
 impl Tool for Ordered {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "ordered".to_owned(), description: "Says much.".to_owned(), parameters }
+        ToolDefinition { name: "ordered".to_owned(), description: "Says much.".to_owned(), parameters }.into()
     }
 
     async fn call(&self, _: Value, _: ToolContext<'_>) -> ToolOutput {

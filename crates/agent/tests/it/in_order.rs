@@ -59,9 +59,9 @@ struct Pack;
 
 #[async_trait]
 impl Tool for Pack {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "pack".to_owned(), description: "Packs.".to_owned(), parameters }
+        ToolDefinition { name: "pack".to_owned(), description: "Packs.".to_owned(), parameters }.into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -88,9 +88,9 @@ struct AsksThenReads(Arc<dyn Backend>);
 
 #[async_trait]
 impl Tool for AsksThenReads {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "ask".to_owned(), description: "Asks.".to_owned(), parameters }
+        ToolDefinition { name: "ask".to_owned(), description: "Asks.".to_owned(), parameters }.into()
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -261,9 +261,9 @@ impl Middleware for Doing {
 
 #[async_trait]
 impl Tool for Does {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "do".to_owned(), description: "Does.".to_owned(), parameters }
+        ToolDefinition { name: "do".to_owned(), description: "Does.".to_owned(), parameters }.into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

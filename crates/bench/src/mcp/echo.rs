@@ -1,13 +1,16 @@
-//! The least that a tool can be: a bare `rmcp` server whose one tool answers with its argument.
+//! The least that a load can be: a bare `rmcp` server whose one tool answers what it was given for a name before, the same
+//! bytes that `prowess mcp` answers.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use prowess_mcp::rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ListToolsResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use prowess_mcp::rmcp::service::RequestContext;
@@ -16,8 +19,17 @@ use prowess_mcp::rmcp::transport::{StreamableHttpServerConfig, StreamableHttpSer
 use prowess_mcp::rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use tokio::net::TcpListener;
 
+/// What the tool answers, by the skill's name.
 #[derive(Clone)]
-struct Echo;
+pub(crate) struct Echo(Arc<HashMap<String, CallToolResult>>);
+
+impl Echo {
+    /// Answers from a file, as [`super::latency`] writes it.
+    pub(crate) fn of(answers: &Path) -> Result<Self> {
+        let text = std::fs::read(answers).with_context(|| format!("{} cannot be read", answers.display()))?;
+        Ok(Self(Arc::new(serde_json::from_slice(&text)?)))
+    }
+}
 
 impl ServerHandler for Echo {
     fn get_info(&self) -> ServerConfig {
@@ -29,7 +41,7 @@ impl ServerHandler for Echo {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tool = Tool::new("echo", "Answers with its argument.", Arc::new(JsonObject::new()));
+        let tool = Tool::new("load_skill", "Answers what it always does.", Arc::new(JsonObject::new()));
         Ok(ListToolsResult::with_all_items(vec![tool]))
     }
 
@@ -38,23 +50,28 @@ impl ServerHandler for Echo {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let text = request.arguments.as_ref().and_then(|given| given.get("text")?.as_str());
-        Ok(CallToolResult::success(vec![ContentBlock::text(text.unwrap_or_default())]).into())
+        let name = request.arguments.as_ref().and_then(|given| given.get("skill_name")?.as_str());
+        let answer = name.and_then(|name| self.0.get(name)).cloned();
+        Ok(answer.ok_or_else(|| ErrorData::invalid_params("there is no answer of that name", None))?.into())
     }
 }
 
 /// Serves it on standard input and output.
-pub(crate) async fn on_stdio() -> Result<()> {
-    Echo.serve(stdio()).await?.waiting().await?;
+pub(crate) async fn on_stdio(echo: Echo) -> Result<()> {
+    echo.serve(stdio()).await?.waiting().await?;
     Ok(())
 }
 
 /// Serves it over HTTP, without a guard, once `begun` was told where.
-pub(crate) async fn over_http(begun: impl FnOnce(String) -> Result<()>) -> Result<()> {
+pub(crate) async fn over_http(echo: Echo, begun: impl FnOnce(String) -> Result<()>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     begun(format!("serving at http://{}/mcp", listener.local_addr()?))?;
     let config = StreamableHttpServerConfig::default().with_json_response(true);
-    let service = StreamableHttpService::new(|| Ok(Echo), Arc::new(LocalSessionManager::default()), config);
+    let service = StreamableHttpService::new(
+        move || Ok(echo.clone()),
+        Arc::new(LocalSessionManager::default()),
+        config,
+    );
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

@@ -1,15 +1,18 @@
 //! How long one call takes, from the first byte of the request to the last of the answer.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::server::{Listening, echo, prowess};
 use super::{SKILLS, call, http, stdio};
 use crate::task::Sample;
 
+/// The tool that is called.
+const LOAD: &str = "load_skill";
 /// How many calls are made before any counts, and how many count.
 const BEFORE: usize = 50;
 const CALLS: usize = 500;
@@ -56,19 +59,31 @@ impl Client {
             Self::Http(client, _) => client.request("tools/call", &call).await,
         }
     }
+
+    /// Unloads what was loaded, if there is a session.
+    async fn unload(&mut self, over: Over, arguments: &Value) -> Result<()> {
+        if !matches!(over, Over::HttpWithoutSession) {
+            self.call("unload_skill", arguments).await?;
+        }
+        Ok(())
+    }
 }
 
-/// Calls of the echo.
-pub(crate) fn echoed(over: Over) -> Result<Sample> {
+/// Calls of the echo, which answers as `prowess mcp` answered the same calls before.
+pub(crate) fn echoed(over: Over, skills: &Path, program: &Path) -> Result<Sample> {
     timed(async {
-        let mut client = Client::start(over, echo).await?;
+        let answers = answers(over, skills, program).await?;
+        let file = tempfile::NamedTempFile::new()?;
+        serde_json::to_writer(&file, &answers)?;
+        let mut client = Client::start(over, |word| echo(word, file.path())).await?;
         let mut times = Vec::new();
         for number in 0..BEFORE + CALLS {
-            let text = format!("skill-{number}");
+            let name = format!("skill-{number}");
+            let arguments = json!({"skill_name": name});
             let begun = Instant::now();
-            let answer = client.call("echo", &json!({"text": text})).await?;
+            let answer = client.call(LOAD, &arguments).await?;
             times.push(begun.elapsed());
-            ensure!(answer.contains(&text), "{answer}");
+            ensure!(result_of(answer)? == answers[&name], "the echo answers otherwise: {answer}");
         }
         Ok(times)
     })
@@ -77,24 +92,53 @@ pub(crate) fn echoed(over: Over) -> Result<Sample> {
 /// Calls of `load_skill`, each of another skill, which is unloaded afterwards if there is a session to unload it from.
 pub(crate) fn loaded(over: Over, skills: &Path, program: &Path) -> Result<Sample> {
     timed(async {
-        let start = |word: &str| {
-            let more: &[&str] = if word == "http" { &["--http", "127.0.0.1:0"] } else { &[] };
-            Ok(prowess(program, skills, more))
-        };
-        let mut client = Client::start(over, start).await?;
+        let mut client = served(over, skills, program).await?;
         let mut times = Vec::new();
         for number in 0..BEFORE + CALLS {
             let name = json!({"skill_name": format!("skill-{number}")});
             let begun = Instant::now();
-            let answer = client.call("load_skill", &name).await?;
+            let answer = client.call(LOAD, &name).await?;
             times.push(begun.elapsed());
-            ensure!(answer.len() > 4_096 && !answer.contains("\"isError\":true"), "{answer}");
-            if !matches!(over, Over::HttpWithoutSession) {
-                client.call("unload_skill", &name).await?;
-            }
+            ensure!(is_load(answer), "{answer}");
+            client.unload(over, &name).await?;
         }
         Ok(times)
     })
+}
+
+/// A client of `prowess mcp`.
+async fn served(over: Over, skills: &Path, program: &Path) -> Result<Client> {
+    let start = |word: &str| {
+        let more: &[&str] = if word == "http" { &["--http", "127.0.0.1:0"] } else { &[] };
+        Ok(prowess(program, skills, more))
+    };
+    Client::start(over, start).await
+}
+
+/// What `prowess mcp` answers, for each skill that is loaded.
+async fn answers(over: Over, skills: &Path, program: &Path) -> Result<BTreeMap<String, Value>> {
+    let mut client = served(over, skills, program).await?;
+    let mut answers = BTreeMap::new();
+    for number in 0..BEFORE + CALLS {
+        let name = format!("skill-{number}");
+        let arguments = json!({"skill_name": name});
+        let answer = client.call(LOAD, &arguments).await?;
+        ensure!(is_load(answer), "{answer}");
+        answers.insert(name, result_of(answer)?);
+        client.unload(over, &arguments).await?;
+    }
+    Ok(answers)
+}
+
+fn is_load(answer: &str) -> bool {
+    answer.len() > 4_096 && !answer.contains("\"isError\":true")
+}
+
+/// The result in an answer, also where that is an event of a stream.
+fn result_of(answer: &str) -> Result<Value> {
+    let mut lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+    let line = lines.find(|line| line.contains("\"result\"")).context("there is no result")?;
+    Ok(serde_json::from_str::<Value>(line)?["result"].take())
 }
 
 /// The median of what counts.

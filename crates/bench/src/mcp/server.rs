@@ -18,10 +18,10 @@ pub(crate) fn prowess(program: &Path, skills: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// The echo, from this program.
-pub(crate) fn echo(over: &str) -> Result<Command> {
+/// The echo, from this program, with the answers in a file.
+pub(crate) fn echo(over: &str, answers: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["echo", over]);
+    command.args(["echo", over]).arg(answers);
     Ok(command)
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use prowess_agent::parts::SkillsState;
-use prowess_agent::{CallId, Event, Outcome, Reply, Sight, StateChange, ThreadId, ToolCall, Waiting};
+use prowess_agent::{
+    CallId, Event, Outcome, Reply, Sight, StateChange, ThreadId, ToolCall, ToolData, Waiting,
+};
 use prowess_permission::{Question, Words};
 use prowess_skills::SkillDelta;
 use serde::Serialize;
@@ -37,7 +39,15 @@ pub(crate) enum Happening {
     /// A tool says how far it is.
     Progress { call: CallId, text: String },
     /// A tool answered.
-    Result { call: CallId, tool: String, text: String, is_error: bool, milliseconds: Option<u64> },
+    Result {
+        call: CallId,
+        tool: String,
+        text: String,
+        is_error: bool,
+        milliseconds: Option<u64>,
+        /// What came of it as data: a command's end, or who refused it.
+        data: Option<ToolData>,
+    },
     /// A run left a file, or something is kept of it.
     File {
         call: CallId,
@@ -129,11 +139,21 @@ impl Follow {
                 };
                 let milliseconds =
                     begun.map(|begun| u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
-                let files = self.files.as_mut().filter(|_| tool.starts_with("skill_"));
+                let ran = match &answer.data {
+                    Some(ToolData::Ran(ran)) => Some(ran),
+                    _ => None,
+                };
                 let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
-                let files = files.map(|files| files.after(call, &answer.text, since));
-                let (text, is_error) = (answer.text.clone(), answer.is_error);
-                happened.push(Happening::Result { call: call.clone(), tool, text, is_error, milliseconds });
+                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.after(call, ran, since));
+                let (text, is_error, data) = (answer.text.clone(), answer.is_error, answer.data.clone());
+                happened.push(Happening::Result {
+                    call: call.clone(),
+                    tool,
+                    text,
+                    is_error,
+                    milliseconds,
+                    data,
+                });
                 happened.extend(files.into_iter().flatten());
                 happened
             }
@@ -205,6 +225,7 @@ mod tests {
                 text: text(),
                 is_error: false,
                 milliseconds: None,
+                data: None,
             },
             Happening::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
             Happening::Loaded { skill: text(), tokens: 1 },

@@ -160,11 +160,11 @@ impl<W: Write + Send> View for OnScreen<W> {
                 self.calls.retain(|(known, ..)| known != call);
                 self.calls.push((call.clone(), words::call(tool, arguments), std::time::Instant::now()));
             }
-            Happening::Result { call, tool, text, is_error, milliseconds } => {
+            Happening::Result { call, tool, text, is_error, milliseconds, data } => {
                 let at = self.calls.iter().position(|(known, ..)| known == call);
                 let label = at.map_or_else(|| shown(tool), |at| self.calls.remove(at).1);
-                let mut note = words::result(tool, text, *is_error).unwrap_or_default();
-                if let Some(time) = milliseconds.filter(|_| words::refusal(text).is_none()) {
+                let mut note = words::result(text, *is_error, data.as_ref()).unwrap_or_default();
+                if let Some(time) = milliseconds.filter(|_| words::refusal(data.as_ref()).is_none()) {
                     let comma = if note.is_empty() { "" } else { ", " };
                     note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));
                 }
@@ -172,7 +172,7 @@ impl<W: Write + Send> View for OnScreen<W> {
                     self.has_just_loaded = false;
                     return self.draw();
                 }
-                let is_bad = *is_error || words::has_failed(tool, text);
+                let is_bad = *is_error || words::has_failed(data.as_ref());
                 let (mark, style) = if is_bad { ("✗", Style::Bad) } else { ("✓", Style::Good) };
                 self.line(mark, style, &label, &note);
             }
@@ -295,8 +295,8 @@ impl<O: Write + Send, E: Write + Send> View for InPipe<O, E> {
                 return self.out.flush();
             }
             Happening::Said { .. } => return self.end_line(),
-            Happening::Result { tool, text, is_error, .. } => {
-                if let Some(told) = words::result(tool, text, *is_error) {
+            Happening::Result { tool, text, is_error, data, .. } => {
+                if let Some(told) = words::result(text, *is_error, data.as_ref()) {
                     writeln!(self.err, "{}: {told}", shown(tool))?;
                 }
             }

@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use prowess_agent::CallId;
+use prowess_skills::Ran;
 use prowess_workspace::{ArtifactFile, Scope};
-use serde_json::Value;
 
 use super::happening::Happening;
 use crate::artifacts::fetch_line;
@@ -38,19 +38,12 @@ impl Whereabouts {
         Self { workspace, scope, kept, told: BTreeMap::new() }
     }
 
-    /// The files that a run left, by the answer of its tool: those that were collected, those that it wrote since it began,
+    /// The files that a run left, by what came of it: those that were collected, those that it wrote since it began,
     /// and what is kept of them.
-    pub(super) fn after(&mut self, call: &CallId, answer: &str, since: Option<SystemTime>) -> Vec<Happening> {
-        let Ok(answer) = serde_json::from_str::<Value>(answer) else { return Vec::new() };
-        // A command that goes on has a report when it has ended.
-        let report = answer.get("report").filter(|report| report.is_object()).unwrap_or(&answer);
-        if report["exit_code"].as_i64().is_none() {
-            return Vec::new();
-        }
+    pub(super) fn after(&mut self, call: &CallId, ran: &Ran, since: Option<SystemTime>) -> Vec<Happening> {
         let mut files: BTreeMap<String, u64> = BTreeMap::new();
-        for file in report["output_files"].as_array().into_iter().flatten() {
-            let Some(name) = file["name"].as_str().filter(|name| is_below(name)) else { continue };
-            files.insert(name.to_owned(), file["size_bytes"].as_u64().unwrap_or_default());
+        for file in ran.files.iter().filter(|file| is_below(&file.name)) {
+            files.insert(file.name.clone(), file.bytes);
         }
         if let Some(since) = since {
             self.written(since, &mut files);
@@ -64,8 +57,8 @@ impl Whereabouts {
                 text: format!("{} more in {}", count(more, "file"), place.display()),
             });
         }
-        let saved = report["artifact_files"].as_array().into_iter().flatten().take(MAX_NAMED);
-        let saved = saved.filter_map(|saved| serde_json::from_value::<ArtifactFile>(saved.clone()).ok());
+        let saved = ran.artifacts.iter().take(MAX_NAMED);
+        let saved = saved.map(|saved| ArtifactFile { name: saved.name.clone(), version: saved.version });
         happened.extend(saved.map(|saved| Happening::File {
             call: call.clone(),
             fetch: Some(fetch_line(&self.scope, &saved, &self.kept)),
@@ -120,7 +113,7 @@ fn is_below(name: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use serde_json::json;
+    use prowess_skills::{RanArtifact, RanFile};
 
     use super::*;
 
@@ -148,22 +141,19 @@ mod tests {
         let since = SystemTime::now() - Duration::from_secs(60);
         old.set_modified(since - Duration::from_secs(1)).unwrap();
         let mut files = Whereabouts::new(place.path().to_owned(), Scope::user(), Kept::default());
-        let answer = json!({
-            "exit_code": 0, "output_files": [{"name": "out/asked.txt", "size_bytes": 2}, {"name": "../x"}],
-            "artifact_files": [{"name": "it's", "version": 3}],
-        });
-        let call = CallId::from("c");
-        let mut after = |answer: &Value| {
-            let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-            files.after(&call, &text, Some(since))
+        let asked = |name: &str| RanFile { name: name.to_owned(), bytes: 2 };
+        let answer = Ran {
+            files: vec![asked("out/asked.txt"), asked("../x")],
+            artifacts: vec![RanArtifact { name: "it's".to_owned(), version: 3 }],
+            ..Ran::default()
         };
+        let call = CallId::from("c");
+        let mut after = |ran: &Ran| files.after(&call, ran, Some(since));
         assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
-        let ended = json!({"status": "exited", "report": {"exit_code": 1}});
+        let ended = Ran { exit_code: 1, ..Ran::default() };
         assert!(after(&ended).is_empty(), "nothing is named twice");
         std::fs::write(out.join("a/b/newer.txt"), "newer").unwrap();
         assert_eq!(names(&after(&ended)), ["out/a/b/newer.txt"]);
-        assert!(after(&json!({"status": "running"})).is_empty());
-        assert!(after(&json!("Error: no")).is_empty());
         for number in 0..2 * MAX_ENTRIES {
             std::fs::write(out.join(format!("{number}.txt")), "").unwrap();
         }

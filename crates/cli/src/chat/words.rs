@@ -1,6 +1,6 @@
 //! How calls and their results are put into a line.
 
-use prowess_agent::{MODEL_JSON, Outcome};
+use prowess_agent::{Outcome, Refuser, ToolData};
 use prowess_skills::{Dialect, SkillAct};
 use serde_json::Value;
 
@@ -34,39 +34,26 @@ pub(super) fn call(tool: &str, arguments: &Value) -> String {
 }
 
 /// What came of a call, if there is more to say than that it is done.
-pub(super) fn result(tool: &str, text: &str, is_error: bool) -> Option<String> {
+pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Option<String> {
+    if let Some(why) = refusal(data) {
+        return Some(why);
+    }
     if is_error {
-        if let Some(why) = refusal(text) {
-            return Some(why);
-        }
         let text = text.strip_prefix("Error: ").unwrap_or(text);
         return Some(start_of(text.trim(), MAX_LINE));
     }
-    let (report, code) = report(tool, text)?;
-    let mut told = match report["timed_out"].as_bool() {
-        Some(true) => "ended: its time was over".to_owned(),
-        _ => format!("exit {code}"),
-    };
-    if let Some(level) = report["sandbox"]["level"].as_str() {
-        told.push_str(&format!(", sandbox {level}"));
+    let Some(ToolData::Ran(ran)) = data else { return None };
+    let mut told =
+        if ran.timed_out { "ended: its time was over".to_owned() } else { format!("exit {}", ran.exit_code) };
+    if !ran.sandbox.is_empty() {
+        told.push_str(&format!(", sandbox {}", ran.sandbox));
     }
     Some(start_of(&told, MAX_LINE))
 }
 
 /// Whether a command ended with a failure, which is no error of the call.
-pub(super) fn has_failed(tool: &str, text: &str) -> bool {
-    report(tool, text).is_some_and(|(_, code)| code != 0)
-}
-
-/// The report of a run, with its exit code.
-fn report(tool: &str, text: &str) -> Option<(Value, i64)> {
-    if !Dialect::act_of(tool).is_some_and(SkillAct::reports) {
-        return None;
-    }
-    MODEL_JSON.check(text.as_bytes()).ok()?;
-    let report: Value = serde_json::from_str(text).ok()?;
-    let code = report["exit_code"].as_i64()?;
-    Some((report, code))
+pub(super) fn has_failed(data: Option<&ToolData>) -> bool {
+    matches!(data, Some(ToolData::Ran(ran)) if ran.exit_code != 0)
 }
 
 /// A file that a run left: where it is, and what to know of it; or what is kept, and how to fetch it.
@@ -80,10 +67,10 @@ pub(super) fn file(happening: &Happening) -> Option<(String, String)> {
 }
 
 /// What a person said no to, in that person's words; nothing for any other answer.
-pub(super) fn refusal(text: &str) -> Option<String> {
-    let why = text.strip_prefix("The user rejected this")?;
-    Some(match why.strip_prefix(": ") {
-        Some(why) => format!("refused: {}", start_of(why.trim(), MAX_LINE)),
+pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
+    let Some(ToolData::Refused { by: Refuser::Person, message }) = data else { return None };
+    Some(match message.as_deref().map(str::trim).filter(|why| !why.is_empty()) {
+        Some(why) => format!("refused: {}", start_of(why, MAX_LINE)),
         None => "refused".to_owned(),
     })
 }
@@ -121,6 +108,7 @@ pub(super) fn tokens(tokens: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prowess_skills::Ran;
     use serde_json::json;
 
     use super::*;
@@ -140,13 +128,28 @@ mod tests {
 
     #[test]
     fn a_run_is_told_by_its_report() {
-        let report = json!({"exit_code": 0, "timed_out": false, "sandbox": {"level": "bwrap"}});
-        assert_eq!(result("skill_run", &report.to_string(), false).as_deref(), Some("exit 0, sandbox bwrap"));
-        assert_eq!(result("read_file", "{\"exit_code\": 0}", false), None);
+        let ran = Ran { sandbox: "bwrap".to_owned(), ..Ran::default() };
+        let told = |ran: Ran| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
+        assert_eq!(told(ran.clone()).as_deref(), Some("exit 0, sandbox bwrap"));
+        let late = Ran { timed_out: true, ..ran };
+        assert_eq!(told(late).as_deref(), Some("ended: its time was over, sandbox bwrap"));
+        // What a tool says is no report, whatever it looks like.
+        assert_eq!(result("{\"exit_code\": 1}", false, None), None);
         assert_eq!(
-            result("read_file", "Error: there is no such file", true).as_deref(),
+            result("Error: there is no such file", true, None).as_deref(),
             Some("there is no such file")
         );
+    }
+
+    #[test]
+    fn only_a_person_refuses_in_words_of_their_own() {
+        let refused = |by, message: Option<&str>| {
+            let data = ToolData::Refused { by, message: message.map(str::to_owned) };
+            result("The user rejected this: x", true, Some(&data))
+        };
+        assert_eq!(refused(Refuser::Person, Some(" not today ")).as_deref(), Some("refused: not today"));
+        assert_eq!(refused(Refuser::Person, None).as_deref(), Some("refused"));
+        assert_eq!(refused(Refuser::Rule, None).as_deref(), Some("The user rejected this: x"));
     }
 
     #[test]

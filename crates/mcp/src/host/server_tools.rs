@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use prowess_agent::parts::Skills;
 use prowess_agent::{
-    Act, Middleware, MiddlewareError, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
+    Act, Middleware, MiddlewareError, Moment, Tool, ToolAct, ToolAnswer, ToolContext, ToolDefinition,
+    ToolOutput,
 };
 use prowess_permission::{Deed, Kind, Permissions, Question, joined};
 use prowess_skills::{ToolCall, ToolVerdict};
@@ -75,6 +76,8 @@ struct Known {
 /// One tool, at its server.
 struct Remote {
     server: Arc<Server>,
+    /// What a model is told of it.
+    definition: Arc<ToolDefinition>,
     tool: ServerTool,
 }
 
@@ -106,7 +109,7 @@ impl ServerTools {
                     for left_out in &list.left_out {
                         tracing::warn!(server = %server.label(), "A tool is left out: {left_out}");
                     }
-                    let remote = |tool| Arc::new(Remote { server: Arc::clone(server), tool });
+                    let remote = |tool| Arc::new(Remote::new(Arc::clone(server), tool));
                     Some(list.tools.into_iter().map(remote).collect())
                 }
                 Err(error) => {
@@ -143,6 +146,14 @@ impl ServerTools {
 }
 
 impl Remote {
+    fn new(server: Arc<Server>, tool: ServerTool) -> Self {
+        let ServerTool { name, description, parameters, .. } = &tool;
+        let description =
+            format!("[A tool of the MCP server `{}`, as it says:] {description}", server.label());
+        let definition = ToolDefinition { name: name.clone(), description, parameters: parameters.clone() };
+        Self { server, definition: Arc::new(definition), tool }
+    }
+
     fn subject(&self) -> String {
         joined(self.server.label().as_str(), &self.tool.their_name)
     }
@@ -198,11 +209,12 @@ impl Middleware for ServerTools {
 
 #[async_trait]
 impl Tool for Callable {
-    fn definition(&self) -> ToolDefinition {
-        let ServerTool { name, description, parameters, .. } = &self.remote.tool;
-        let description =
-            format!("[A tool of the MCP server `{}`, as it says:] {description}", self.remote.server.label());
-        ToolDefinition { name: name.clone(), description, parameters: parameters.clone() }
+    fn definition(&self) -> Arc<ToolDefinition> {
+        Arc::clone(&self.remote.definition)
+    }
+
+    fn act(&self) -> ToolAct {
+        ToolAct::Server
     }
 
     fn timeout(&self) -> Duration {

@@ -1,8 +1,9 @@
 //! A request in the words of Messages.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice};
+use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings};
@@ -68,7 +69,7 @@ fn system(request: &ModelRequest) -> Vec<Value> {
 }
 
 fn tools(request: &ModelRequest) -> Vec<Value> {
-    let tool = |tool: &prowess_agent::ToolDefinition| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters});
+    let tool = |tool: &Arc<ToolDefinition>| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters});
     request.tools.iter().map(tool).collect()
 }
 

@@ -50,10 +50,12 @@ fn request(task: &str, load: (&str, &str), can_run: bool) -> ModelRequest {
     let mut request = ModelRequest::new([Message::user(task)]);
     request.system =
         vec![PromptSection { owner: "skills".to_owned(), text: OVERVIEW.to_owned(), is_stable: true }];
-    let tool = |name: &str, parameter: &str| ToolDefinition {
-        name: name.to_owned(),
-        description: String::new(),
-        parameters: json!({"type": "object", "properties": {parameter: {"type": "string"}}}),
+    let tool = |name: &str, parameter: &str| {
+        Arc::new(ToolDefinition {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: json!({"type": "object", "properties": {parameter: {"type": "string"}}}),
+        })
     };
     request.tools = vec![tool("ls", "path"), tool(load.0, load.1)];
     if can_run {
@@ -217,7 +219,8 @@ async fn every_example_skill_is_found_and_run() {
     ] {
         let mut request = request(task, DEEPAGENTS, true);
         request.system[0].text = include_str!("recorded/overview.txt").to_owned();
-        request.tools[2].parameters = json!({"properties": {"output_files": {"type": "array"}}});
+        Arc::make_mut(&mut request.tools[2]).parameters =
+            json!({"properties": {"output_files": {"type": "array"}}});
         let (id, tool, arguments) = step(&mut request).await.unwrap();
         assert_eq!(arguments, json!({"skill_name": skill}), "{task}");
         let text = std::fs::read_to_string(format!("{skills}/{skill}/SKILL.md")).unwrap();

@@ -1,5 +1,6 @@
 //! Models that ask the fake server, and what they answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -111,7 +112,7 @@ pub(crate) fn result(id: &str, name: &str, text: &str) -> Message {
     })
 }
 
-pub(crate) fn tool(name: &str) -> ToolDefinition {
+pub(crate) fn tool(name: &str) -> Arc<ToolDefinition> {
     let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    ToolDefinition { name: name.to_owned(), description: format!("Does {name}."), parameters }
+    ToolDefinition { name: name.to_owned(), description: format!("Does {name}."), parameters }.into()
 }

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use prowess_catalog::{Activation, SectionTemplate};
+use prowess_permission::Refusal;
 use serde_json::Value;
 
 pub use self::act::SkillAct;
@@ -30,6 +31,7 @@ use self::table::{Setting, Table};
 use crate::delta::SkillDelta;
 use crate::error::SkillError;
 use crate::options::{Lifetime, Placement, SessionOptions, UnloadedText};
+use crate::ran::Ran;
 use crate::session::Answer;
 use crate::state::SkillState;
 use crate::view::SkillView;
@@ -99,13 +101,28 @@ pub struct ToolReply {
     pub deltas: Vec<SkillDelta>,
     /// The answer as data, where it is more than text.
     pub data: Option<Value>,
+    /// What came of a command, if one was run to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Box<Ran>>,
+    /// What the gate said, if it was the gate that refused.
+    #[serde(skip)]
+    pub refusal: Option<Refusal>,
 }
 
 impl From<Result<Answer, SkillError>> for ToolReply {
     fn from(result: Result<Answer, SkillError>) -> Self {
         match result {
-            Ok(Answer { text, deltas, data }) => Self { text, is_error: false, deltas, data },
-            Err(error) => Self { text: error.for_model(), is_error: true, deltas: Vec::new(), data: None },
+            Ok(Answer { text, deltas, data, ran }) => {
+                Self { text, is_error: false, deltas, data, ran, refusal: None }
+            }
+            Err(error) => Self {
+                text: error.for_model(),
+                is_error: true,
+                deltas: Vec::new(),
+                data: None,
+                ran: None,
+                refusal: error.refusal().cloned(),
+            },
         }
     }
 }

@@ -5,7 +5,7 @@ mod listed;
 mod reach;
 mod read;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,7 +24,7 @@ use crate::backends::Backends;
 use crate::middleware::{Middleware, Moment};
 use crate::model::ToolDefinition;
 use crate::parts::skills;
-use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
+use crate::tool::{Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput, parsed, schema};
 
 const NAME: &str = "files";
 /// How many lines `read_file` shows when nobody says otherwise.
@@ -37,7 +37,7 @@ const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 /// File tools as a part of an agent.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::sync::{Arc, OnceLock};
 /// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::Files};
 /// use prowess_backend::MemoryBackend;
 /// use prowess_models::{Expect, Scripted, Turn};
@@ -88,12 +88,11 @@ impl Middleware for Files {
     }
 
     fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
-        let all = [Kind::Ls, Kind::Read, Kind::Write, Kind::Edit, Kind::Glob, Kind::Grep, Kind::Execute];
         let backend = self.backends.at(moment);
         let can = |kind: &Kind| *kind != Kind::Execute || backend.executor().is_some();
         let tool =
             |kind| FileTool { kind, backend: Arc::clone(&backend), permissions: self.permissions.clone() };
-        all.into_iter().filter(can).map(|kind| Arc::new(tool(kind)) as Arc<dyn Tool>).collect()
+        KINDS.into_iter().filter(can).map(|kind| Arc::new(tool(kind)) as Arc<dyn Tool>).collect()
     }
 }
 
@@ -107,6 +106,10 @@ enum Kind {
     Grep,
     Execute,
 }
+
+/// All of them, in the order in which a model is told of them.
+const KINDS: [Kind; 7] =
+    [Kind::Ls, Kind::Read, Kind::Write, Kind::Edit, Kind::Glob, Kind::Grep, Kind::Execute];
 
 #[derive(Debug)]
 struct FileTool {
@@ -134,9 +137,8 @@ impl From<ToolOutput> for Stop {
     }
 }
 
-#[async_trait]
-impl Tool for FileTool {
-    fn definition(&self) -> ToolDefinition {
+impl FileTool {
+    fn defined(&self) -> ToolDefinition {
         let (description, parameters) = match self.kind {
             Kind::Ls => ("List the files and directories in a directory.", schema::<Ls>()),
             Kind::Read => (
@@ -155,9 +157,25 @@ impl Tool for FileTool {
         };
         ToolDefinition { name: self.kind.name().to_owned(), description: description.to_owned(), parameters }
     }
+}
 
-    fn is_idempotent(&self) -> bool {
-        matches!(self.kind, Kind::Ls | Kind::Read | Kind::Glob | Kind::Grep)
+#[async_trait]
+impl Tool for FileTool {
+    fn definition(&self) -> Arc<ToolDefinition> {
+        static MADE: [OnceLock<Arc<ToolDefinition>>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
+        Arc::clone(MADE[self.kind as usize].get_or_init(|| self.defined().into()))
+    }
+
+    fn act(&self) -> ToolAct {
+        match self.kind {
+            Kind::Ls => ToolAct::List,
+            Kind::Read => ToolAct::Read,
+            Kind::Write => ToolAct::Write,
+            Kind::Edit => ToolAct::Edit,
+            Kind::Glob => ToolAct::Find,
+            Kind::Grep => ToolAct::Search,
+            Kind::Execute => ToolAct::Execute,
+        }
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

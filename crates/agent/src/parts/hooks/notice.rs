@@ -9,6 +9,7 @@ use crate::id::MessageId;
 use crate::message::{Content, ToolCall};
 use crate::middleware::{Act, Moment};
 use crate::parts::skills;
+use crate::tool::{Refuser, ToolData};
 
 impl Opened {
     /// Tells hooks of what happened since they were told last: calls that were made, skills that came and went, a
@@ -65,7 +66,8 @@ impl Opened {
             acts.change(&Delta::Asked(call.message.clone()));
             if let Some(reason) = acts.take(self.fire(moment, kept, happening).await) {
                 let text = format!("Error: this call was refused by {reason}");
-                acts.acts.push(Act::Answer { call: call.call.id.clone(), text, is_error: true });
+                let data = Some(ToolData::Refused { by: Refuser::Rule, message: None });
+                acts.acts.push(Act::Answer { call: call.call.id.clone(), text, is_error: true, data });
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::middleware::{Act, Heard, Jump, Middleware, MiddlewareError, Moment, O
 use crate::model::{Assembled, ModelError, PromptSection};
 use crate::parts::skills;
 use crate::run::{Effect, Outcome, StateChange};
-use crate::tool::{ToolAnswer, ToolOutput};
+use crate::tool::{Refuser, ToolAnswer, ToolOutput};
 
 /// How often hooks keep one turn from ending.
 const MAX_STOPS: u32 = 3;
@@ -144,7 +144,8 @@ impl Middleware for Opened {
         let mut deltas = ruling.deltas;
         deltas.extend(ruling.halt.clone().map(Delta::Halt));
         if let Some(reason) = ruling.block.or(ruling.halt.map(|reason| format!("a hook: {reason}"))) {
-            let answer = ToolAnswer::error(format!("Error: this call was blocked by {reason}"));
+            let text = format!("Error: this call was blocked by {reason}");
+            let answer = ToolAnswer::refused(text, Refuser::Rule);
             return self.with(answer.into(), deltas);
         }
         let post = Happening::PostToolUse { call, input, response: "" };

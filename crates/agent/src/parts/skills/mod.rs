@@ -5,13 +5,13 @@ mod state;
 mod tool;
 
 use std::fmt::{self, Debug};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::{Asker, Nobody, Permissions, Question};
 use prowess_skills::{
     AllowedTools, LoadedSection, Operation, Secret, SessionBuilder, SkillDelta, SkillError, SkillService,
-    SkillState, SkillView, ToolCall, ToolVerdict, UnloadReason,
+    SkillState, SkillView, ToolCall, ToolSpec, ToolVerdict, UnloadReason,
 };
 use serde_json::Value;
 
@@ -24,10 +24,10 @@ use crate::agent::{NextModel, NextTool};
 use crate::id::ThreadId;
 use crate::message::{Content, Message, ToolResult};
 use crate::middleware::{Act, Jump, Layer, Middleware, MiddlewareError, Moment, Sections};
-use crate::model::{Assembled, Model, ModelError, PromptSection};
+use crate::model::{Assembled, Model, ModelError, PromptSection, ToolDefinition};
 use crate::run::{Effect, Outcome, StateChange};
 use crate::state::{AnyState, States};
-use crate::tool::{Tool, ToolAnswer, ToolOutput};
+use crate::tool::{Tool, ToolAct, ToolAnswer, ToolOutput};
 
 const NAME: &str = "skills";
 /// The names that a call's argument has in common tools: what a scope such as `Bash(git:*)` is compared with.
@@ -145,6 +145,7 @@ impl Layer for Skills {
             models: self.models.clone(),
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),
+            definitions: Mutex::default(),
         }))
     }
 }
@@ -157,6 +158,8 @@ pub(crate) struct Opened {
     forks: Option<SubAgents>,
     /// The secret of the conversation.
     secret: [u8; 16],
+    /// What the model was told of the tools.
+    definitions: Mutex<Vec<(ToolSpec, Arc<ToolDefinition>)>>,
 }
 
 impl Opened {
@@ -199,11 +202,17 @@ impl Opened {
     }
 
     /// What `allowed-tools` says to a call.
-    fn verdict(&self, moment: Moment<'_>, name: &str, arguments: &Value) -> ToolVerdict {
+    fn verdict(
+        &self,
+        moment: Moment<'_>,
+        name: &str,
+        act: Option<ToolAct>,
+        arguments: &Value,
+    ) -> ToolVerdict {
         let mut scoped = ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
         // With two of them nobody knows which one the tool goes by.
         let mut argument = scoped.next().filter(|_| scoped.next().is_none());
-        if name == "glob" && arguments.get("path").is_none() {
+        if act == Some(ToolAct::Find) && arguments.get("path").is_none() {
             argument = arguments.get("pattern").and_then(Value::as_str);
         }
         self.at(moment.states).check_tool(ToolCall { name, argument })
@@ -270,9 +279,22 @@ impl Middleware for Opened {
     }
 
     fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
+        let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
         let specs = self.service.tools(&self.at(moment.states));
-        let tool = |spec| SkillTool { service: self.service.clone(), spec, forks: self.forks.clone() };
-        specs.into_iter().map(|spec| Arc::new(tool(spec)) as Arc<dyn Tool>).collect()
+        // Those that are as they were are shared with the steps before.
+        let same = |spec: &ToolSpec| known.iter().find(|(known, _)| known == spec).cloned();
+        let new = |spec: &ToolSpec| {
+            let ToolSpec { description, parameters, .. } = spec.clone();
+            (spec.clone(), Arc::new(ToolDefinition { name: spec.name.to_owned(), description, parameters }))
+        };
+        *known = specs.iter().map(|spec| same(spec).unwrap_or_else(|| new(spec))).collect();
+        let tool = |(spec, (_, definition)): (ToolSpec, &(ToolSpec, Arc<ToolDefinition>))| SkillTool {
+            service: self.service.clone(),
+            spec,
+            definition: Arc::clone(definition),
+            forks: self.forks.clone(),
+        };
+        specs.into_iter().zip(&*known).map(|tools| Arc::new(tool(tools)) as Arc<dyn Tool>).collect()
     }
 
     async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
@@ -335,7 +357,10 @@ impl Middleware for Opened {
         {
             let listed = calls.into_iter().filter(|call| !call.approved).filter(|call| {
                 let arguments = call.call.parsed().unwrap_or_default();
-                matches!(self.verdict(moment, &call.call.name, &arguments), ToolVerdict::Preapproved { .. })
+                matches!(
+                    self.verdict(moment, &call.call.name, moment.act(&call.call.name), &arguments),
+                    ToolVerdict::Preapproved { .. }
+                )
             });
             acts.extend(listed.map(|call| Act::Approve { call: call.call.id }));
         }
@@ -343,7 +368,9 @@ impl Middleware for Opened {
     }
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
-        if let ToolVerdict::Blocked { message } = self.verdict(moment, &next.call.name, next.arguments) {
+        if let ToolVerdict::Blocked { message } =
+            self.verdict(moment, &next.call.name, Some(next.act()), next.arguments)
+        {
             return ToolAnswer::error(message).into();
         }
         let files = FILES.iter().filter_map(|name| next.arguments.get(name).and_then(Value::as_str));

@@ -4,35 +4,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_skills::{Dialect, Outcome, PreparedCall, SkillDelta, SkillService, SkillState, ToolSpec};
+use prowess_skills::{Outcome, PreparedCall, SkillDelta, SkillService, SkillState, ToolSpec};
 use serde_json::Value;
 
 use super::state::{Delta, SkillsState};
 use crate::model::ToolDefinition;
 use crate::parts::{SubAgents, consult};
 use crate::state::States;
-use crate::tool::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAct, ToolAnswer, ToolContext, ToolData, ToolOutput};
 
 /// One of the session's tools.
 #[derive(Debug)]
 pub(super) struct SkillTool {
     pub(super) service: SkillService,
     pub(super) spec: ToolSpec,
+    pub(super) definition: Arc<ToolDefinition>,
     pub(super) forks: Option<SubAgents>,
 }
 
 #[async_trait]
 impl Tool for SkillTool {
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: self.spec.name.to_owned(),
-            description: self.spec.description.clone(),
-            parameters: self.spec.parameters.clone(),
-        }
+    fn definition(&self) -> Arc<ToolDefinition> {
+        Arc::clone(&self.definition)
     }
 
-    fn is_idempotent(&self) -> bool {
-        self.spec.is_idempotent()
+    fn act(&self) -> ToolAct {
+        ToolAct::Skill(self.spec.act)
     }
 
     fn timeout(&self) -> Duration {
@@ -45,12 +42,15 @@ impl Tool for SkillTool {
             Ok(replies) => replies,
             Err(answer) => return answer.into(),
         };
-        let skill = Dialect::skill_in(&arguments).map(str::to_owned);
+        let skill = self.spec.skill_in(&arguments).map(str::to_owned);
         let view = self.service.engine().at_shared(&state(context.states));
         let prepared = match self.service.call(&view, self.spec.name, arguments, &replies).await {
             Outcome::Done(prepared) => prepared,
             Outcome::Asks(question) => return ToolOutput::Ask(consult::asking(*question, context.consulted)),
-            Outcome::Refused(error) => return ToolAnswer::error(error.for_model()).into(),
+            Outcome::Refused(error) => {
+                let data = error.refusal().map(ToolData::from);
+                return ToolAnswer { data, ..ToolAnswer::error(error.for_model()) }.into();
+            }
         };
         if let (Some(forks), Some(forked)) = (&self.forks, prepared.forked()) {
             let tokens = forked.deltas.iter().map(tokens).sum();
@@ -79,8 +79,10 @@ fn state(states: &States) -> Arc<SkillState> {
 
 fn answer(prepared: PreparedCall, states: &States) -> ToolAnswer {
     let reply = prepared.finish(&state(states));
+    let refused = reply.refusal.as_ref().map(ToolData::from);
+    let data = reply.ran.map(ToolData::Ran).or(refused);
     let changes = reply.deltas.into_iter().map(|delta| Delta::Skill(delta).change()).collect();
-    ToolAnswer { text: reply.text, is_error: reply.is_error, changes, ..ToolAnswer::default() }
+    ToolAnswer { text: reply.text, is_error: reply.is_error, changes, data, ..ToolAnswer::default() }
 }
 
 fn tokens(delta: &SkillDelta) -> u64 {

@@ -4,7 +4,7 @@ mod child;
 mod task;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,10 +17,10 @@ use super::cost_limit;
 use super::skills::SkillsState;
 use crate::agent::Agent;
 use crate::middleware::{Middleware, MiddlewareError, Moment, Sections};
-use crate::model::PromptSection;
-use crate::run::{Effect, RunLimits, StateChange};
+use crate::model::{PromptSection, ToolDefinition};
+use crate::run::{Call, Effect, RunLimits, StateChange};
 use crate::state::{AnyState, State, States};
-use crate::tool::{Tool, ToolAnswer, ToolContext, ToolOutput};
+use crate::tool::{Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput};
 
 const NAME: &str = "subagents";
 /// The sub-agent that is taken when none is named.
@@ -37,7 +37,7 @@ const DEFAULT_DEPTH: u32 = 3;
 /// parent's thread. What they cost is counted there, too.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::sync::{Arc, OnceLock};
 /// use prowess_agent::{Agent, NoWatcher, ThreadId, parts::SubAgents};
 /// use prowess_models::{Expect, Scripted, Turn};
 /// use serde_json::json;
@@ -67,6 +67,8 @@ struct Settings {
     limits: Option<RunLimits>,
     timeout: Duration,
     inherit: bool,
+    /// What a model is told of the tool `task`.
+    task: OnceLock<Arc<ToolDefinition>>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,11 +83,20 @@ impl SubAgents {
         let description = "Does any task of several steps, with the same tools as you.".to_owned();
         let agents = BTreeMap::from([(GENERAL.to_owned(), SubAgent { description, agent: general_purpose })]);
         let (depth, timeout) = (DEFAULT_DEPTH, DEFAULT_TIMEOUT);
-        Self(Arc::new(Settings { agents, depth, limits: None, timeout, inherit: false }))
+        Self(Arc::new(Settings {
+            agents,
+            depth,
+            limits: None,
+            timeout,
+            inherit: false,
+            task: OnceLock::new(),
+        }))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+        let settings = Arc::make_mut(&mut self.0);
+        settings.task = OnceLock::new();
+        change(settings);
         self
     }
 
@@ -195,9 +206,11 @@ impl SubAgents {
 /// How many calls of the same answer start sub-agents as this one does, itself included.
 fn beside(context: &ToolContext<'_>) -> u64 {
     let Effect::CallTools(calls) = context.moment.run.next() else { return 1 };
-    let own = calls.iter().find(|call| call.message == *context.message).map(|call| call.call.name.as_str());
-    let is_one = |name: &str| name == task::TOOL || Some(name) == own;
-    calls.iter().filter(|call| is_one(&call.call.name)).count() as u64
+    let act = |call: &Call| context.moment.act(&call.call.name);
+    // A skill may be followed by a sub-agent, too.
+    let own = calls.iter().find(|call| call.message == *context.message).and_then(act);
+    let is_one = |call: &&Call| act(call).is_some_and(|act| act == ToolAct::Task || Some(act) == own);
+    calls.iter().filter(is_one).count() as u64
 }
 
 /// How many agents are above this thread.

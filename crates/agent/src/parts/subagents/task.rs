@@ -1,6 +1,7 @@
 //! The tool `task`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::{GENERAL, SubAgents};
 use crate::model::ToolDefinition;
-use crate::tool::{Tool, ToolContext, ToolOutput, parsed, schema};
+use crate::tool::{Tool, ToolAct, ToolContext, ToolOutput, parsed, schema};
 
-pub(super) const TOOL: &str = "task";
+const TOOL: &str = "task";
 
 #[derive(Debug)]
 pub(super) struct Task(pub(super) SubAgents);
@@ -30,9 +31,8 @@ fn general() -> String {
     GENERAL.to_owned()
 }
 
-#[async_trait]
-impl Tool for Task {
-    fn definition(&self) -> ToolDefinition {
+impl Task {
+    fn defined(&self) -> ToolDefinition {
         let agents = &self.0.0.agents;
         let mut description = "Hand a task to a sub-agent, and get its answer. Sub-agents:".to_owned();
         for (name, sub_agent) in agents {
@@ -50,10 +50,16 @@ impl Tool for Task {
         }
         ToolDefinition { name: TOOL.to_owned(), description, parameters }
     }
+}
 
-    fn is_idempotent(&self) -> bool {
-        // Its thread has what was done already.
-        true
+#[async_trait]
+impl Tool for Task {
+    fn definition(&self) -> Arc<ToolDefinition> {
+        Arc::clone(self.0.0.task.get_or_init(|| self.defined().into()))
+    }
+
+    fn act(&self) -> ToolAct {
+        ToolAct::Task
     }
 
     fn timeout(&self) -> Duration {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::plan::{Keep, Trigger};
 use crate::id::MessageId;
 use crate::message::{AssistantPart, Content, Message, ToolCall};
+use crate::middleware::Moment;
+use crate::tool::ToolAct;
 
-/// The tools whose arguments are whole files.
-const TOOLS: [&str; 2] = ["write_file", "edit_file"];
 /// How much of a long argument stays, in characters.
 const HEAD: usize = 20;
 /// How many shortened messages are held, so that none is read anew for every call of the model.
@@ -41,7 +41,14 @@ impl Default for TruncateArguments {
     }
 }
 
-impl TruncateArguments {
+/// Shortens calls of tools whose arguments have the text of files. What a tool did that is no longer there nobody knows, and
+/// nobody could read its files again: its calls stay.
+struct Shortening<'a> {
+    options: &'a TruncateArguments,
+    moment: Moment<'a>,
+}
+
+impl Shortening<'_> {
     /// The message with its long arguments shortened, if it has any.
     fn shorter(&self, message: &Message) -> Option<Arc<Message>> {
         let Content::Assistant { parts } = &message.content else { return None };
@@ -66,19 +73,21 @@ impl TruncateArguments {
     }
 
     fn is_long_call(&self, call: &ToolCall) -> bool {
-        TOOLS.contains(&call.name.as_str()) && call.arguments.len() > self.max_length
+        call.arguments.len() > self.options.max_length
+            && self.moment.act(&call.name).is_some_and(ToolAct::holds_file_text)
     }
 
     fn shorter_call(&self, call: &ToolCall) -> Option<ToolCall> {
         if !self.is_long_call(call) {
             return None;
         }
+        let TruncateArguments { max_length, truncation_text, .. } = self.options;
         let Ok(Value::Object(mut arguments)) = call.parsed() else { return None };
         let mut changed = false;
         for value in arguments.values_mut() {
-            if let Some(text) = value.as_str().filter(|text| text.chars().count() > self.max_length) {
-                let head: String = text.chars().take(HEAD.min(self.max_length)).collect();
-                *value = format!("{head}{}", self.truncation_text).into();
+            if let Some(text) = value.as_str().filter(|text| text.chars().count() > *max_length) {
+                let head: String = text.chars().take(HEAD.min(*max_length)).collect();
+                *value = format!("{head}{truncation_text}").into();
                 changed = true;
             }
         }
@@ -106,17 +115,18 @@ impl Shortened {
     }
 
     /// Shortens the arguments in all messages before the first that stays as it is.
-    pub(super) fn shorten(&self, messages: &mut [Arc<Message>], stays: &Message) {
+    pub(super) fn shorten(&self, moment: Moment<'_>, messages: &mut [Arc<Message>], stays: &Message) {
+        let shortening = Shortening { options: &self.options, moment };
         let end = messages.iter().position(|message| message.id == stays.id).unwrap_or_default();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for message in &mut messages[..end] {
-            if !self.options.is_long(message) {
+            if !shortening.is_long(message) {
                 continue;
             }
             match held.get(&message.id) {
                 Some(held) if Arc::ptr_eq(&held.was, message) => *message = Arc::clone(&held.is),
                 _ => {
-                    let is = self.options.shorter(message).unwrap_or_else(|| Arc::clone(message));
+                    let is = shortening.shorter(message).unwrap_or_else(|| Arc::clone(message));
                     if held.len() >= MOST_HELD {
                         held.clear();
                     }

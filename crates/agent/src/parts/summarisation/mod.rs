@@ -272,7 +272,7 @@ impl Middleware for Opened {
             && self.is_due(moment, shortened.options.trigger)
             && let Some(stays) = moment.run.messages().get(self.cut(moment, shortened.options.keep))
         {
-            shortened.shorten(&mut next.request.messages, stays);
+            shortened.shorten(moment, &mut next.request.messages, stays);
         }
         next.ask().await
     }

@@ -2,11 +2,11 @@
 
 use std::ops::RangeFrom;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::message::{AssistantPart, Content, Message, UserPart};
 use crate::middleware::Moment;
-use crate::model::{Model, ModelRequest};
+use crate::model::{Model, ModelRequest, ToolDefinition};
 
 /// What a part of a message takes beside its text, in tokens.
 const OVERHEAD: u64 = 4;
@@ -20,6 +20,8 @@ pub(super) struct Sizes {
     messages: Mutex<Vec<u64>>,
     /// What prompt and tools took in the last request that was counted.
     frame: AtomicU64,
+    /// What each tool of that request took.
+    tools: Mutex<Vec<(Arc<ToolDefinition>, u64)>>,
 }
 
 impl Sizes {
@@ -43,9 +45,16 @@ impl Sizes {
         }
         let count = |text: &str| moment.model.count_tokens(text);
         let system = request.system.iter().map(|section| count(&section.text));
-        let tools = request.tools.iter().map(|tool| {
+        let of_tool = |tool: &ToolDefinition| {
             count(&tool.name) + count(&tool.description) + count(&tool.parameters.to_string()) + OVERHEAD
-        });
+        };
+        let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = |(place, tool): (usize, &Arc<ToolDefinition>)| match known.get(place) {
+            Some((same, tokens)) if Arc::ptr_eq(same, tool) => (Arc::clone(tool), *tokens),
+            _ => (Arc::clone(tool), of_tool(tool)),
+        };
+        *known = request.tools.iter().enumerate().map(counted).collect();
+        let tools = known.iter().map(|(_, tokens)| *tokens);
         self.frame.store(system.chain(tools).sum(), Ordering::Relaxed);
     }
 

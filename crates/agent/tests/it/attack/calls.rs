@@ -190,9 +190,9 @@ struct Breaks;
 
 #[async_trait]
 impl Tool for Breaks {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "breaks".to_owned(), description: "Breaks.".to_owned(), parameters }
+        ToolDefinition { name: "breaks".to_owned(), description: "Breaks.".to_owned(), parameters }.into()
     }
 
     fn is_idempotent(&self) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_agent::{Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
@@ -34,12 +35,13 @@ impl Pen {
 
 #[async_trait]
 impl Tool for Pen {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         ToolDefinition {
             name: self.name.to_owned(),
             description: "Writes down what it does.".to_owned(),
             parameters: json!({"type": "object", "properties": {"token": {"type": "string"}}}),
         }
+        .into()
     }
 
     fn is_idempotent(&self) -> bool {

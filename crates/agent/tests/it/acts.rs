@@ -1,0 +1,212 @@
+//! Parts go by what a tool does, and never by what it is called; and what came of a call is data.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use prowess_agent::parts::{
+    Approval, Eviction, Files, Keep, SubAgents, Summarisation, Todos, Trigger, TruncateArguments,
+};
+use prowess_agent::{
+    Act, Agent, Effect, Event, FunctionTool, MemoryThreads, Middleware, MiddlewareError, Moment, NextTool,
+    NoWatcher, Refuser, Reply, ThreadId, ThreadStore, Tool, ToolAct, ToolAnswer, ToolData, ToolOutput, Turn,
+};
+use prowess_backend::{Backend, MemoryBackend};
+use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::{Dialect, SkillAct};
+use serde_json::json;
+
+use crate::agent::results;
+use crate::says::{Says, calls, text};
+use crate::world::World;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Said {
+    #[serde(default)]
+    content: String,
+}
+
+/// A tool of this name that does this, and says much or nothing.
+fn tool(name: &str, act: ToolAct, answer: &'static str, times: usize) -> Arc<dyn Tool> {
+    let says = move |_: Said| async move { Ok(ToolAnswer::text(answer.repeat(times))) };
+    Arc::new(FunctionTool::new(name, "Does something.", says).acts(act))
+}
+
+fn files() -> Arc<dyn Backend> {
+    Arc::new(MemoryBackend::new())
+}
+
+/// Notes what the tools of calls do, before they are made and around them.
+#[derive(Clone, Debug, Default)]
+struct Notes(Arc<Mutex<BTreeMap<String, (Option<ToolAct>, Option<ToolAct>)>>>);
+
+#[async_trait]
+impl Middleware for Notes {
+    fn name(&self) -> &str {
+        "notes"
+    }
+
+    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+        if let Effect::CallTools(calls) = moment.run.next() {
+            for call in calls {
+                let act = moment.act(&call.call.name);
+                self.0.lock().unwrap().entry(call.call.name).or_default().0 = act;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+        self.0.lock().unwrap().entry(next.call.name.clone()).or_default().1 = Some(next.act());
+        next.call().await
+    }
+}
+
+#[tokio::test]
+async fn every_tool_says_what_it_does() {
+    let skills = World::new(&[("pdf", "", "Read it.")]).await;
+    let expected = [
+        ("ls", ToolAct::List),
+        ("read_file", ToolAct::Read),
+        ("write_file", ToolAct::Write),
+        ("edit_file", ToolAct::Edit),
+        ("glob", ToolAct::Find),
+        ("grep", ToolAct::Search),
+        ("write_todos", ToolAct::Todo),
+        ("task", ToolAct::Task),
+        ("load_skill", ToolAct::Skill(SkillAct::Load)),
+        ("other", ToolAct::Other),
+    ];
+    let all: Vec<_> = expected.iter().map(|(name, _)| (*name, *name, "{}")).collect();
+    let model = Says::new([calls(&all), text("done")]);
+    let helper = Agent::builder(Says::new([])).build().unwrap();
+    let notes = Notes::default();
+    let agent = skills
+        .agent(model)
+        .with(notes.clone())
+        .with(skills.skills(Dialect::DeepAgents))
+        .with(Todos)
+        .with(Files::new(files()))
+        .with(SubAgents::new(helper))
+        .tool(tool("other", ToolAct::Other, "x", 1))
+        .build()
+        .unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    let noted = notes.0.lock().unwrap();
+    for (name, act) in expected {
+        assert_eq!(noted[name], (Some(act), Some(act)), "{name}");
+    }
+}
+
+fn shortening(model: &Arc<Says>) -> Summarisation {
+    Summarisation::new(model.clone(), files()).with(|options| {
+        let mut truncate = TruncateArguments::default();
+        truncate.trigger = Trigger::Messages(1);
+        truncate.keep = Keep::Messages(1);
+        truncate.max_length = 10;
+        options.truncate_arguments = Some(truncate);
+    })
+}
+
+/// Which of the calls in the first answer that a model was shown are shortened.
+fn shortened(model: &Says, request: usize) -> Vec<bool> {
+    let messages = model.request(request).messages;
+    messages[1].tool_calls().map(|call| call.arguments.contains("truncated")).collect()
+}
+
+#[tokio::test]
+async fn arguments_are_shortened_by_what_a_tool_does() {
+    let long = json!({"content": "x".repeat(100)}).to_string();
+    let model = Says::new([calls(&[("a", "put", &long), ("b", "write_file", &long)]), text("a"), text("b")]);
+    let tools = [tool("put", ToolAct::Write, "x", 1), tool("write_file", ToolAct::Other, "x", 1)];
+    let store = Arc::new(MemoryThreads::new());
+    let [put, other] = tools.clone();
+    let agent = Agent::builder(model.clone()).with(shortening(&model)).store(store.clone());
+    let agent = agent.tool(put).tool(other).build().unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    thread.say("go on", &NoWatcher).await.unwrap();
+    assert_eq!(shortened(&model, 2), [true, false], "whatever it is called");
+    thread.close().await.unwrap();
+
+    // An agent without the tool: nobody can read again what was written.
+    let model = Says::new([text("c")]);
+    let [_, other] = tools;
+    let agent =
+        Agent::builder(model.clone()).with(shortening(&model)).store(store).tool(other).build().unwrap();
+    agent.open(id).await.unwrap().say("and now?", &NoWatcher).await.unwrap();
+    assert_eq!(shortened(&model, 0), [false, false]);
+}
+
+#[tokio::test]
+async fn results_are_put_away_by_what_a_tool_does() {
+    let model = Says::new([calls(&[("a", "look", "{}"), ("b", "read_file", "{}")]), text("done")]);
+    let agent = Agent::builder(model)
+        .with(Eviction::new(files()))
+        .tool(tool("look", ToolAct::Read, "x", 100_000))
+        .tool(tool("read_file", ToolAct::Other, "x", 100_000))
+        .build()
+        .unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    let results = results(&thread);
+    assert_eq!(results[0].len(), 100_000, "it is in a file");
+    assert!(results[1].starts_with("The result is large"), "{}", &results[1][..100]);
+}
+
+async fn answers(store: &MemoryThreads, id: &ThreadId) -> Vec<ToolAnswer> {
+    let events = store.events(id, 0, 1000).await.unwrap().into_iter();
+    let answers = events.filter_map(|stored| match stored.event {
+        Event::ToolAnswered { answer, .. } => Some(answer),
+        _ => None,
+    });
+    answers.collect()
+}
+
+#[tokio::test]
+async fn who_refused_a_call_is_data() {
+    let rules = [
+        Rule::new("tool", "*", Decision::Allow),
+        Rule::new("tool", "write_todos", Decision::Deny),
+        Rule::new("read", "*", Decision::Ask),
+    ];
+    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let model = Says::new([
+        calls(&[("a", "write_todos", r#"{"todos": []}"#), ("b", "ls", r#"{"path": "/"}"#)]),
+        text("I see."),
+    ]);
+    let store = Arc::new(MemoryThreads::new());
+    let agent = Agent::builder(model)
+        .with(Approval::new(permissions.clone()))
+        .with(Todos)
+        .with(Files::new(files()).permissions(permissions))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let id = ThreadId::new();
+    let mut thread = agent.open(id.clone()).await.unwrap();
+    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!("it asks") };
+    let no = Reply::Reject { message: "not here".to_owned() };
+    thread.reply(&waiting[0], no, &NoWatcher).await.unwrap();
+    let data: Vec<_> = answers(&store, &id).await.into_iter().map(|answer| answer.data.unwrap()).collect();
+    let by_person = ToolData::Refused { by: Refuser::Person, message: Some("not here".to_owned()) };
+    assert_eq!(data, [ToolData::Refused { by: Refuser::Rule, message: None }, by_person]);
+}
+
+/// What is stored stays readable: answers of before have no data.
+#[test]
+fn the_stored_form_of_data() {
+    let before = json!({"event": "tool_answered", "call": "a", "text": "Error: no.", "is_error": true});
+    let event: Event = serde_json::from_value(before.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&event).unwrap(), before);
+    let answer = ToolAnswer::refused("Error: no.", Refuser::Nobody);
+    let event = Event::ToolAnswered { call: "a".into(), answer };
+    let now = json!({
+        "event": "tool_answered", "call": "a", "text": "Error: no.", "is_error": true,
+        "data": {"kind": "refused", "by": "nobody"},
+    });
+    assert_eq!(serde_json::to_value(&event).unwrap(), now);
+    assert_eq!(serde_json::from_value::<Event>(now).unwrap(), event);
+}
