@@ -1,12 +1,13 @@
 # make test         everything that must hold, on a fresh machine
 # make demo         the product at work: no key, no network, in under a minute
 # make bench        the table of benchmarks, with ratios
+# make demo-svg     docs/demo.svg, recorded again
 # make test-hosts   whole conversations in Codex and opencode, which take a gigabyte
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-hosts
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-hosts
 
 test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -105,6 +106,7 @@ dependencies:
 	  count=$$($(CARGO) tree --locked -p $$crate -e normal --prefix none | sed 's/ .*//' | sort -u | wc -l); \
 	  echo "$$crate: $$count crates without features, $$most allowed"; test "$$count" -le "$$most" || exit 1; \
 	done
+	@! $(CARGO) tree --locked -p prowess -e normal --prefix none | grep -E '^prowess-(bench|record) ' || { echo "tools for development are no part of the program" >&2; exit 1; }
 
 # The examples keep their promises: every command in them runs.
 examples:
@@ -129,6 +131,11 @@ demo: linker
 	@if $(HAS_BWRAP); then $(PROWESS) demo; else \
 	  echo "$(PROWESS) demo --sandbox landlock"; $(PROWESS) demo --sandbox landlock; \
 	fi
+
+# The picture of the demo in the README, made again. Look at it before you commit it.
+demo-svg: components
+	$(CARGO) build --locked -p prowess -p prowess-record
+	$(dir $(PROWESS))prowess-record --title 'prowess demo' docs/demo.svg $(PROWESS) demo
 
 # Whether bubblewrap makes a sandbox here, as the demo wants it.
 HAS_BWRAP = bwrap --unshare-all --ro-bind / / --proc /proc true 2>/dev/null

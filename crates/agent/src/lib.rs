@@ -82,8 +82,8 @@ pub use model::{
     ModelStream, PromptSection, Spent, ToolChoice, ToolDefinition, Usage,
 };
 pub use run::{
-    Call, Consulted, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run,
-    RunLimits, StateChange,
+    Asking, Call, Consulted, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run,
+    RunLimits, StateChange, Via,
 };
 pub use server_words::ServerWords;
 pub use state::{AnyState, State, States};

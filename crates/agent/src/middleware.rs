@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use prowess_permission::Question;
 
 use crate::agent::{NextModel, NextTool};
 use crate::id::{CallId, ThreadId};
@@ -366,8 +366,8 @@ pub enum Act {
     Ask {
         /// The call.
         call: CallId,
-        /// What a front end shows.
-        question: Value,
+        /// What is asked.
+        question: Box<Question>,
     },
     /// After the model: this call needs nobody's word. What the rules deny stays denied.
     Approve {

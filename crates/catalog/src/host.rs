@@ -88,12 +88,6 @@ impl CatalogHost {
         self.look()
     }
 
-    /// Puts other options in place, and looks again whatever the policy.
-    pub fn set_options(&self, options: ScanOptions) -> CatalogDiff {
-        self.settings.write().unwrap_or_else(PoisonError::into_inner).options = options;
-        self.look()
-    }
-
     /// Puts the newest scan of a root in its place: how a root in a backend, which is one of the
     /// host's roots, gets into the catalog and is refreshed.
     pub fn put_scan(&self, scan: RootScan) -> CatalogDiff {

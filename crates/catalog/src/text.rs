@@ -68,11 +68,6 @@ impl SkillText {
     pub fn identity(&self) -> SkillIdentity {
         SkillIdentity { location: self.skill.location.clone(), digest: self.digest }
     }
-
-    /// [`SkillEntry::text_from`].
-    pub fn from_bytes(entry: &SkillEntry, bytes: Vec<u8>) -> Result<Self, ReadError> {
-        entry.text_from(bytes)
-    }
 }
 
 /// Where a skill is and what it says, together.

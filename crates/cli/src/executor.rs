@@ -20,6 +20,9 @@ pub(crate) struct Choice {
     /// What is enough when nobody says.
     #[arg(skip)]
     level: Option<Level>,
+    /// Variables that commands may be given although they load code.
+    #[arg(skip)]
+    allow_loaders: Vec<String>,
 }
 
 /// How containers are made.
@@ -53,6 +56,7 @@ impl Choice {
             executor: Some(executor),
             containers: self.containers.over(settings),
             level: Some(settings.level.into()),
+            allow_loaders: settings.allow_loaders.clone(),
         }
     }
 
@@ -73,6 +77,7 @@ impl Choice {
                     local.least = least;
                 }
                 local.read_only = prefixes;
+                local.allow_loaders.extend(self.allow_loaders.iter().cloned());
                 Ok(Arc::new(LocalExecutor::new(local)))
             }
             Kind::Container if least.is_some() => {
@@ -81,7 +86,11 @@ impl Choice {
             Kind::Container if !prefixes.is_empty() => {
                 bail!("--prefix is for the local executor: a container has the programs of its image")
             }
-            Kind::Container => Ok(Arc::new(ContainerExecutor::new(self.containers.options()))),
+            Kind::Container => {
+                let mut containers = self.containers.options();
+                containers.allow_loaders.extend(self.allow_loaders.iter().cloned());
+                Ok(Arc::new(ContainerExecutor::new(containers)))
+            }
         }
     }
 

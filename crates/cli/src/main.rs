@@ -18,10 +18,8 @@ mod markdown;
 mod options;
 mod progress;
 mod project;
-mod record;
 mod results;
 mod rows;
-mod run_inputs;
 mod screen;
 mod servers;
 mod session;
@@ -32,6 +30,7 @@ mod state;
 mod terminal;
 mod threads;
 mod trust;
+mod typed;
 mod uninstall;
 
 use std::io::{self, Write as _};

@@ -3,10 +3,11 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use prowess_catalog::{Catalog, CatalogView, SkillEntry, Trust};
-use prowess_permission::{Layer, Policy, Verdict};
-use prowess_skills::{denial, known_view};
+use prowess_catalog::{Catalog, CatalogView, ManualSkills, SkillEntry, Trust};
+use prowess_permission::{Layer, Policy, Rule, Verdict};
+use prowess_skills::{SessionOptions, denial, known_view};
 
+use crate::chat::session_options;
 use crate::config::Config;
 use crate::skills::Skills;
 use crate::state::Kept;
@@ -24,6 +25,7 @@ const MAX_NAMED: usize = 10;
 pub(crate) struct Sight {
     policy: Policy,
     view: CatalogView,
+    options: SessionOptions,
 }
 
 /// Whether the model sees a skill.
@@ -33,6 +35,8 @@ pub(crate) enum Seen {
     Yes,
     /// Once a file is in play that its `paths` match.
     WithFiles,
+    /// From the start, as one that only people start.
+    Marked,
     /// No: only people start it.
     Manual,
     /// No: a rule denies it.
@@ -46,7 +50,8 @@ impl Sight {
     pub(crate) fn new(catalog: &Catalog, config: &Config) -> Self {
         // Which skills are seen does not depend on where files are kept.
         let policy = config.policy(AGENT, &Kept::default());
-        Self { view: known_view(catalog, &policy), policy }
+        let options = session_options(&config.settings.skills);
+        Self { view: known_view(catalog, &policy), policy, options }
     }
 
     /// The same for skills that were found, with the configuration that counts for them.
@@ -73,6 +78,21 @@ impl Sight {
         &self.view
     }
 
+    /// The rules that decide about it.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How skills are told to the model, and loaded.
+    pub(crate) fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
+    /// Whether the model is told of skills that only people start.
+    fn lists_manual(&self) -> bool {
+        self.options.manual == ManualSkills::Marked && self.options.dialect.lists_manual_skills()
+    }
+
     /// The skills that the model is told about from the start.
     pub(crate) fn offered(&self) -> CatalogView {
         self.view.filtered(|entry| entry.skill.extensions.paths.is_empty())
@@ -87,7 +107,7 @@ impl Sight {
             return Seen::Denied(Box::new(verdict));
         }
         if !entry.skill.is_model_invocable() {
-            return Seen::Manual;
+            return if self.lists_manual() { Seen::Marked } else { Seen::Manual };
         }
         if entry.skill.extensions.paths.is_empty() { Seen::Yes } else { Seen::WithFiles }
     }
@@ -118,14 +138,14 @@ impl Sight {
 impl Seen {
     /// Whether the model can come to know of it.
     pub(crate) fn is_visible(&self) -> bool {
-        matches!(self, Self::Yes | Self::WithFiles)
+        matches!(self, Self::Yes | Self::WithFiles | Self::Marked)
     }
 
     /// A word for a list, where it needs one.
     pub(crate) fn mark(&self) -> Option<&'static str> {
         match self {
             Self::Yes | Self::WithFiles => None,
-            Self::Manual => Some("manual only"),
+            Self::Marked | Self::Manual => Some("manual only"),
             Self::Denied(_) => Some("denied"),
             Self::Untrusted => Some("untrusted"),
         }
@@ -136,6 +156,7 @@ impl Seen {
         match self {
             Self::Yes => "yes".to_owned(),
             Self::WithFiles => "once a file is in play that its `paths` match".to_owned(),
+            Self::Marked => "yes, marked as one that only people start".to_owned(),
             Self::Manual => "no, only people start it".to_owned(),
             Self::Denied(verdict) => format!("no, denied by {}", rule(verdict)),
             Self::Untrusted => {
@@ -148,12 +169,12 @@ impl Seen {
 
 /// The rule that denies something to the model of a conversation, and where a person finds it.
 pub(crate) fn rule(verdict: &Verdict) -> String {
-    rule_for(AGENT, verdict)
+    rule_for(AGENT, verdict.rule.as_ref())
 }
 
 /// The same for another agent.
-pub(crate) fn rule_for(agent: &str, verdict: &Verdict) -> String {
-    let Some((layer, rule)) = &verdict.rule else { return "the rules".to_owned() };
+pub(crate) fn rule_for(agent: &str, rule: Option<&(Layer, Rule)>) -> String {
+    let Some((layer, rule)) = rule else { return "the rules".to_owned() };
     let (table, line) = (rule.toml_table(), rule.toml_line());
     let told = match layer {
         Layer::User => format!("{table} {line} in your prowess.toml"),

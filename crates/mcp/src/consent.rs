@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
 use prowess_catalog::{Digest, JsonCost, is_unprintable, one_line};
-use prowess_permission::{AllowedOnce, Fingerprint, Pattern, Permissions, Refusal, Request};
+use prowess_permission::{Asker, Detail, Fingerprint, Look, Permissions, Question, Refusal, Replies, Reply};
+use prowess_skills::{Outcome, SkillError};
 use rmcp::RoleServer;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams,
@@ -18,7 +20,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::outputs::random;
@@ -36,18 +38,12 @@ const MAX_HELD: usize = 48 * 1024;
 /// The name of the question among the inputs that a result requires.
 const PERMISSION: &str = "permission";
 
-/// What an attempt came to.
-pub(crate) enum Attempt<T> {
-    /// It is done.
-    Done(T),
-    /// Somebody has to be asked; if nobody can be, this is the answer.
-    Unanswered(Box<Request>, T),
-}
-
 /// What a call came to, with the person asked where that was needed.
 pub(crate) enum Attended<T> {
-    /// It is done, or could not be asked about.
+    /// It is done.
     Done(T),
+    /// It cannot be done, or could not be asked about.
+    Failed(SkillError),
     /// The person said no.
     Refused(Refusal),
     /// The client is to ask, and to make the call again.
@@ -135,6 +131,24 @@ fn has_forms(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
+/// What was allowed for a call so far.
+pub(crate) struct Answered {
+    replies: Replies,
+    /// Whether the person can be asked about more.
+    can_ask: bool,
+}
+
+#[async_trait]
+impl Asker for Answered {
+    async fn ask(&self, question: &Question) -> Option<Reply> {
+        self.replies.ask(question).await
+    }
+
+    fn keeps_questions(&self) -> bool {
+        self.can_ask
+    }
+}
+
 /// One call, and how its person can be asked about it.
 pub(crate) struct Consent<'a> {
     pub(crate) permissions: &'a Permissions,
@@ -147,13 +161,15 @@ pub(crate) struct Consent<'a> {
 }
 
 impl Consent<'_> {
-    /// Attempts a call until it is done, refused, or the client has to ask.
-    pub(crate) async fn attend<T, F>(mut self, attempt: impl Fn() -> F) -> Attended<T>
+    /// Attempts a call until it is done, refused, or the client has to ask. While somebody thinks, nothing is kept that
+    /// the next attempt gives again.
+    pub(crate) async fn attend<T, F>(mut self, attempt: impl Fn(Answered) -> F) -> Attended<T>
     where
-        F: Future<Output = Attempt<T>>,
+        F: Future<Output = Outcome<T>>,
     {
         let means = Means::of(self.context);
         let Call { digest: call, bytes } = self.call;
+        let mut can_ask = means != Means::Nothing;
         let mut allowed = Vec::new();
         let mut answered = None;
         let answers = self.responses.take();
@@ -167,39 +183,42 @@ impl Consent<'_> {
             if let Some((_, Decision::Reject(message))) = answered {
                 return Attended::Refused(Refusal::Rejected { message });
             }
-            let once: Vec<AllowedOnce> =
-                allowed.iter().map(|fingerprint| self.permissions.allow_once(*fingerprint)).collect();
+            let before = Answered { replies: Replies::allowing(allowed.iter().copied()), can_ask };
             // On the heap, as it would stay a part of this while somebody thinks.
-            let (request, otherwise) = match Box::pin(attempt()).await {
-                Attempt::Done(done) => return Attended::Done(done),
-                Attempt::Unanswered(request, otherwise) => (request, otherwise),
+            let question = match Box::pin(attempt(before)).await {
+                Outcome::Done(done) => return Attended::Done(done),
+                Outcome::Refused(error) => return Attended::Failed(error),
+                Outcome::Asks(question) => question,
             };
-            drop(once);
-            let about = request.fingerprint();
+            let about = question.fingerprint();
             // An answer is for what was asked. The call may be about something else by now.
             if let Some((_, decision)) = answered.take().filter(|(asked, _)| *asked == about) {
                 if decision == Decision::Always {
-                    self.remember(&request).await;
+                    self.permissions.remember(&question).await;
                 }
                 allowed.push(about);
                 continue;
             }
-            let question = question(&request);
-            if means == Means::Nothing || bytes + 2 * question.len() > MAX_HELD {
-                return Attended::Done(otherwise);
+            let words = words(&question);
+            if bytes + 2 * words.len() > MAX_HELD {
+                can_ask = false;
+                continue;
             }
-            let form = ElicitRequest::new(form(question, &request));
-            // While somebody thinks, nothing is kept that the next attempt gives again.
-            drop(request);
+            let form = ElicitRequest::new(form(words, &question));
+            drop(question);
             if means == Means::InputRequired {
-                let Some(state) = self.waiting.keep(Asked { call, about, allowed }) else {
-                    return Attended::Done(otherwise);
+                let asked = Asked { call, about, allowed: allowed.clone() };
+                let Some(state) = self.waiting.keep(asked) else {
+                    can_ask = false;
+                    continue;
                 };
                 let inputs = BTreeMap::from([(PERMISSION.to_owned(), InputRequest::Elicitation(form))]);
                 return Attended::Asks(InputRequiredResult::new(Some(inputs), Some(state)));
             }
-            let Some(answer) = self.ask(form).await else { return Attended::Done(otherwise) };
-            answered = Some((about, decision(&answer)));
+            match self.ask(form).await {
+                Some(answer) => answered = Some((about, decision(&answer))),
+                None => can_ask = false,
+            }
         }
         Attended::Refused(Refusal::Cancelled)
     }
@@ -225,13 +244,6 @@ impl Consent<'_> {
         match answer {
             Ok(ClientResult::ElicitResult(answer)) => Some(answer),
             _ => None,
-        }
-    }
-
-    /// Notes what a person allowed for good.
-    async fn remember(&self, request: &Request) {
-        if let Err(error) = self.permissions.broker().remember(request).await {
-            tracing::warn!(%error, "What was allowed for good is remembered for now alone");
         }
     }
 }
@@ -275,12 +287,12 @@ fn parsed(answer: Value) -> ElicitResult {
 }
 
 /// The form that a person fills in.
-fn form(message: String, request: &Request) -> ElicitRequestParams {
+fn form(message: String, question: &Question) -> ElicitRequestParams {
     let mut decisions = vec!["once", "reject"];
-    if !request.always.is_empty() {
+    if !question.always.is_empty() {
         decisions.insert(1, "always");
     }
-    let schema = json!({
+    let schema = serde_json::json!({
         "type": "object",
         "properties": {
             "decision": {"type": "string", "title": "Decision", "enum": decisions},
@@ -294,49 +306,46 @@ fn form(message: String, request: &Request) -> ElicitRequestParams {
 }
 
 /// What a person has to know to decide: all of it.
-fn question(request: &Request) -> String {
-    let mut lines = vec![format!("Permission is needed: {}", one_line(&request.title))];
-    match &request.details {
-        Value::Null => {}
-        Value::Object(details) => {
-            let given = details.iter().filter(|(_, value)| !is_empty(value));
-            lines.extend(given.map(|(name, value)| format!("{}: {}", one_line(name), shown(value))));
-        }
-        other => lines.push(shown(other)),
-    }
-    let always: Vec<String> =
-        request.always.iter().map(|pattern| shown(&json!(Pattern::as_str(pattern)))).collect();
-    if !always.is_empty() {
-        let binding = if request.binding.is_some() { ", as long as it says what it says now" } else { "" };
-        lines.push(format!("`always` would allow {} {}{binding}", request.kind, always.join(", ")));
+fn words(question: &Question) -> String {
+    let words = question.words();
+    let mut lines = vec![format!("Permission is needed: {}", one_line(&words.title))];
+    lines.extend(words.note.iter().map(|note| one_line(note).into_owned()));
+    lines.extend(words.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), shown(detail))));
+    if !words.always.is_empty() {
+        let patterns: Vec<String> = question.always.iter().map(|pattern| json(pattern.as_str())).collect();
+        let binding = if words.is_bound { ", as long as it says what it says now" } else { "" };
+        lines.push(format!("`always` would allow {} {}{binding}", question.kind, patterns.join(", ")));
     }
     lines.join("\n")
 }
 
-/// A value on one line, with nothing in it that is not seen.
-fn shown(value: &Value) -> String {
+/// A detail on one line, with nothing in it that is not seen.
+fn shown(detail: &Detail) -> String {
+    match detail.look {
+        Look::Data => seen(&detail.text),
+        _ => json(&detail.text),
+    }
+}
+
+/// A text as JSON, with nothing in it that is not seen.
+fn json(text: &str) -> String {
+    seen(&Value::from(text).to_string())
+}
+
+fn seen(text: &str) -> String {
     let mut line = String::new();
-    for c in value.to_string().chars() {
+    for c in text.chars() {
         if is_unprintable(c) { line.extend(c.escape_unicode()) } else { line.push(c) }
     }
     line
 }
 
-/// Whether a value says nothing.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::String(text) => text.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use prowess_permission::{Kind, RunDeed};
+    use serde_json::json;
+
     use super::*;
-    use prowess_permission::Kind;
 
     fn answer(action: ElicitationAction, content: Value) -> ElicitResult {
         ElicitResult::new(action).with_content(content)
@@ -366,20 +375,22 @@ mod tests {
 
     #[test]
     fn a_question_shows_what_it_allows() {
-        let request = Request::new(Kind::RUN, "kit make")
-            .titled("run in skill 'kit': make")
-            .with_details(
-                json!({"command": "make\u{202e}\nrm", "env": {"A": "b"}, "inputs": [], "cwd": null}),
-            )
-            .bound_to("x");
-        insta::assert_snapshot!(question(&request), @r#"
-        Permission is needed: run in skill 'kit': make
+        let run = RunDeed {
+            skill: "kit".to_owned(),
+            command: "make\u{202e}\nrm".to_owned(),
+            env: [("A".to_owned(), "b".to_owned())].into(),
+            ..RunDeed::default()
+        };
+        let question = Question::new(Kind::RUN, "kit make").to(run).bound_to("x");
+        insta::assert_snapshot!(words(&question), @r#"
+        Permission is needed: run in skill 'kit': make rm
+        skill: "kit"
         command: "make\u{202e}\nrm"
         env: {"A":"b"}
         `always` would allow run "kit make", as long as it says what it says now
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
-            form(String::new(), &request.clone().always([]))
+            form(String::new(), &question.clone().always([]))
         else {
             unreachable!()
         };
@@ -393,7 +404,7 @@ mod tests {
         let waiting = Waiting::default();
         let asked = |call: &[u8]| Asked {
             call: Digest::of(call),
-            about: Request::new(Kind::RUN, "x").fingerprint(),
+            about: Question::new(Kind::RUN, "x").fingerprint(),
             allowed: Vec::new(),
         };
         let handle = waiting.keep(asked(b"a")).unwrap();

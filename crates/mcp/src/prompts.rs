@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use prowess_catalog::SkillEntry;
-use prowess_skills::{Answer, Command, SkillError, SkillSession};
+use prowess_skills::{Command, SkillSession};
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use crate::consent::{Attempt, Attended, Call, Consent};
+use crate::consent::{Attended, Call, Consent};
 use crate::progress;
 use crate::server::SkillServer;
 
@@ -22,7 +22,7 @@ const ARGUMENTS: &str = "arguments";
 
 /// The skills that a person may start now.
 pub(crate) fn list(session: &SkillSession) -> Vec<Prompt> {
-    let view = session.view();
+    let (skills, view) = (session.view(), session.engine().view());
     let prompt = |command: Command| {
         let entry = view.get(&command.name)?;
         let names = names(entry);
@@ -35,7 +35,7 @@ pub(crate) fn list(session: &SkillSession) -> Vec<Prompt> {
         });
         Some(Prompt::new(command.name, Some(command.description), Some(arguments.collect())))
     };
-    session.commands().into_iter().filter_map(prompt).collect()
+    skills.commands().into_iter().filter_map(prompt).collect()
 }
 
 /// What a skill's arguments are called.
@@ -54,8 +54,8 @@ impl SkillServer {
         let session = self.session().await;
         let given = request.arguments.unwrap_or_default();
         let name = request.name;
-        let command = session.commands().into_iter().find(|command| command.name == name);
-        let entry = session.view().get(&name).cloned();
+        let command = session.view().commands().into_iter().find(|command| command.name == name);
+        let entry = session.engine().view().get(&name).cloned();
         let (Some(command), Some(entry)) = (command, entry) else {
             return Err(ErrorData::invalid_params(format!("Unknown prompt: {name}"), None));
         };
@@ -68,25 +68,19 @@ impl SkillServer {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = Box::pin(consent.attend(|| attempt(session, &line)));
+        let attended = Box::pin(consent.attend(|answered| {
+            let line = &line;
+            async move { session.attempt_invoke(line, &answered).await }
+        }));
         match progress::attended(context, self.stop(), &name, attended).await? {
-            Attended::Done(Ok(answer)) => {
+            Attended::Done(answer) => {
                 let message = PromptMessage::new_text(Role::User, answer.text);
                 Ok(GetPromptResult::new(vec![message]).with_description(command.description).into())
             }
-            Attended::Done(Err(error)) => Err(ErrorData::invalid_request(error.to_string(), None)),
+            Attended::Failed(error) => Err(ErrorData::invalid_request(error.to_string(), None)),
             Attended::Refused(refusal) => Err(ErrorData::invalid_request(refusal.to_string(), None)),
             Attended::Asks(question) => Ok(question.into()),
         }
-    }
-}
-
-async fn attempt(session: &SkillSession, line: &str) -> Attempt<Result<Answer, SkillError>> {
-    let invoked = session.invoke(line).await;
-    let request = invoked.as_ref().err().and_then(SkillError::unanswered).cloned();
-    match request {
-        None => Attempt::Done(invoked),
-        Some(request) => Attempt::Unanswered(Box::new(request), invoked),
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct Place {
 
 impl<'a> Publication<'a> {
     pub(crate) fn of(session: &'a SkillSession) -> Self {
-        let view = session.view();
+        let view = session.engine().view();
         let entries: Vec<_> =
             view.entries().iter().filter(|entry| breach(entry.diagnostics()).is_none()).collect();
         let directory =
@@ -104,7 +104,7 @@ impl<'a> Publication<'a> {
 
     /// The skills that are not served, and why. All of them are looked at.
     pub(crate) fn unserved(&self) -> Vec<Unserved> {
-        let view = self.session.view();
+        let view = self.session.engine().view();
         let breaching = view.entries().iter().filter_map(|entry| {
             let why = breach(entry.diagnostics())?.to_string();
             Some(Unserved { name: entry.skill.name.to_string(), why })
@@ -271,7 +271,8 @@ impl<'a> Publication<'a> {
         let root = skill.entry.skill.location.directory().trim_end_matches('/');
         let is_below = |hidden: &String| hidden.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
         if self.hidden.iter().any(is_below) {
-            let is_ours = |path: &str| self.session.owner_of(&format!("{root}/{path}")) != Owner::Denied;
+            let is_ours =
+                |path: &str| self.session.view().owner_of(&format!("{root}/{path}")) != Owner::Denied;
             contents.files.retain(|file| is_ours(&file.path));
             contents.directories.retain(|path| is_ours(path));
         }

@@ -1,11 +1,9 @@
 //! Files of skills and outputs of commands, as MCP has resources.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use prowess_catalog::{MANIFEST, SkillEntry, SkillText};
-use prowess_skills::{SkillError, SkillSession};
+use prowess_catalog::MANIFEST;
+use prowess_skills::SkillSession;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -15,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 
-use crate::consent::{Attempt, Attended, Call, Consent};
+use crate::consent::{Attended, Call, Consent};
 use crate::outputs::{Content, Output};
 use crate::publication::Publication;
 use crate::server::SkillServer;
@@ -69,10 +67,12 @@ impl SkillServer {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = Box::pin(consent.attend(|| attempt(session, name)));
+        let attended = Box::pin(consent.attend(|answered| async move {
+            session.view().open_to_read(name).drive(session.service().files(), &answered).await
+        }));
         let approved = match progress::attended(context, self.stop(), &address, attended).await? {
-            Attended::Done(Ok((_, approved))) => approved,
-            Attended::Done(Err(error)) => return Err(ErrorData::invalid_request(error.to_string(), None)),
+            Attended::Done((_, approved)) => approved,
+            Attended::Failed(error) => return Err(ErrorData::invalid_request(error.to_string(), None)),
             Attended::Refused(refusal) => return Err(ErrorData::invalid_request(refusal.to_string(), None)),
             Attended::Asks(question) => return Ok(question.into()),
         };
@@ -137,17 +137,6 @@ impl SkillServer {
         let session = self.session().await.clone();
         let done = tokio::task::spawn_blocking(move || work(&session)).await;
         done.map_err(|error| ErrorData::internal_error(format!("The skills cannot be read: {error}"), None))
-    }
-}
-
-type Opened = Result<(Arc<SkillEntry>, Option<SkillText>), SkillError>;
-
-async fn attempt(session: &SkillSession, name: &str) -> Attempt<Opened> {
-    let opened = session.open_to_read(name).await;
-    let request = opened.as_ref().err().and_then(SkillError::unanswered).cloned();
-    match request {
-        None => Attempt::Done(opened),
-        Some(request) => Attempt::Unanswered(Box::new(request), opened),
     }
 }
 

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use crate::consent::{Attempt, Attended, Call, Consent};
+use crate::consent::{Attended, Call, Consent};
 use crate::outputs::addressed;
 use crate::progress;
 use crate::server::SkillServer;
@@ -41,7 +41,7 @@ impl SkillServer {
 
     /// Whether there is a tool of this name.
     fn has(&self, session: &SkillSession, name: &str) -> bool {
-        session.act(name).is_some_and(|act| self.can(act))
+        session.engine().act(name).is_some_and(|act| self.can(act))
     }
 
     /// Makes a call. What goes wrong is a result that says so; only a tool that does not exist is an error.
@@ -64,9 +64,15 @@ impl SkillServer {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = Box::pin(consent.attend(|| attempt(session, name, arguments.clone())));
+        let attended = Box::pin(consent.attend(|answered| {
+            let arguments = arguments.clone();
+            async move { session.attempt(name, arguments, &answered).await }
+        }));
         Ok(match progress::attended(context, self.stop(), name, attended).await? {
             Attended::Done(reply) => self.result(reply).into(),
+            Attended::Failed(error) => {
+                CallToolResult::error(vec![ContentBlock::text(error.for_model())]).into()
+            }
             Attended::Refused(refusal) => {
                 CallToolResult::error(vec![ContentBlock::text(format!("Error: {refusal}"))]).into()
             }
@@ -90,13 +96,5 @@ impl SkillServer {
             if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
         result.structured_content = reply.data.filter(Value::is_object);
         result
-    }
-}
-
-async fn attempt(session: &SkillSession, name: &str, arguments: Value) -> Attempt<ToolReply> {
-    let prepared = session.prepare_call(name, arguments).await;
-    match prepared.unanswered().cloned() {
-        None => Attempt::Done(prepared.finish()),
-        Some(request) => Attempt::Unanswered(Box::new(request), prepared.finish()),
     }
 }

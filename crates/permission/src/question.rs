@@ -46,6 +46,8 @@ pub struct Question {
     pub place: Option<Place>,
     /// Why it is asked although the person may think that it was settled.
     pub note: Option<Note>,
+    /// The sub-agents on whose behalf it is asked, the one that asks last.
+    pub by: Vec<String>,
     /// The fingerprints that earlier versions gave to the same question.
     formerly: Vec<Fingerprint>,
     /// The fingerprint that it was stored with, when an earlier version asked it.
@@ -75,6 +77,7 @@ impl Question {
             each_time: false,
             place: None,
             note: None,
+            by: Vec::new(),
             formerly: Vec::new(),
             stored: None,
         }
@@ -110,6 +113,13 @@ impl Question {
     #[must_use]
     pub fn always(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
         self.always = patterns.into_iter().filter(|_| !self.each_time).collect();
+        self
+    }
+
+    /// The same, asked on behalf of a sub-agent.
+    #[must_use]
+    pub fn by(mut self, sub_agent: impl Into<String>) -> Self {
+        self.by.insert(0, sub_agent.into());
         self
     }
 
@@ -176,6 +186,8 @@ struct Stored {
     place: Option<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<Note>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    by: Vec<String>,
     /// Only of a question that an earlier version asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<Fingerprint>,
@@ -183,9 +195,10 @@ struct Stored {
 
 impl Serialize for Question {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, subjects, deed, always, binding, each_time, place, note, stored, .. } = self.clone();
+        let Self { kind, subjects, deed, always, binding, each_time, place, note, by, stored, .. } =
+            self.clone();
         let (version, fingerprint) = (QUESTION_VERSION, stored);
-        Stored { version, kind, subjects, deed, always, binding, each_time, place, note, fingerprint }
+        Stored { version, kind, subjects, deed, always, binding, each_time, place, note, by, fingerprint }
             .serialize(serializer)
     }
 }
@@ -201,9 +214,9 @@ impl<'de> Deserialize<'de> for Question {
             )));
         }
         let stored: Stored = serde_json::from_value(value).map_err(D::Error::custom)?;
-        let Stored { kind, subjects, deed, always, binding, each_time, place, note, fingerprint, .. } =
+        let Stored { kind, subjects, deed, always, binding, each_time, place, note, by, fingerprint, .. } =
             stored;
         let (formerly, stored) = (Vec::new(), fingerprint);
-        Ok(Self { kind, subjects, deed, always, binding, each_time, place, note, formerly, stored })
+        Ok(Self { kind, subjects, deed, always, binding, each_time, place, note, by, formerly, stored })
     }
 }

@@ -77,7 +77,8 @@ impl Question {
     /// The question in words.
     #[must_use]
     pub fn words(&self) -> Words {
-        let title = self.title();
+        let by: String = self.by.iter().map(|name| format!("sub-agent {}: ", one_line(name))).collect();
+        let title = by + &self.title();
         let mut details = Details { title: &title, all: Vec::new() };
         details.of(self);
         let details = details.all;

@@ -175,7 +175,9 @@ impl SkillService {
                 select.drive(files, asker).await.map(|prepared| Prepared::Select(Box::new(prepared)))
             }
             Wanted::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
-            Wanted::List { name } => view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer),
+            Wanted::List { name } => {
+                view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer)
+            }
             #[cfg(feature = "run")]
             wanted => Outcome::from(self.running(view, asker).act(wanted).await).map(Prepared::Answer),
         }

@@ -289,8 +289,7 @@ impl Making {
             return Ok(Err(Dropped::Changed));
         }
         let resources = told(entry, &self.io.resources(entry, options.resource_depth).await?);
-        let heading =
-            options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
+        let heading = options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
         let loaded = loaded_skill(options, entry, &text, arguments, &framed, &heading, &resources);
         let now = LoadedSkill { lifetime: skill.lifetime, ..loaded };
         match self.change(SkillDelta::Reloaded { skill: now, resources: resources.clone() }) {
@@ -325,7 +324,8 @@ impl Making {
 
     fn leave_document(&mut self, name: &str, document: &SelectedDocument, left: Left) {
         let Left { nonce: before, why } = left;
-        if self.change(SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None }).is_ok() {
+        if self.change(SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None }).is_ok()
+        {
             let (path, name) = (safe(&document.path), safe(name));
             let notice = format!("Document '{path}' of skill '{name}' is no longer in context: {why}.");
             self.notices.push(notice);

@@ -126,7 +126,10 @@ impl Running<'_> {
             chars.push('\n');
         }
         self.pass_typing_gate(&session_id, &chars).await?;
-        self.live(&session_id)?.write(&session_id, chars.as_bytes(), close).await.map_err(SkillError::Live)?;
+        self.live(&session_id)?
+            .write(&session_id, chars.as_bytes(), close)
+            .await
+            .map_err(SkillError::Live)?;
         Ok(self.look(&session_id, None, yield_ms).await?)
     }
 

@@ -69,8 +69,11 @@ impl SkillView {
     /// A question about a skill of a server: bound to all that the server said of its files, so that nothing has to be
     /// fetched to ask. While the model has words of another server's skill, it is asked about each time.
     fn server_question(&self, published: &Published, name: &str) -> Question {
-        let question = Question::new(Kind::MCP_SKILL, name)
-            .bound_to(format!("{} {}", published.digest(), published.uri));
+        let question = Question::new(Kind::MCP_SKILL, name).bound_to(format!(
+            "{} {}",
+            published.digest(),
+            published.uri
+        ));
         if self.others_at_work(&published.server).is_empty() { question } else { question.each_time() }
     }
 

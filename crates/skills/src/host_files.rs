@@ -25,6 +25,8 @@ const MAX_NAMED: usize = 10;
 pub(crate) struct AskedHost<'a> {
     pub(crate) running: Running<'a>,
     pub(crate) request: &'a RunRequest,
+    /// The skill that a person gives files to: nothing has to be loaded first, and its own files are no secret of it.
+    pub(crate) given_to: Option<&'a SkillEntry>,
     /// What was asked about before.
     pub(crate) passed: &'a BTreeSet<PathBuf>,
 }
@@ -45,8 +47,7 @@ pub(crate) enum Unread {
 /// As text it is for a model: it names neither skills that are hidden nor files that are denied.
 /// [`for_person`](Self::for_person) names them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InputRefused {
+pub(crate) enum InputRefused {
     /// It cannot be looked at whole.
     #[error("{} of the host is too much to look at, or cannot be read", one_line(.path))]
     Unreadable {
@@ -83,8 +84,7 @@ pub enum InputRefused {
 
 impl InputRefused {
     /// The same for a person, who may know what it is about.
-    #[must_use]
-    pub fn for_person(&self) -> String {
+    pub(crate) fn for_person(&self) -> String {
         let path = |path: &str| one_line(path).into_owned();
         match self {
             Self::Unreadable { .. } | Self::LoadFirst { .. } => self.to_string(),
@@ -111,7 +111,7 @@ impl InputRefused {
 
 /// A file or directory of the host that nothing denies, and what has to be asked about it.
 #[derive(Clone, Debug)]
-pub struct HostInput {
+pub(crate) struct HostInput {
     place: Place,
     is_directory: bool,
     /// The first file below it that somebody has to be asked about.
@@ -131,7 +131,7 @@ impl AskedHost<'_> {
     /// Asks whether a file of the host may come in. Gives its real path.
     pub(crate) async fn ask(&self, path: &Path) -> Result<PathBuf, Unread> {
         let view = self.running.view;
-        let input = view.look_at_input(path).await.map_err(Unread::Denied)?;
+        let input = view.look_at_host(path, self.given_to).await.map_err(Unread::Denied)?;
         let real = PathBuf::from(input.place.real());
         if self.passed.contains(&real) {
             return Ok(real);
@@ -156,30 +156,9 @@ impl AskedHost<'_> {
 }
 
 impl SkillView {
-    /// Looks at a file or directory of this machine that is to come into a run.
-    ///
-    /// # Errors
-    ///
-    /// Why it must not come in, whoever is asked: a rule denies it or something in it, or it has files of a skill that
-    /// this agent must not know of.
-    pub async fn look_at_input(&self, path: &Path) -> Result<HostInput, InputRefused> {
-        self.look_at_host(path, None).await
-    }
-
-    /// The same for an input that a person gives to a skill. Nothing has to be loaded first, and the skill's own files
-    /// are no secret of it.
-    ///
-    /// # Errors
-    ///
-    /// Why it must not come in.
-    pub async fn look_at_given_input(
-        &self,
-        path: &Path,
-        runs: &SkillEntry,
-    ) -> Result<HostInput, InputRefused> {
-        self.look_at_host(path, Some(runs)).await
-    }
-
+    /// Looks at a file or directory of this machine that is to come into a run; `given_to` is the skill that a person
+    /// gives it to. It is an error if it must not come in, whoever is asked: a rule denies it or something in it, or it has
+    /// files of a skill that this agent must not know of.
     async fn look_at_host(
         &self,
         path: &Path,

@@ -47,7 +47,8 @@ impl SkillView {
     /// The skills that a person may start, for a menu or for completion.
     pub fn commands(&self) -> Vec<Command> {
         let state = self.state();
-        let entries = self.known().view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
+        let entries =
+            self.known().view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
         let command = |entry: &Arc<SkillEntry>| Command {
             name: entry.skill.name.to_string(),
             description: entry.skill.description.clone(),

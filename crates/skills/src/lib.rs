@@ -84,11 +84,11 @@ mod view;
 pub use prowess_catalog;
 pub use prowess_permission;
 
+pub use call::{Forked, PreparedCall};
 pub use context::LoadedSection;
 pub use delta::{
     LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
 };
-pub use call::{Forked, PreparedCall};
 pub use dialect::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillAct, ToolReply, ToolSpec, Words};
 pub use documents::{Choice, MAX_CHOSEN_BYTES, PreparedSelection};
 pub use engine::SkillEngine;
@@ -99,8 +99,6 @@ pub use exec::{ExecRequest, PollRequest, WriteRequest};
 #[cfg(feature = "backend")]
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
-#[cfg(feature = "run")]
-pub use host_files::{HostInput, InputRefused};
 pub use invoke::Command;
 pub use known::{denial, known_view};
 pub use load::{Over, PreparedLoad, loaded_tokens};

@@ -312,8 +312,7 @@ pub fn loaded_tokens(
 ) -> Result<usize, SkillError> {
     // All secrets make frames of one length.
     let framed = render::instructions(entry, text, None, options.dialect, &Secret::random())?;
-    let heading =
-        options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
+    let heading = options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
     Ok(tokens(options, &heading, &framed, &told(entry, resources)))
 }
 
@@ -358,11 +357,13 @@ impl PreparedLoad {
         let is_loaded = state.get(&self.name).is_some();
         let Some(deltas) = self.deltas(is_loaded) else {
             // A call before this one may have unloaded it.
-            return if is_loaded { Ok(already_loaded(&self.name)) } else { Err(self.engine.at(state).not_loaded(&self.name)) };
+            let not_loaded = || self.engine.at(state).not_loaded(&self.name);
+            return if is_loaded { Ok(already_loaded(&self.name)) } else { Err(not_loaded()) };
         };
-        let after = self.engine.after(state, &deltas).map_err(|conflict| {
-            rejected(self.engine.options(), &self.name, &deltas, conflict, state)
-        })?;
+        let after = self
+            .engine
+            .after(state, &deltas)
+            .map_err(|conflict| rejected(self.engine.options(), &self.name, &deltas, conflict, state))?;
         self.engine.log(&deltas, &after);
         self.engine.keep(&after, self.texts(loads(&deltas)));
         Ok(Answer { text: self.answer(&deltas, &after), deltas, data: None })
@@ -389,7 +390,11 @@ impl PreparedLoad {
             Some(fresh) if !is_loaded || self.caller == Caller::Person => {
                 (fresh.skill.clone(), fresh.resources.clone())
             }
-            _ => return chosen.filter(|_| self.engine.options().dialect.reselects()).map(|chosen| vec![chosen]),
+            _ => {
+                return chosen
+                    .filter(|_| self.engine.options().dialect.reselects())
+                    .map(|chosen| vec![chosen]);
+            }
         };
         let load = if is_loaded {
             SkillDelta::Reloaded { skill, resources }

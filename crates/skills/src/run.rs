@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prowess_catalog::{Digest, SkillEntry};
+use bytes::Bytes;
+use prowess_catalog::{Digest, SkillEntry, code_text};
 use prowess_permission::{
     Asker, Decision, Deed, Kind, Note, Question, Refusal, RunDeed, RunDeedInput, Stopped, Talk, joined,
 };
 use prowess_workspace::{
-    ExecuteError, HostGate, InputMode, Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink, RunContext,
-    RunError, RunInput, RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
+    ExecuteError, HostGate, InputMode, Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink,
+    RunContext, RunError, RunInput, RunReport, RunRequest, Runner, SkillInput, SkillSources, StageSource,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use crate::dialect::RunSetting;
 use crate::error::SkillError;
 use crate::files::SkillFiles;
 use crate::host_files::{AskedHost, Unread};
-use crate::load::loaded_from;
+use crate::load::{Caller, loaded_from};
 use crate::session::Answer;
 use crate::step::{Halt, Outcome};
 use crate::view::SkillView;
@@ -143,12 +144,14 @@ pub(crate) struct Running<'a> {
     pub(crate) files: &'a dyn SkillFiles,
     pub(crate) runs: Option<&'a SkillRuns>,
     pub(crate) asker: &'a dyn Asker,
+    /// Who wants it.
+    pub(crate) caller: Caller,
 }
 
 impl<'a> Running<'a> {
     pub(crate) async fn run(self, request: RunRequest) -> Result<Answer, Halt> {
         let name = request.skill.clone();
-        let report = self.run_watched(request, &NoSink).await?;
+        let report = self.run_watched(request, None, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
         let deltas = self.led_by_run(&name);
         Ok(Answer { text: shown(data.clone()).to_string(), deltas, data: Some(data) })
@@ -165,13 +168,14 @@ impl<'a> Running<'a> {
     pub(crate) async fn run_watched(
         self,
         request: RunRequest,
+        stdin: Option<Bytes>,
         output: &dyn OutputSink,
     ) -> Result<RunReport, Halt> {
         let passed = self.pass_gates(&request, None).await?;
         let find = passed.skills();
         let host = passed.host(self, &request);
         let mut context = passed.context(&find, &host);
-        context.output = output;
+        (context.output, context.stdin) = (output, stdin);
         let runs = &passed.runs.runs;
         let ran = runs.runner.run(&runs.workspace, passed.request.clone(), context).await;
         Ok(ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })?)
@@ -189,6 +193,16 @@ impl<'a> Running<'a> {
             Ok(_) => Ok(()),
             Err(Stopped::Asks(question)) => Err(Halt::Asks(question)),
             Err(Stopped::Refused(refusal)) => Err(refused(name, refusal).into()),
+        }
+    }
+
+    /// The skill called `name`, if whoever wants to run something of it may know of it.
+    fn runnable(self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
+        match self.caller {
+            Caller::Model => self.view.visible_to_model(name),
+            Caller::Person => {
+                self.view.known().view.get(name).cloned().ok_or_else(|| self.view.not_found(name))
+            }
         }
     }
 
@@ -214,12 +228,13 @@ impl<'a> Running<'a> {
                 Some(SkillInput::Named(_)) | None => {}
             }
         }
-        let shell = self.view.shell_of(&name)?;
+        let own = self.runnable(&name)?;
+        let shell = shell_for(&own)?;
         // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
         let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
         let (mut published, mut places) = (BTreeMap::new(), BTreeMap::new());
         for skill in named {
-            let entry = self.view.visible_to_model(&skill)?;
+            let entry = if skill == name { Arc::clone(&own) } else { self.runnable(&skill)? };
             self.pass_skill_gate(&entry).await?;
             let source = self.files.stage_source(&entry);
             let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
@@ -243,13 +258,18 @@ impl<'a> Running<'a> {
         let asked = Asked { request, talk, sources: &sources, places: &places, published: &published, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        let mut passed =
-            Passed { request: staged, runs, sources, network, shell, expected, read: BTreeSet::new() };
+        let given_to = (self.caller == Caller::Person).then_some(own);
+        let read = BTreeSet::new();
+        let mut passed = Passed { request: staged, runs, sources, network, shell, expected, given_to, read };
         for path in request.inputs.iter().filter_map(RunInput::host) {
             let real = passed.host(self, request).ask(&path).await.map_err(|error| match error {
                 Unread::Asks(question) => Halt::Asks(question),
                 Unread::Refused(refusal) => crate::run::refused(&name, refusal).into(),
-                Unread::Denied(why) => failed(ExecuteError::Refused(why.to_string()).into()).into(),
+                Unread::Denied(why) => {
+                    let is_person = self.caller == Caller::Person;
+                    let why = if is_person { why.for_person() } else { why.to_string() };
+                    failed(ExecuteError::Refused(why).into()).into()
+                }
             })?;
             passed.read.insert(real);
         }
@@ -358,11 +378,7 @@ impl SkillView {
     ///
     /// There is no such skill, or it names a shell that is neither bash nor sh.
     pub fn shell_of(&self, name: &str) -> Result<Option<String>, SkillError> {
-        let entry = self.visible_to_model(name)?;
-        let Some(named) = entry.skill.extensions.shell.as_deref() else { return Ok(None) };
-        let why = "the skill asks for a shell that is not bash or sh".to_owned();
-        let refused = || SkillError::Run { name: name.to_owned(), error: ExecuteError::Refused(why).into() };
-        shell(named).map(Some).ok_or_else(refused)
+        shell_for(&*self.visible_to_model(name)?)
     }
 }
 
@@ -494,6 +510,8 @@ pub(crate) struct Passed<'a> {
     shell: Option<String>,
     /// The digests of the skills that were approved, where somebody had to be asked.
     expected: Digests,
+    /// The skill that a person runs something of, and gives files to.
+    given_to: Option<Arc<SkillEntry>>,
     /// The real paths of the host's files that may be read.
     read: BTreeSet<PathBuf>,
 }
@@ -501,7 +519,7 @@ pub(crate) struct Passed<'a> {
 impl Passed<'_> {
     /// Who is asked about files of the host when they are brought: not once more about those that may be read.
     pub(crate) fn host<'b>(&'b self, running: Running<'b>, request: &'b RunRequest) -> AskedHost<'b> {
-        AskedHost { running, request, passed: &self.read }
+        AskedHost { running, request, given_to: self.given_to.as_deref(), passed: &self.read }
     }
 
     pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
@@ -569,12 +587,17 @@ fn staged_name(entry: &SkillEntry) -> String {
     format!("{server}.{own}.{identity}")
 }
 
-/// A shell that a skill may name.
-fn shell(name: &str) -> Option<String> {
-    match name {
-        "bash" | "/bin/bash" => Some("/bin/bash".to_owned()),
-        "sh" | "/bin/sh" => Some("/bin/sh".to_owned()),
-        _ => None,
+/// The shell that a skill names, an absolute path in the sandbox.
+fn shell_for(entry: &SkillEntry) -> Result<Option<String>, SkillError> {
+    let Some(named) = entry.skill.extensions.shell.as_deref() else { return Ok(None) };
+    match named {
+        "bash" | "/bin/bash" | "/usr/bin/bash" => Ok(Some("/bin/bash".to_owned())),
+        "sh" | "/bin/sh" | "/usr/bin/sh" => Ok(Some("/bin/sh".to_owned())),
+        _ => {
+            let why = format!("the skill asks for the shell `{}`; it can have bash or sh", code_text(named));
+            let error = ExecuteError::Refused(why).into();
+            Err(SkillError::Run { name: entry.skill.name.to_string(), error })
+        }
     }
 }
 

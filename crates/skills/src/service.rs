@@ -12,6 +12,8 @@ use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
 use crate::dialect::RunSetting;
 use crate::engine::SkillEngine;
 use crate::files::SkillFiles;
+#[cfg(feature = "run")]
+use crate::load::Caller;
 use crate::refresh::Refreshed;
 #[cfg(feature = "run")]
 use crate::run::{Running, SkillRuns};
@@ -71,8 +73,8 @@ impl SkillService {
 
     /// Goes on with a newer snapshot of the catalog. Loaded skills stay loaded; what became of those that changed is in
     /// the answer, and [`SkillView::stale`](crate::SkillView::stale) keeps saying it.
-    pub async fn refresh(&self, catalog: &Catalog, state: &Arc<SkillState>) -> Refreshed {
-        let refreshed = self.engine.take_catalog(catalog, state);
+    pub async fn refresh(&self, catalog: &Catalog, state: &SkillState) -> Refreshed {
+        let refreshed = self.engine.take_catalog(catalog, &Arc::new(state.clone()));
         self.discover_eagerly().await;
         refreshed
     }
@@ -85,7 +87,7 @@ impl SkillService {
 
     #[cfg(feature = "run")]
     pub(crate) fn running<'a>(&'a self, view: &'a SkillView, asker: &'a dyn Asker) -> Running<'a> {
-        Running { view, files: &*self.files, runs: self.runs.as_ref(), asker }
+        Running { view, files: &*self.files, runs: self.runs.as_ref(), asker, caller: Caller::Model }
     }
 
     /// Where the files of a skill are that the model may know of, to run something of it. The gates are not passed:
@@ -121,6 +123,24 @@ impl SkillService {
         output: &dyn OutputSink,
         asker: &dyn Asker,
     ) -> Outcome<RunReport> {
-        self.running(view, asker).run_watched(request, output).await.into()
+        self.running(view, asker).run_watched(request, None, output).await.into()
+    }
+
+    /// [`SkillService::run_watched`] for a command that a person typed, with any bytes to read.
+    ///
+    /// The gates are those of a model's run, and whoever answers questions here answers for that person. A person may also
+    /// run commands of skills that models must not start, and may give a skill its own files and those of skills that are
+    /// not loaded. Errors about inputs name files and skills that a model must not know of.
+    #[cfg(feature = "run")]
+    pub async fn run_typed(
+        &self,
+        view: &SkillView,
+        request: RunRequest,
+        stdin: Option<bytes::Bytes>,
+        output: &dyn OutputSink,
+        asker: &dyn Asker,
+    ) -> Outcome<RunReport> {
+        let running = Running { caller: Caller::Person, ..self.running(view, asker) };
+        running.run_watched(request, stdin, output).await.into()
     }
 }

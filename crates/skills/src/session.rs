@@ -325,6 +325,15 @@ impl SkillSession {
         self.hold(|state| prepared.finish(state))
     }
 
+    /// The same, with somebody to ask.
+    pub async fn attempt_invoke(&self, line: &str, asker: &dyn Asker) -> Outcome<Answer> {
+        match self.view().invoke(line).drive(self.service().files(), asker).await {
+            Outcome::Done(prepared) => self.hold(|state| prepared.finish(state)).into(),
+            Outcome::Asks(question) => Outcome::Asks(question),
+            Outcome::Refused(error) => Outcome::Refused(error),
+        }
+    }
+
     /// Unloads a skill, with its resources and documents.
     ///
     /// # Errors
@@ -373,7 +382,8 @@ impl SkillSession {
     /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong. Where nobody can be
     /// asked, what needs an answer is refused.
     pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
-        settled(self.attempt(tool, arguments, &Nobody).await).unwrap_or_else(|error| ToolReply::from(Err(error)))
+        settled(self.attempt(tool, arguments, &Nobody).await)
+            .unwrap_or_else(|error| ToolReply::from(Err(error)))
     }
 
     /// Calls one of [`SkillSession::tools`], with somebody to ask. What cannot be done for another reason is a reply that

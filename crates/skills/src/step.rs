@@ -206,7 +206,11 @@ impl Io {
         }
     }
 
-    pub(crate) async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Result<Resources, SkillError> {
+    pub(crate) async fn resources(
+        &self,
+        entry: &Arc<SkillEntry>,
+        depth: usize,
+    ) -> Result<Resources, SkillError> {
         match self.want(Want::Resources { entry: Arc::clone(entry), depth }).await? {
             Fed::Resources(resources) => Ok(resources),
             _ => Err(SkillError::Misfed),

@@ -7,8 +7,8 @@ use prowess_permission::{Decision, Pattern};
 
 use crate::delta::LoadedSkill;
 use crate::error::{or_none, shown};
-use crate::view::SkillView;
 use crate::state::SkillState;
+use crate::view::SkillView;
 
 /// The meaning of `allowed-tools`.
 ///

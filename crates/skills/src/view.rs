@@ -82,6 +82,17 @@ impl SkillView {
         self.expired(|lifetime| lifetime != Lifetime::Session)
     }
 
+    /// What goes because more skills are loaded than may be by now: what was loaded first.
+    pub fn over_budget(&self) -> Vec<SkillDelta> {
+        let loaded = self.state.loaded();
+        let excess = loaded.len().saturating_sub(self.engine.options().budgets.max_loaded_skills);
+        let unloaded = |skill: &crate::delta::LoadedSkill| SkillDelta::Unloaded {
+            name: skill.name.clone(),
+            reason: UnloadReason::Budget,
+        };
+        loaded[..excess].iter().map(unloaded).collect()
+    }
+
     fn expired(&self, is_over: impl Fn(Lifetime) -> bool) -> Vec<SkillDelta> {
         let over = self.state.loaded().iter().filter(|skill| is_over(skill.lifetime));
         let unloaded =
@@ -120,6 +131,9 @@ impl SkillView {
     }
 
     pub(crate) fn not_loaded(&self, name: &str) -> SkillError {
-        SkillError::NotLoaded { name: name.to_owned(), loaded: self.state.names().map(str::to_owned).collect() }
+        SkillError::NotLoaded {
+            name: name.to_owned(),
+            loaded: self.state.names().map(str::to_owned).collect(),
+        }
     }
 }

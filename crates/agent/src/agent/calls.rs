@@ -106,9 +106,9 @@ impl<'a> Slots<'a> {
                 known.push(self.answered(index, answer));
                 Slot::Closed
             }
-            ToolOutput::Ask(question) => {
+            ToolOutput::Ask(asking) => {
                 let call = self.ready[index].call.call.id.clone();
-                known.push(Event::Asked { call, question, by_tool: true });
+                known.push(Event::Asked { call, asking, by_tool: true });
                 Slot::Closed
             }
             ToolOutput::InOrder(finish) => Slot::Held(finish),

@@ -10,7 +10,7 @@ use super::{AgentError, Thread, Turn};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
 use crate::middleware::{Act, Jump, Middleware, MiddlewareError};
 use crate::model::{Assembled, Model, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
-use crate::run::{Call, Effect, Event, Outcome, StateChange};
+use crate::run::{Asking, Call, Effect, Event, Outcome, StateChange};
 use crate::telemetry;
 use crate::thread::ThreadError;
 use crate::tool::ToolAnswer;
@@ -140,8 +140,8 @@ impl Thread {
 
     fn note(&mut self, event: &Event) {
         match event {
-            Event::Asked { call, question, .. } => {
-                self.questions.push((call.clone(), self.told + 1, question.clone()));
+            Event::Asked { call, asking, .. } => {
+                self.questions.push((call.clone(), self.told + 1, asking.clone()));
             }
             Event::TurnStarted { .. } | Event::TurnEnded { .. } => self.questions.clear(),
             Event::Replied { call, .. } => self.questions.retain(|(asked, ..)| asked != call),
@@ -335,7 +335,8 @@ impl Thread {
                 Act::Change(change) => Event::StateChanged { changes: vec![change] },
                 Act::Ask { call, question } => {
                     moved = Moved::Settled;
-                    Event::Asked { call, question, by_tool: false }
+                    let asking = Box::new(Asking::from(*question));
+                    Event::Asked { call, asking, by_tool: false }
                 }
                 Act::Approve { call } => {
                     moved = Moved::Settled;

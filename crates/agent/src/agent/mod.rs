@@ -11,7 +11,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use prowess_permission::Question;
 use uuid::Uuid;
 
 pub use self::builder::AgentBuilder;
@@ -24,7 +24,7 @@ use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
 use crate::middleware::{Layer, Middleware, Moment, Occasion};
 use crate::model::Model;
-use crate::run::{Effect, Event, Outcome, Reply, Run, RunLimits, StateChange};
+use crate::run::{Asking, Effect, Event, Outcome, Reply, Run, RunLimits, StateChange, Via};
 use crate::state::States;
 use crate::thread::{ThreadStore, sub_agent_threads};
 use crate::tool::{Tool, Tools};
@@ -142,7 +142,7 @@ pub struct Thread {
     /// Whether the turn was going on already when the thread was opened, and the model was not asked since.
     is_resumed: bool,
     /// What calls that wait were asked about, with the numbers of the events.
-    questions: Vec<(CallId, u64, Value)>,
+    questions: Vec<(CallId, u64, Box<Asking>)>,
     /// Whether the parts were told by this handle that the turn begins.
     begun: bool,
     /// How many answers of the model there were when the parts were asked about the last by this handle.
@@ -182,7 +182,7 @@ pub enum Turn {
 /// let mut thread = agent.open(ThreadId::new()).await?;
 ///
 /// let Turn::Waiting(waiting) = thread.say("Plan.", &NoWatcher).await? else { panic!("it asks first") };
-/// assert_eq!(waiting[0].question["tool"], "write_todos");
+/// assert_eq!(waiting[0].question.words().title, "call 'write_todos'");
 /// thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await?;
 /// assert_eq!(thread.answer().as_deref(), Some("Planned."));
 /// # Ok(())
@@ -193,7 +193,9 @@ pub struct Waiting {
     /// The call.
     pub call: ToolCall,
     /// What is asked.
-    pub question: Value,
+    pub question: Question,
+    /// The question of a sub-agent's thread that it is.
+    pub via: Option<Via>,
     /// The number of the event that asked it: a call may ask more than once.
     pub number: u64,
 }
@@ -410,11 +412,12 @@ impl Thread {
     /// The calls that wait for a person.
     pub fn waiting(&self) -> Vec<Waiting> {
         let of = |call: ToolCall| {
-            let asked = self.questions.iter().rev().find(|(asked, ..)| *asked == call.id);
-            let (_, number, question) = asked.cloned().unwrap_or((call.id.clone(), 0, Value::Null));
-            Waiting { call, question, number }
+            let asked = self.questions.iter().rev().find(|(asked, ..)| *asked == call.id)?;
+            let (_, number, asking) = asked.clone();
+            let Asking { question, via, .. } = *asking;
+            Some(Waiting { call, question, via, number })
         };
-        self.run.waiting().into_iter().map(of).collect()
+        self.run.waiting().into_iter().filter_map(of).collect()
     }
 
     /// Answers for a call that waits, and goes on. Given a [`Waiting`], it is for that question alone: one that was
@@ -432,7 +435,7 @@ impl Thread {
     ) -> Result<Turn, AgentError> {
         self.catch_up_if_ahead().await?;
         let ReplyTo { call, number } = to.into();
-        let is_asked = |(asked, at, _): &(CallId, u64, Value)| *asked == call && Some(*at) == number;
+        let is_asked = |(asked, at, _): &(CallId, u64, Box<Asking>)| *asked == call && Some(*at) == number;
         if number.is_some() && !self.questions.iter().any(is_asked) {
             return Err(AgentError::Answered(call));
         }

@@ -1,8 +1,7 @@
 //! Approval: what the rules want asked waits for a person, in the thread, for as long as it takes.
 
 use async_trait::async_trait;
-use prowess_permission::{Decision, Kind, Permissions, Request, quoted};
-use serde_json::json;
+use prowess_permission::{Decision, Deed, Kind, Permissions, Question, quoted};
 
 use crate::agent::NextTool;
 use crate::message::ToolCall;
@@ -51,7 +50,7 @@ impl Approval {
     }
 
     fn decide(&self, call: &ToolCall) -> Decision {
-        self.0.decide(&request(call)).decision
+        self.0.decide(&question(call)).decision
     }
 }
 
@@ -67,14 +66,9 @@ impl Middleware for Approval {
         Ok(open
             .filter_map(|call| match self.decide(&call.call) {
                 Decision::Allow => None,
-                Decision::Ask => Some(Act::Ask {
-                    question: json!({
-                        "title": format!("call {}", printable(&call.call.name)),
-                        "tool": call.call.name,
-                        "arguments": call.call.arguments,
-                    }),
-                    call: call.call.id,
-                }),
+                Decision::Ask => {
+                    Some(Act::Ask { question: Box::new(question(&call.call)), call: call.call.id })
+                }
                 Decision::Deny => {
                     Some(Act::Answer { text: denied(&call.call), call: call.call.id, is_error: true })
                 }
@@ -90,9 +84,7 @@ impl Middleware for Approval {
                 ToolAnswer::error(format!("Error: nobody let {} pass.", printable(&next.call.name))).into()
             }
             Decision::Ask if next.always => {
-                if let Err(error) = self.0.broker().remember(&request(next.call)).await {
-                    tracing::warn!(%error, "What was allowed for good is remembered for now alone");
-                }
+                self.0.remember(&question(next.call)).await;
                 next.call().await
             }
             Decision::Ask | Decision::Allow => next.call().await,
@@ -100,8 +92,9 @@ impl Middleware for Approval {
     }
 }
 
-fn request(call: &ToolCall) -> Request {
-    Request::new(Kind::TOOL, call.name.as_str())
+fn question(call: &ToolCall) -> Question {
+    let deed = Deed::CallTool { tool: call.name.clone(), arguments: call.arguments.clone() };
+    Question::new(Kind::TOOL, call.name.as_str()).to(deed)
 }
 
 fn denied(call: &ToolCall) -> String {

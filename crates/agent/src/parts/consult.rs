@@ -1,64 +1,57 @@
 //! Questions of the permission gate that wait in the thread, so that the reply may come from another process.
 
-use prowess_permission::{AllowedOnce, Fingerprint, Permissions, Refusal, Request};
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use prowess_permission::{Fingerprint, Permissions, Question, Refusal, Replies, Stopped};
 
-use crate::run::{Consulted, Reply};
+use crate::run::{Asking, Consulted, Reply};
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
-/// Where a question has the fingerprint of what it asks.
-const ASKED: &str = "fingerprint";
-/// Where a question has the fingerprints of what was allowed for the same call before.
-const ALLOWED: &str = "allowed";
-
-/// The question about a request, for a call that was asked about before perhaps.
-pub(crate) fn question(request: &Request, consulted: Option<&Consulted>) -> Value {
-    json!({
-        "title": request.title,
-        "kind": request.kind,
-        "subjects": request.patterns,
-        "details": request.details,
-        "request": request,
-        ASKED: request.fingerprint(),
-        ALLOWED: allowed_before(consulted),
-    })
+/// The question for a call that was asked about before perhaps.
+pub(crate) fn asking(question: Question, consulted: Option<&Consulted>) -> Box<Asking> {
+    Box::new(Asking { question, allowed: allowed_before(consulted), via: None })
 }
 
 /// What a person allowed for this call so far, for a question of another sort.
 pub(crate) fn allowed_before(consulted: Option<&Consulted>) -> Vec<Fingerprint> {
-    let Some(Consulted { question, reply: Some(Reply::Approve | Reply::Always), .. }) = consulted else {
-        return consulted.map(|consulted| fingerprints(&consulted.question[ALLOWED])).unwrap_or_default();
-    };
-    let mut all = fingerprints(&question[ALLOWED]);
-    all.extend(fingerprint(&question[ASKED]));
-    all
+    let Some(Consulted { asking, reply, .. }) = consulted else { return Vec::new() };
+    let mut allowed = asking.allowed.clone();
+    // What a sub-agent asked was allowed to that one.
+    if matches!(reply, Some(Reply::Approve | Reply::Always)) && asking.via.is_none() {
+        allowed.push(asking.question.fingerprint());
+    }
+    allowed
 }
 
-/// Lets pass what a person allowed for this call, while what it gives is kept.
+/// What a person answered about this call, for whoever asks again on its behalf.
 ///
 /// # Errors
 ///
 /// The person said no: the call's answer.
-pub(crate) async fn allow(
+pub(crate) async fn replies(
     permissions: &Permissions,
     consulted: Option<&Consulted>,
-) -> Result<Vec<AllowedOnce>, ToolAnswer> {
-    let of_the_gate = |consulted: &&Consulted| consulted.question.get(ASKED).is_some();
-    match consulted.filter(of_the_gate).and_then(|consulted| consulted.reply.as_ref()) {
-        None | Some(Reply::Approve) => {}
-        Some(Reply::Always) => remember(permissions, consulted).await,
-        Some(Reply::Reject { message } | Reply::RejectAll { message }) => {
+) -> Result<Replies, ToolAnswer> {
+    let of_the_gate = consulted.filter(|consulted| consulted.asking.via.is_none());
+    match of_the_gate.and_then(|consulted| Some((consulted, consulted.reply.as_ref()?))) {
+        None | Some((_, Reply::Approve)) => {}
+        Some((consulted, Reply::Always)) => permissions.remember(&consulted.asking.question).await,
+        Some((_, Reply::Reject { message } | Reply::RejectAll { message })) => {
             let message = Some(message.clone());
-            return Err(ToolAnswer::error(Refusal::Rejected { message }.to_string()));
+            return Err(refused(&Refusal::Rejected { message }));
         }
-        Some(Reply::Edit { .. }) => {
+        Some((_, Reply::Edit { .. })) => {
             let text = "Error: the arguments cannot be changed once the call is begun; it was not allowed.";
             return Err(ToolAnswer::error(text));
         }
     }
-    let allowed = allowed_before(consulted).into_iter();
-    Ok(allowed.map(|fingerprint| permissions.allow_once(fingerprint)).collect())
+    Ok(Replies::allowing(allowed_before(consulted)))
+}
+
+/// The answer of a call that a gate refused.
+pub(crate) fn refused(refusal: &Refusal) -> ToolAnswer {
+    ToolAnswer::error(match refusal {
+        Refusal::Rejected { .. } => refusal.to_string(),
+        refusal => format!("Error: {refusal}"),
+    })
 }
 
 impl ToolContext<'_> {
@@ -68,48 +61,12 @@ impl ToolContext<'_> {
     /// # Errors
     ///
     /// It may not, or has to wait: the output that the tool gives.
-    pub async fn pass(&self, permissions: &Permissions, request: Request) -> Result<(), ToolOutput> {
-        pass(permissions, request, self.consulted).await
+    pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<(), ToolOutput> {
+        let replies = replies(permissions, self.consulted).await?;
+        match permissions.pass(question, &replies).await {
+            Ok(_) => Ok(()),
+            Err(Stopped::Asks(question)) => Err(ToolOutput::Ask(asking(*question, self.consulted))),
+            Err(Stopped::Refused(refusal)) => Err(refused(&refusal).into()),
+        }
     }
-}
-
-/// Asks for permission on behalf of a call: whoever answers for these permissions, and the thread where nobody does.
-///
-/// # Errors
-///
-/// It is not let pass, or has to wait: what the call gives.
-async fn pass(
-    permissions: &Permissions,
-    request: Request,
-    consulted: Option<&Consulted>,
-) -> Result<(), ToolOutput> {
-    // What a person allows for this call is no word for another.
-    let permissions = permissions.apart();
-    let _allowed = allow(&permissions, consulted).await?;
-    match permissions.request(request).await {
-        Ok(_) => Ok(()),
-        // The thread asks, where nobody else can.
-        Err(Refusal::NobodyToAsk { request, .. }) => Err(ToolOutput::Ask(question(&request, consulted))),
-        Err(refusal) => Err(ToolAnswer::error(format!("Error: {refusal}")).into()),
-    }
-}
-
-/// Remembers what was allowed for good: what the question asked, and nothing that the question does not bind.
-async fn remember(permissions: &Permissions, consulted: Option<&Consulted>) {
-    let Some(question) = consulted.map(|consulted| &consulted.question) else { return };
-    let Ok(request) = Request::deserialize(&question["request"]) else { return };
-    if fingerprint(&question[ASKED]) != Some(request.fingerprint()) {
-        return;
-    }
-    if let Err(error) = permissions.broker().remember(&request).await {
-        tracing::warn!(%error, "What was allowed for good is remembered for now alone");
-    }
-}
-
-fn fingerprints(value: &Value) -> Vec<Fingerprint> {
-    value.as_array().into_iter().flatten().filter_map(fingerprint).collect()
-}
-
-fn fingerprint(value: &Value) -> Option<Fingerprint> {
-    value.as_str()?.parse().ok()
 }

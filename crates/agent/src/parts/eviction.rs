@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use prowess_backend::{Backend, ReadRange, VirtualPath, WriteMode};
-use prowess_skills::SkillSession;
 use serde_json::Value;
 
 use crate::agent::NextTool;
@@ -16,7 +15,7 @@ use crate::tool::{ToolAnswer, ToolOutput};
 
 const NAME: &str = "eviction";
 /// The longest result that stays in the conversation, in bytes: about 20,000 tokens.
-const DEFAULT_MAX_BYTES: usize = 80_000;
+const MAX_BYTES: usize = 80_000;
 /// How much of a large result stays.
 const HEAD: usize = 4_000;
 /// Where large results are put.
@@ -61,20 +60,12 @@ const READERS: [&str; 5] = ["ls", "read_file", "glob", "grep", "edit_file"];
 #[derive(Clone, Debug)]
 pub struct Eviction {
     backends: Backends,
-    max_bytes: usize,
 }
 
 impl Eviction {
     /// Large results into these files, below `/large_tool_results`.
     pub fn new(backends: impl Into<Backends>) -> Self {
-        Self { backends: backends.into(), max_bytes: DEFAULT_MAX_BYTES }
-    }
-
-    /// The same for results longer than this.
-    #[must_use]
-    pub fn above(mut self, max_bytes: usize) -> Self {
-        self.max_bytes = max_bytes;
-        self
+        Self { backends: backends.into() }
     }
 
     async fn evict(&self, backend: &dyn Backend, place: &str, answer: ToolAnswer) -> ToolAnswer {
@@ -200,8 +191,7 @@ impl Middleware for Eviction {
 
     async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
         let reads = READERS.contains(&next.call.name.as_str());
-        let own = skills::session(moment).map(SkillSession::tools).unwrap_or_default();
-        let of_skills = own.iter().any(|spec| spec.name == next.call.name);
+        let of_skills = skills::at(moment).is_some_and(|view| view.engine().act(&next.call.name).is_some());
         let place = format!("{}/{}", moment.thread, next.place());
         let shown = Shown::by(&next.call.name, next.arguments);
         match next.call().await {
@@ -209,13 +199,12 @@ impl Middleware for Eviction {
                 let text = framed(&*self.backends.at(moment), shown, answer.text).await;
                 ToolAnswer { text, ..answer }.into()
             }
-            ToolOutput::Done(answer) if !reads && answer.text.len() > self.max_bytes => {
+            ToolOutput::Done(answer) if !reads && answer.text.len() > MAX_BYTES => {
                 self.evict(&*self.backends.at(moment), &place, answer).await.into()
             }
             ToolOutput::InOrder(finish) if !of_skills => {
-                let max_bytes = self.max_bytes;
                 ToolOutput::InOrder(Box::new(move |states| match finish(states) {
-                    answer if answer.text.len() > max_bytes => {
+                    answer if answer.text.len() > MAX_BYTES => {
                         without_rest(answer, "what is finished in order is not written to a file")
                     }
                     answer => answer,

@@ -1,9 +1,10 @@
 //! What happens in a thread, step by step. A thread is the fold of its events.
 
+use prowess_permission::{Fingerprint, Question};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::CallId;
+use crate::id::{CallId, ThreadId};
 use crate::message::Message;
 use crate::model::{Finish, ModelError, Spent, Usage};
 use crate::tool::ToolAnswer;
@@ -75,8 +76,9 @@ pub enum Event {
     Asked {
         /// Which call.
         call: CallId,
-        /// What is asked, as a front end shows it.
-        question: Value,
+        /// What is asked.
+        #[serde(flatten)]
+        asking: Box<Asking>,
         /// Whether its tool asks, which does with the reply what it means.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_tool: bool,
@@ -118,6 +120,61 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
+}
+
+/// What a call waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredAsking")]
+pub struct Asking {
+    /// What is asked.
+    pub question: Question,
+    /// What was allowed for the same call before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Fingerprint>,
+    /// The question of a sub-agent's thread that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
+}
+
+/// The question of a sub-agent, which its parent's thread asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Via {
+    /// The sub-agent.
+    pub name: String,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// The number of the event there that asked.
+    pub number: u64,
+}
+
+impl From<Question> for Asking {
+    fn from(question: Question) -> Self {
+        Self { question, allowed: Vec::new(), via: None }
+    }
+}
+
+/// How it is stored; version 1 had all of it in the question.
+#[derive(Deserialize)]
+struct StoredAsking {
+    question: Value,
+    #[serde(default)]
+    allowed: Vec<Fingerprint>,
+    #[serde(default)]
+    via: Option<Via>,
+}
+
+impl TryFrom<StoredAsking> for Asking {
+    type Error = serde_json::Error;
+
+    fn try_from(stored: StoredAsking) -> Result<Self, serde_json::Error> {
+        let StoredAsking { question, mut allowed, mut via } = stored;
+        if question.get("version").is_none() {
+            let before = question.get("allowed").and_then(Value::as_array).into_iter().flatten();
+            allowed.extend(before.filter_map(|text| text.as_str()?.parse::<Fingerprint>().ok()));
+            via = question.get("sub_agent").and_then(|via| Via::deserialize(via).ok());
+        }
+        Ok(Self { question: serde_json::from_value(question)?, allowed, via })
+    }
 }
 
 /// A change of the state that one part of the agent has.

@@ -7,9 +7,7 @@ mod repair;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use serde_json::Value;
-
-pub use self::event::{EVENT_VERSION, Event, Outcome, Reply, StateChange};
+pub use self::event::{Asking, EVENT_VERSION, Event, Outcome, Reply, StateChange, Via};
 pub use self::pending::{Call, Consulted};
 use self::pending::{Pending, Status, UNKNOWN_OUTCOME, pending};
 use crate::id::CallId;
@@ -267,7 +265,7 @@ impl Run {
             Event::ToolStarted { call } => self.begin(call)?,
             Event::ToolAnswered { call, answer } => return self.answer(call, answer),
             Event::Approved { call, .. } => self.approve(call)?,
-            Event::Asked { call, question, by_tool } => self.ask(call, question, *by_tool)?,
+            Event::Asked { call, asking, by_tool } => self.ask(call, asking, *by_tool)?,
             Event::Replied { call, reply } => return self.reply(call, reply),
             Event::StateChanged { changes } => return Ok(changes.clone()),
             Event::Compacted { cut, summary, spent } => {
@@ -410,12 +408,12 @@ impl Run {
         Ok(())
     }
 
-    fn ask(&mut self, call: &CallId, question: &Value, by_tool: bool) -> Result<(), Misplaced> {
+    fn ask(&mut self, call: &CallId, asking: &Asking, by_tool: bool) -> Result<(), Misplaced> {
         let pending = self.pending("asked", call)?;
         match pending.status {
             Status::Started { approved } if by_tool => {
                 pending.consulted =
-                    Some(Consulted { question: question.clone(), reply: None, approved, rejects_all: false });
+                    Some(Consulted { asking: asking.clone(), reply: None, approved, rejects_all: false });
             }
             // One that was begun and cut off may need a person by now.
             Status::New { approved: false } | Status::Started { approved: false } if !by_tool => {

@@ -1,8 +1,6 @@
 //! The calls of an answer, until each has its result.
 
-use serde_json::Value;
-
-use super::event::{Event, Reply, StateChange};
+use super::event::{Asking, Event, Reply, StateChange};
 use crate::id::MessageId;
 use crate::message::{Message, ToolCall, ToolResult};
 use crate::tool::ToolAnswer;
@@ -38,7 +36,7 @@ pub(super) struct Pending {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consulted {
     /// What was asked.
-    pub question: Value,
+    pub asking: Asking,
     /// What the person said; nothing yet while the call waits.
     pub reply: Option<Reply>,
     /// Whether a person had let the call pass before.

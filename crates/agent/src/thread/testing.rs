@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Lease, ThreadError, ThreadStore};
 use crate::id::ThreadId;
 use crate::message::Message;
-use crate::run::{Event, Outcome};
+use crate::run::{Event, Outcome, StateChange};
 
 /// Longer than any behaviour takes.
 const LONG: Duration = Duration::from_secs(600);
@@ -97,8 +97,8 @@ async fn a_thread_is_read_in_parts(store: &dyn ThreadStore) {
 
 async fn what_is_stored_can_be_read(store: &dyn ThreadStore) {
     let lease = held(store, "one").await;
-    let question = (0..1000).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
-    let deep = Event::Asked { call: "deep".into(), question, by_tool: false };
+    let delta = (0..1000).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+    let deep = Event::StateChanged { changes: vec![StateChange { owner: "deep".to_owned(), delta }] };
     // Who cannot give it back does not take it, and goes on without it.
     let taken = u64::from(store.append(&lease, 0, std::slice::from_ref(&deep)).await.is_ok());
     let next = said("a");

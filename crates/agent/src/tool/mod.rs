@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_permission::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::{Heard, Moment, Occasion};
 use crate::model::{Spent, ToolDefinition};
-use crate::run::{Consulted, StateChange};
+use crate::run::{Asking, Consulted, StateChange};
 use crate::state::States;
 use crate::thread::ThreadError;
 
@@ -119,6 +120,7 @@ impl Debug for ToolContext<'_> {
 ///     Agent, NoWatcher, Reply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, Turn,
 /// };
 /// use prowess_models::{Scripted, Turn as Says};
+/// use prowess_permission::{Deed, Kind, Question};
 /// use serde_json::{Value, json};
 ///
 /// /// Asks a person before it rings.
@@ -134,7 +136,10 @@ impl Debug for ToolContext<'_> {
 ///
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
 ///         match context.consulted.and_then(|asked| asked.reply.as_ref()) {
-///             None => ToolOutput::Ask(json!({"title": "May I ring?"})),
+///             None => {
+///                 let deed = Deed::Other { title: "May I ring?".into(), details: [].into() };
+///                 Question::new(Kind::TOOL, "ring").to(deed).into()
+///             }
 ///             Some(Reply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
 ///             Some(_) => ToolAnswer::text("Ding!").into(),
 ///         }
@@ -161,9 +166,9 @@ pub enum ToolOutput {
     /// It is given the states with the changes of all calls of the same answer that are answered by then, so that a limit
     /// which it checks holds for all of them together.
     InOrder(Box<dyn FnOnce(&States) -> ToolAnswer + Send>),
-    /// A question for a person, as a front end shows it. The call waits in the thread; once there is a reply the tool is
+    /// A question for a person. The call waits in the thread; once there is a reply the tool is
     /// called again, with [`ToolContext::consulted`].
-    Ask(Value),
+    Ask(Box<Asking>),
     /// Nothing: the store of threads failed in the middle of the work. That is no answer for a model: the turn ends with
     /// the error, and going on makes the call again if its tool says that it may be.
     Unstored(ThreadError),
@@ -211,6 +216,12 @@ impl ToolAnswer {
     }
 }
 
+impl From<Question> for ToolOutput {
+    fn from(question: Question) -> Self {
+        Self::Ask(Box::new(question.into()))
+    }
+}
+
 impl From<ToolAnswer> for ToolOutput {
     fn from(answer: ToolAnswer) -> Self {
         Self::Done(answer)
@@ -222,7 +233,7 @@ impl Debug for ToolOutput {
         match self {
             Self::Done(answer) => f.debug_tuple("Done").field(answer).finish(),
             Self::InOrder(_) => f.debug_tuple("InOrder").finish_non_exhaustive(),
-            Self::Ask(question) => f.debug_tuple("Ask").field(question).finish(),
+            Self::Ask(asking) => f.debug_tuple("Ask").field(asking).finish(),
             Self::Unstored(error) => f.debug_tuple("Unstored").field(error).finish(),
         }
     }

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::asks::own_question;
 use crate::says::{Says, calls, text};
 
 #[derive(Deserialize, JsonSchema)]
@@ -221,7 +222,9 @@ impl Middleware for Careful {
     async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
         let prowess_agent::Effect::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
         let risky = calls.into_iter().filter(|call| call.call.name == "wipe" && !call.approved);
-        Ok(risky.map(|call| Act::Ask { call: call.call.id, question: json!({"title": "really?"}) }).collect())
+        Ok(risky
+            .map(|call| Act::Ask { call: call.call.id, question: Box::new(own_question("really?")) })
+            .collect())
     }
 
     async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
@@ -252,7 +255,8 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("wipe it", &NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!((waiting[0].call.name.as_str(), &waiting[0].question["title"]), ("wipe", &json!("really?")));
+    let title = waiting[0].question.words().title;
+    assert_eq!((waiting[0].call.name.as_str(), title.as_str()), ("wipe", "really?"));
     assert_eq!(wiped.load(Ordering::SeqCst), 0);
     let busy = agent.open(id.clone()).await.unwrap_err();
     assert!(matches!(busy, AgentError::Thread(ThreadError::Leased { .. })), "{busy}");
@@ -260,7 +264,7 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
     let mut later = agent.open(id).await.unwrap();
     assert!(later.say("hello?", &NoWatcher).await.is_err(), "the turn is not over");
     let Turn::Waiting(waiting) = later.go_on(&NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question["title"], "really?");
+    assert_eq!(waiting[0].question.words().title, "really?");
     let done = later.reply("c1", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!((done, wiped.load(Ordering::SeqCst)), (Turn::Ended(Outcome::Answered), 1));
     assert!(later.reply("c1", Reply::Approve, &NoWatcher).await.is_err(), "once");

@@ -10,9 +10,8 @@ use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Execute, ExecuteReport, ExecuteRequest, Listing,
     MemoryBackend, ReadRange, VirtualPath, WriteMode,
 };
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Policy, Rule};
 use prowess_skills::{Dialect, SessionOptions};
-use serde_json::json;
 
 use crate::agent::results;
 use crate::says::{Says, calls, text};
@@ -50,6 +49,31 @@ async fn a_file_from_beginning_to_end() {
     ])
     .await;
     insta::assert_snapshot!(answers.join("\n---\n"));
+}
+
+#[tokio::test]
+async fn an_argument_that_there_is_not_is_told_with_the_one_that_was_meant() {
+    let answers = said(&[&[
+        ("1", "read_file", r#"{"path": "/notes/a.md"}"#),
+        ("2", "read_file", r#"{"file_path": "/notes/a.md", "limits": 3}"#),
+        ("3", "grep", r#"{"pattern": "x", "globs": "*.md"}"#),
+        ("4", "ls", r#"{"path": "/", "zebra": true}"#),
+        // What is null was left out.
+        ("5", "glob", r#"{"pattern": "*", "path": null}"#),
+    ]])
+    .await;
+    let answers: Vec<&str> = answers.iter().map(|answer| answer.trim_end()).collect();
+    let wrong = "the arguments are not right: there is no argument";
+    assert_eq!(
+        answers,
+        [
+            format!("Error: read_file: {wrong} `path`: did you mean `file_path`?"),
+            format!("Error: read_file: {wrong} `limits`: did you mean `limit`?"),
+            format!("Error: grep: {wrong} `globs`: did you mean `glob`?"),
+            format!("Error: ls: {wrong} `zebra`; there are `path`"),
+            "(no file matches)".to_owned(),
+        ]
+    );
 }
 
 fn rules(rules: &[(&str, &str, Decision)]) -> Permissions {
@@ -116,7 +140,8 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 4);
     let question = &waiting[0].question;
-    assert_eq!((&question["title"], &question["details"]), (&json!("write /a"), &json!({"content": "one"})));
+    assert_eq!(question.words().title, "write /a");
+    assert_eq!(question.deed, Deed::WriteFile { content: "one".to_owned() });
     thread.close().await.unwrap();
 
     let mut elsewhere = build().open(id).await.unwrap();
@@ -155,7 +180,7 @@ async fn an_edit_reads_only_what_may_be_read() {
     let agent = guarded(model, tree().await, &permissions).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question["kind"], "read", "{:?}", waiting[0].question);
+    assert_eq!(waiting[0].question.kind, Kind::READ, "{:?}", waiting[0].question);
 }
 
 /// A search that a person approved shows what is found, and not what the rules deny.
@@ -231,7 +256,7 @@ async fn commands_pass_the_gate_of_runs() {
     let agent = Agent::builder(model).with(files).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question["title"], "run make");
+    assert_eq!(waiting[0].question.words().title, "run make");
     thread.reply("3", Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(
         results(&thread),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prowess_agent::parts::{Approval, Files, Skills, SkillsState, SubAgents};
 use prowess_agent::{Agent, Effort, Model, NoWatcher, Outcome, Reply, ThreadId, Turn};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Policy, Question, Rule};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
 use crate::agent::{add, results};
@@ -241,6 +241,13 @@ async fn a_task_does_not_start_what_only_a_person_may() {
     assert!(!seen.system_text().contains("Deploy everything."));
 }
 
+fn digest(question: &Question) -> &str {
+    match &question.deed {
+        Deed::LoadSkill { digest: Some(digest), .. } => digest,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The gate of a skill waits in the thread: the reply comes from another process, and is for exactly what was asked.
 #[tokio::test]
 async fn a_load_that_is_asked_about_waits_in_the_thread() {
@@ -260,7 +267,7 @@ async fn a_load_that_is_asked_about_waits_in_the_thread() {
     let agent = world.agent(model.clone()).with(asks()).build().unwrap();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question["kind"], "skill", "{:?}", waiting[0].question);
+    assert_eq!(waiting[0].question.kind, Kind::SKILL, "{:?}", waiting[0].question);
     thread.close().await.unwrap();
     // The document changes while the question waits: what was asked is not what would be loaded.
     world.write("pdf/SKILL.md", "---\nname: pdf\ndescription: Looks after pdf.\n---\nAnother way.\n");
@@ -269,7 +276,7 @@ async fn a_load_that_is_asked_about_waits_in_the_thread() {
     let Turn::Waiting(again) = thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap() else {
         panic!("{:?}", results(&thread))
     };
-    assert_ne!(again[0].question["details"]["digest"], waiting[0].question["details"]["digest"]);
+    assert_ne!(digest(&again[0].question), digest(&waiting[0].question));
     thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("Another way."), "{:?}", results(&thread));
     let Turn::Waiting(_) = thread.say("once more", &NoWatcher).await.unwrap() else {

@@ -13,6 +13,7 @@ use prowess_agent::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::asks::own_question;
 use crate::says::{Says, calls, text};
 
 /// How many things the bag holds.
@@ -69,7 +70,7 @@ impl Tool for Pack {
             tokio::task::yield_now().await;
         }
         if plan.asks && context.consulted.is_none() {
-            return ToolOutput::Ask(json!({"title": "May I?"}));
+            return own_question("May I?").into();
         }
         ToolOutput::InOrder(Box::new(move |states| packed(&plan, states)))
     }

@@ -4,6 +4,7 @@
 
 mod again;
 mod agent;
+mod asks;
 mod attack;
 mod contract;
 mod cost;

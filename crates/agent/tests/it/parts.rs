@@ -148,7 +148,7 @@ async fn todos_are_kept_in_the_thread() {
     let mut thread = open(&agent).await;
     thread.say("plan", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[0], "The list is written: 1 of 2 done.");
-    assert!(results(&thread)[1].contains("missing field `status`"), "{:?}", results(&thread));
+    assert!(results(&thread)[1].contains("the argument `todos[0].status` is missing"), "{:?}", results(&thread));
     let leap = Todo { content: "leap".to_owned(), status: TodoStatus::Pending };
     assert_eq!(Todos::of(thread.states())[1], leap);
     assert!(model.request(0).system_text().starts_with("## Todos"));
@@ -221,7 +221,7 @@ async fn calls_pass_the_rules() {
     let mut thread = open(&agent).await;
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
-    assert_eq!(waiting[0].question["title"], "call 'add'");
+    assert_eq!(waiting[0].question.words().title, "call 'add'");
     let rejected = Reply::Reject { message: "not this".to_owned() };
     assert!(matches!(thread.reply("a", rejected, &NoWatcher).await.unwrap(), Turn::Waiting(_)));
     // A denial that comes while a call waits stands over the reply.
@@ -278,7 +278,11 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     let mut thread = agent.open(id.clone()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let [asked] = &waiting[..] else { panic!("{waiting:?}") };
-    assert_eq!(asked.question["title"], "sub-agent asks: call 'add'", "what a sub-agent asks is asked here");
+    assert_eq!(
+        asked.question.words().title,
+        "sub-agent asks: call 'add'",
+        "what a sub-agent asks is asked here"
+    );
     thread.close().await.unwrap();
     // The reply comes from elsewhere, and is the sub-agent's.
     let mut thread = agent.open(id).await.unwrap();

@@ -7,6 +7,8 @@ use prowess_agent::{
 };
 use serde_json::json;
 
+use crate::asks::own_question;
+
 fn said(text: &str) -> Event {
     Event::TurnStarted { messages: vec![Message::user(text)] }
 }
@@ -38,7 +40,7 @@ fn result(id: &str, text: &str) -> Event {
 }
 
 fn question(id: &str) -> Event {
-    Event::Asked { call: id.into(), question: json!({"title": "may it?"}), by_tool: false }
+    Event::Asked { call: id.into(), asking: Box::new(own_question("may it?").into()), by_tool: false }
 }
 
 fn run(events: &[Event]) -> Run {

@@ -25,7 +25,7 @@ struct Shelf;
 #[async_trait]
 impl SkillFiles for Shelf {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
-        SkillText::from_bytes(entry, DOCUMENT.into())
+        entry.text_from(DOCUMENT.into())
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
@@ -37,7 +37,7 @@ impl SkillFiles for Shelf {
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
-        DocumentText::from_bytes(entry, path, Vec::new())
+        entry.document_from(path, Vec::new(), 0)
     }
 }
 
@@ -83,7 +83,7 @@ async fn a_sub_agent_is_led_by_what_its_parent_read() {
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-    let title = waiting[0].question["title"].as_str().unwrap();
+    let title = waiting[0].question.words().title;
     assert_eq!(
         title,
         "sub-agent general-purpose: load the skill 'wiki:pdf' of the MCP server wiki, while the model works with \
@@ -103,7 +103,7 @@ async fn a_parent_is_led_by_what_its_sub_agent_read() {
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-    let title = waiting[0].question["title"].as_str().unwrap();
+    let title = waiting[0].question.words().title;
     assert!(title.ends_with("while the model works with 'docs:pdf' of docs"), "{title}");
 }
 

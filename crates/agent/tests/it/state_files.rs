@@ -16,6 +16,7 @@ use prowess_backend::{Backend, Edit, GlobQuery, VirtualPath, WriteMode};
 use serde_json::{Value, json};
 
 use crate::agent::results;
+use crate::asks::own_question;
 use crate::says::{Says, calls, text};
 
 fn with_files(model: Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> AgentBuilder {
@@ -94,7 +95,7 @@ impl Tool for AsksThenReads {
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
         if context.consulted.is_none() {
-            return ToolOutput::Ask(json!({"title": "may I?"}));
+            return own_question("may I?").into();
         }
         let file = VirtualPath::parse("/notes.md").unwrap();
         let text = self.0.download(&[file]).await.remove(0).unwrap();
@@ -284,7 +285,7 @@ impl Tool for Does {
             }
         }
         match arguments["end"].as_u64().unwrap() {
-            0 if context.consulted.is_none() => ToolOutput::Ask(json!({"title": "may it end?"})),
+            0 if context.consulted.is_none() => own_question("may it end?").into(),
             1 => ToolOutput::InOrder(Box::new(|_| ToolAnswer::text("in order"))),
             _ => ToolAnswer::text("done").into(),
         }

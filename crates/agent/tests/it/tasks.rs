@@ -141,7 +141,7 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
         let turn = thread.go_on(&NoWatcher).await.unwrap();
         let turn = if turn == Turn::Idle { thread.say("go", &NoWatcher).await.unwrap() } else { turn };
         let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-        assert_eq!(waiting[0].question["title"], "sub-agent general-purpose: call 'add'");
+        assert_eq!(waiting[0].question.words().title, "sub-agent general-purpose: call 'add'");
         thread.close().await.unwrap();
         thread = agent().open(id.clone()).await.unwrap();
         thread.reply(&waiting[0].call.id, reply, &NoWatcher).await.unwrap();
@@ -171,8 +171,8 @@ async fn a_reply_that_comes_twice_answers_once() {
     let turn = thread.reply(&first[0], Reply::Approve, &NoWatcher).await.unwrap();
     let Turn::Waiting(second) = turn else { panic!("{turn:?}") };
     assert_eq!(
-        (&second[0].call, second[0].question.clone()["title"].clone()),
-        (&first[0].call, first[0].question["title"].clone())
+        (&second[0].call, second[0].question.words().title),
+        (&first[0].call, first[0].question.words().title)
     );
     let again = thread.reply(&first[0], Reply::Approve, &NoWatcher).await;
     assert!(matches!(again, Err(AgentError::Answered(_))), "{again:?}");

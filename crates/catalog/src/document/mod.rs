@@ -349,14 +349,6 @@ fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
     Ok(level)
 }
 
-impl DocumentText {
-    /// [`SkillEntry::document_from`] of a whole document.
-    pub fn from_bytes(entry: &SkillEntry, path: &str, bytes: Vec<u8>) -> Result<Self, DocumentError> {
-        let size = bytes.len() as u64;
-        entry.document_from(path, bytes, size)
-    }
-}
-
 /// The text in `bytes`, which are the first of the `size` that a document has, or all of them.
 fn text_of(path: &str, mut bytes: Vec<u8>, size: u64) -> Result<DocumentText, DocumentError> {
     let limit = usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);

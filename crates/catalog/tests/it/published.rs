@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use prowess_catalog::{
-    Catalog, Code, Digest, DocumentText, Offer, OverviewOptions, Published, PublishedFile, Root, RootScan,
-    ScanOptions, SkillText, scan_published,
+    Catalog, Code, Digest, Offer, OverviewOptions, Published, PublishedFile, Root, RootScan, ScanOptions,
+    scan_published,
 };
 
 fn offer(server: &str, uri: &str, frontmatter: &str, files: &[(&str, &str)]) -> Offer {
@@ -83,7 +83,7 @@ fn fields_that_widen_are_there_when_they_were_granted() {
         };
         let catalog = Catalog::empty().assembled([scan("docs", vec![offer], None)]);
         let entry = catalog.get("docs:kit").unwrap();
-        let text = SkillText::from_bytes(entry, document.as_bytes().to_vec()).unwrap();
+        let text = entry.text_from(document.as_bytes().to_vec()).unwrap();
         assert_eq!(text.skill.name.as_str(), "docs:kit");
         for skill in [&*entry.skill, &text.skill] {
             assert_eq!(skill.allowed_tools.len(), if is_granted { 2 } else { 0 });
@@ -132,10 +132,10 @@ fn files_are_those_that_the_server_lists() {
     assert_eq!(documents, ["notes.md", "references/r.txt"], "those of a skill inside are not its own");
     let resources: Vec<_> = entry.resources(1).files.into_iter().map(|found| found.path).collect();
     assert_eq!(resources, ["notes.md", "references/r.txt", "scripts/a.py"]);
-    let text = DocumentText::from_bytes(entry, "notes.md", b"Notes.".to_vec()).unwrap();
+    let text = entry.document_from("notes.md", b"Notes.".to_vec(), 6).unwrap();
     assert_eq!(text.text, "Notes.");
     for path in ["other.md", "../notes.md", "/notes.md", "skill://kit/notes.md"] {
-        assert!(DocumentText::from_bytes(entry, path, b"Notes.".to_vec()).is_err(), "{path}");
+        assert!(entry.document_from(path, b"Notes.".to_vec(), 6).is_err(), "{path}");
     }
     assert!(
         entry.read_text().is_err() && entry.read_document("notes.md").is_err(),

@@ -2,9 +2,8 @@
 
 use prowess_agent::{Reply, Waiting};
 use prowess_catalog::exact_line;
-use serde_json::Value;
+use prowess_permission::{Deed, Detail, Look};
 
-use super::happening::Happening;
 use super::input::{Input, Show, Typed};
 use crate::rows;
 use crate::terminal::{Style, shown, shown_lines, styled};
@@ -12,8 +11,6 @@ use crate::terminal::{Style, shown, shown_lines, styled};
 /// How many lines of a file's text are shown at first, and how wide such a line is. All else is shown whole.
 const MAX_TEXT: usize = 12;
 const MAX_LINE: usize = 160;
-/// Details that the title may have already, if they are as plain as a title.
-const KNOWN: [&str; 3] = ["skill", "command", "host"];
 
 /// What a person said to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,37 +26,25 @@ pub(super) enum Answer {
 
 /// What a question looks like: with the beginnings of texts, or whole.
 pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
-    let Happening::Question { title, always, question, .. } = Happening::question(waiting) else {
-        return Vec::new();
-    };
-    let details = question["details"].as_object();
-    let mut head = shown(&title);
+    let words = waiting.question.words();
+    let mut head = shown(&words.title);
     // A command of several lines is told below as it is, and not in one line that looks like another command.
-    let command = question["details"]["command"].as_str().filter(|command| shown(command) != *command);
-    if let Some(start) = command.and_then(|command| head.strip_suffix(&shown(command))) {
+    if let Deed::Run(run) = &waiting.question.deed
+        && shown(&run.command) != run.command
+        && let Some(start) = head.strip_suffix(&shown(&run.command))
+    {
         head = start.trim_end().to_owned();
     }
     let mut lines = vec![format!("{} {head}", styled("?", Style::Name))];
+    lines.extend(words.note.iter().map(|note| format!("  {}", styled(shown(note), Style::Faint))));
     let mut is_cut = false;
-    for (name, value) in details.into_iter().flatten() {
-        let is_told = value.as_str().is_some_and(|text| shown(text) == text && title.contains(text));
-        if !(is_told && KNOWN.contains(&name.as_str())) {
-            is_cut |= detail(&mut lines, name, value, is_whole);
-        }
-    }
-    // A title may be cut; what it is about is not.
-    for subject in question["subjects"].as_array().filter(|_| details.is_none()).into_iter().flatten() {
-        if !subject.as_str().is_some_and(|subject| title.contains(subject)) {
-            detail(&mut lines, "about", subject, true);
-        }
-    }
-    if question.get("arguments").is_some() {
-        detail(&mut lines, "arguments", &question["arguments"], true);
+    for told in words.details.iter().filter(|detail| !detail.is_in_title) {
+        is_cut |= detail(&mut lines, told, is_whole);
     }
     let mut offers = vec!["y once".to_owned()];
-    if !always.is_empty() {
+    if !words.always.is_empty() {
         // What will be recorded is not folded: two rules never look the same.
-        let rules: Vec<_> = always.iter().map(|rule| exact_line(rule)).collect();
+        let rules: Vec<_> = words.always.iter().map(|rule| exact_line(rule)).collect();
         offers.push(format!("a always: {}", rules.join(", ")));
     }
     offers.push("n no".to_owned());
@@ -71,23 +56,15 @@ pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
 }
 
 /// Adds what is asked about, and says whether something of it was left out.
-fn detail(lines: &mut Vec<String>, name: &str, value: &Value, is_whole: bool) -> bool {
-    let text = match value {
-        Value::Null | Value::Bool(false) => return false,
-        Value::String(text) if text.is_empty() => return false,
-        Value::Array(values) if values.is_empty() => return false,
-        Value::Object(fields) if fields.is_empty() => return false,
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
+    let mark = match detail.look {
+        Look::Removed => Some(("-", Style::Bad)),
+        Look::Added => Some(("+", Style::Good)),
+        _ => None,
     };
-    let (mark, style) = match name {
-        "old_string" => ("-", Style::Bad),
-        "new_string" | "content" => ("+", Style::Good),
-        _ => ("", Style::Plain),
-    };
-    let safe = shown_lines(&text).replace('\t', "    ");
+    let safe = shown_lines(&detail.text).replace('\t', "    ");
     let total = safe.lines().count();
-    if !mark.is_empty() {
+    if let Some((mark, style)) = mark {
         let (most, width) = if is_whole { (total, usize::MAX) } else { (MAX_TEXT, MAX_LINE) };
         let mut is_cut = total > most;
         for line in safe.lines().take(most) {
@@ -100,7 +77,7 @@ fn detail(lines: &mut Vec<String>, name: &str, value: &Value, is_whole: bool) ->
         }
         return is_cut;
     }
-    let name = styled(shown(name), Style::Faint);
+    let name = styled(shown(&detail.name), Style::Faint);
     if total <= 1 {
         lines.push(format!("  {name} {safe}"));
         return false;
@@ -112,7 +89,7 @@ fn detail(lines: &mut Vec<String>, name: &str, value: &Value, is_whole: bool) ->
 
 /// Asks until there is an answer.
 pub(super) async fn ask(input: &mut Input, waiting: &Waiting, show: &mut Show<'_>) -> Answer {
-    let Happening::Question { always, .. } = Happening::question(waiting) else { return Answer::Leave };
+    let always = &waiting.question.always;
     let (mut question, again) = match always.is_empty() {
         true => ("allow it? [y/n] ", "type y or n; allow it? [y/n] "),
         false => ("allow it? [y/a/n] ", "type y, a or n; allow it? [y/a/n] "),

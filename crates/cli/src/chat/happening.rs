@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use prowess_agent::parts::SkillsState;
 use prowess_agent::{CallId, Event, Outcome, Reply, Sight, StateChange, ThreadId, ToolCall, Waiting};
+use prowess_permission::{Question, Words};
 use prowess_skills::SkillDelta;
 use serde::Serialize;
 use serde_json::Value;
@@ -52,7 +53,15 @@ pub(crate) enum Happening {
     /// A skill is not loaded any more.
     Unloaded { skill: String, reason: Value },
     /// A person has to answer.
-    Question { call: CallId, tool: String, title: String, always: Vec<String>, question: Value },
+    Question {
+        call: CallId,
+        tool: String,
+        /// What is asked, in words.
+        #[serde(flatten)]
+        words: Box<Words>,
+        /// The same as it is stored.
+        question: Box<Question>,
+    },
     /// A person, or `--yes`, answered.
     Replied { call: CallId, reply: Reply },
     /// What the model reads begins later, after a summary: by so many messages.
@@ -152,31 +161,10 @@ impl Happening {
         Self::Question {
             call: waiting.call.id.clone(),
             tool: waiting.call.name.clone(),
-            title: title(waiting),
-            always: always(waiting),
-            question: waiting.question.clone(),
+            words: Box::new(waiting.question.words()),
+            question: Box::new(waiting.question.clone()),
         }
     }
-}
-
-/// What a question is about, in a line.
-fn title(waiting: &Waiting) -> String {
-    match waiting.question["title"].as_str() {
-        Some(title) => title.to_owned(),
-        None => format!("call {}", prowess_permission::quoted(&waiting.call.name)),
-    }
-}
-
-/// What "always" would record, as a rule's kind and pattern each; nothing where that is not offered.
-fn always(waiting: &Waiting) -> Vec<String> {
-    let question = &waiting.question;
-    if let Some(tool) = question["tool"].as_str() {
-        return vec![format!("tool {tool:?}")];
-    }
-    let kind = question["kind"].as_str().unwrap_or_default();
-    let patterns = question["request"]["always"].as_array();
-    let pattern = |pattern: &Value| pattern.as_str().map(|pattern| format!("{kind} {pattern:?}"));
-    patterns.into_iter().flatten().filter_map(pattern).collect()
 }
 
 fn skills(changes: &[StateChange]) -> Vec<Happening> {
@@ -196,6 +184,8 @@ fn skills(changes: &[StateChange]) -> Vec<Happening> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use prowess_permission::Kind;
 
     use super::*;
 
@@ -222,9 +212,8 @@ mod tests {
             Happening::Question {
                 call: call(),
                 tool: text(),
-                title: text(),
-                always: Vec::new(),
-                question: Value::Null,
+                words: Box::new(Question::new(Kind::RUN, "x").words()),
+                question: Box::new(Question::new(Kind::RUN, "x")),
             },
             Happening::Replied { call: call(), reply: Reply::Approve },
             Happening::Compacted { messages: 1 },

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use prowess_agent::parts::{CostLimit, Hooks, SandboxedHooks, Skills};
+use prowess_agent::parts::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
 use prowess_agent::{
     Agent, AgentOptions, Backends, DeepAgent, Model, Price, RunLimits, Thread, ThreadId, ThreadStore,
 };
@@ -17,7 +17,7 @@ use prowess_mcp::host::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::{
     Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule, real_path,
 };
-use prowess_skills::{Budgets, Capabilities, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Capabilities, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
@@ -27,7 +27,7 @@ use super::model::{self, Manner};
 use super::place::Place;
 use super::whereabouts::Whereabouts;
 use crate::artifacts;
-use crate::config::{Config, Flag, OfProject, guards};
+use crate::config::{Config, Flag, InheritedWord, OfProject, SkillSettings, guards};
 use crate::options::Places;
 use crate::project::MEMORY;
 use crate::servers;
@@ -60,10 +60,12 @@ const RULES: [(&str, &str, Decision); 4] = [
     ("run", "*", Decision::Ask),
 ];
 
-/// How skills are told to models and loaded, before the configuration has its say.
-pub(crate) fn session_options() -> SessionOptions {
-    let mut options = SessionOptions::new(Dialect::Trpc);
+/// How skills are told to the model and loaded.
+pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
+    let mut options = SessionOptions::new(settings.dialect.unwrap_or(Dialect::Trpc));
     options.capabilities = Capabilities::all();
+    options.lifetime = settings.lifetime.unwrap_or(Lifetime::Session);
+    settings.put_into(&mut options);
     options
 }
 
@@ -233,6 +235,9 @@ impl Host {
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
+        if settings.skills.inherited == InheritedWord::Loaded {
+            agent = agent.tasks(SubAgents::inherit_skills);
+        }
         if let Some(servers) = &self.servers {
             agent = agent.with(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
         }
@@ -303,10 +308,7 @@ impl Host {
         // A key may be the work of a program.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
-            let mut options = session_options();
-            options.lifetime = Lifetime::Session;
-            options.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
-            options.allowed_tools = settings.allowed_tools.into();
+            let mut options = session_options(&settings);
             options.create_in.clone_from(&create_in);
             let mut runs = Runs::new(runner.clone(), thread.as_str());
             if !hosts.is_empty() {

@@ -191,8 +191,8 @@ fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
         Rest::Waiting | Rest::Left => {
             talk.rest()?;
             let (line, waiting) = (talk.host.resume_line(talk.thread.id()), talk.thread.waiting());
-            let title = waiting.first().and_then(|waiting| waiting.question["title"].as_str());
-            let title = title.unwrap_or("a call");
+            let title = waiting.first().map(|waiting| waiting.question.words().title);
+            let title = title.unwrap_or_else(|| "a call".to_owned());
             let text = format!("a question waits: {title}; `{line}` asks it, and with --yes says yes to all");
             talk.show(&Happening::Note { text })?;
             talk.rest()?;
@@ -299,8 +299,8 @@ fn obstacle(talk: &Talk, name: &str) -> Option<String> {
         Seen::Denied(verdict) => {
             Some(format!("the skill /{shown} is denied by {}; nothing was sent", sight::rule(&verdict)))
         }
-        Seen::Yes | Seen::WithFiles | Seen::Manual if entry.skill.extensions.user_invocable => None,
-        Seen::Yes | Seen::WithFiles | Seen::Manual => Some(format!(
+        _ if entry.skill.extensions.user_invocable => None,
+        Seen::Yes | Seen::WithFiles | Seen::Marked | Seen::Manual => Some(format!(
             "only the model starts the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask for what it does"
         )),
     }

@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use prowess_agent::{
     Assembled, Effort, Middleware, Model, ModelError, ModelErrorKind, ModelLimits, Moment, NextModel,
 };
-use prowess_models::{Anthropic, Offline, OpenAi};
+use prowess_models::{Anthropic, EffortField, Offline, OpenAi, OutputLimitName, Thinking};
 
-use crate::config::{Api, ModelName, ModelSettings, ProviderSettings, Settings};
+use crate::config::{
+    Api, ModelName, ModelSettings, OutputLimitWord, ProviderSettings, Settings, ThinkingWord,
+};
 use crate::terminal::shown;
 
 /// The model that the configuration names. A key that is missing is told before anything is asked.
@@ -49,6 +51,12 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
     Ok(match provider.api {
         Api::Openai => {
             let mut builder = OpenAi::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+            if provider.output_limit == Some(OutputLimitWord::MaxTokens) {
+                builder = builder.output_limit_name(OutputLimitName::MaxTokens);
+            }
+            if provider.thinking == Some(ThinkingWord::Off) {
+                builder = builder.effort_field(EffortField::Omitted);
+            }
             if let Some(key) = key {
                 builder = builder.key(key);
             }
@@ -57,6 +65,13 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
         Api::Anthropic => {
             let mut builder =
                 Anthropic::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+            if let Some(thinking) = provider.thinking {
+                builder = builder.thinking(match thinking {
+                    ThinkingWord::Word => Thinking::Adaptive,
+                    ThinkingWord::Tokens => Thinking::Budget,
+                    ThinkingWord::Off => Thinking::Off,
+                });
+            }
             if let Some(key) = key {
                 builder = builder.key(key);
             }

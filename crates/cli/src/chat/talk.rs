@@ -149,7 +149,7 @@ impl Talk {
             self.show(&Happening::question(waiting))?;
             let reply = match self.answers {
                 Answers::Yes => {
-                    let title = waiting.question["title"].as_str().unwrap_or(&waiting.call.name);
+                    let title = waiting.question.words().title;
                     self.show(&Happening::Note { text: format!("allowed by --yes: {title}") })?;
                     Reply::Approve
                 }

@@ -1,10 +1,8 @@
 //! `prowess demo`
 
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use clap::Args;
 use prowess_workspace::{Level, LocalOptions};
 
@@ -12,12 +10,7 @@ use crate::commands::Outcome;
 use crate::commands::run::{level, level_name};
 use crate::demo;
 use crate::isolation::{self, Isolation};
-use crate::record::{Kind, Picture, record};
 use crate::terminal::{Terminal, shown};
-
-/// The size of a recording.
-const COLUMNS: u16 = 92;
-const ROWS: u16 = 34;
 
 const AFTER_HELP: &str = "\
 It needs neither a key nor a network, and leaves nothing behind.
@@ -27,12 +20,6 @@ Exit codes: 0 all stages were played, 1 commands cannot be isolated here, 2 misu
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Record what is shown as an SVG that moves
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Record the last screen alone
-    #[arg(long, requires = "record")]
-    still: bool,
     /// The weakest isolation that is enough for commands
     #[arg(long, value_name = "LEVEL", value_parser = level())]
     sandbox: Option<Level>,
@@ -53,20 +40,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
     }
     let level = least.map(level_name);
-    let Some(file) = &options.record else {
-        return Ok(demo::play(level, terminal)?.map_or(Outcome::Done, Outcome::Code));
-    };
-    let program = std::env::current_exe().context("this program cannot be found again")?;
-    let mut command = Command::new(program);
-    command.arg("demo").args(level.map(|level| format!("--sandbox={level}")));
-    let kind = if options.still { Kind::Still } else { Kind::Moving };
-    let picture = Picture { columns: COLUMNS, rows: ROWS, title: "prowess demo", kind };
-    let status = record(command, picture, file)?;
-    if !status.success() {
-        bail!("the demo ended with {status}; {} shows how far it came", file.display());
-    }
-    writeln!(terminal, "recorded {}", shown(&file.display().to_string()))?;
-    Ok(Outcome::Done)
+    Ok(demo::play(level, terminal)?.map_or(Outcome::Done, Outcome::Code))
 }
 
 /// Why the demo is not played, and what to do about it.

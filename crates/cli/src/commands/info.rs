@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::chat::session_options;
 use crate::commands::Outcome;
+use crate::config::SkillSettings;
 use crate::options::Places;
 use crate::sight::{Seen, Sight};
 use crate::skills::Skills;
@@ -59,9 +60,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let skills = options.places.discover()?;
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
-    let resources = entry.resources_with_sizes(1);
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
-    let seen = Sight::if_known(&skills)?.map(|sight| sight.seen(&entry));
+    let sight = Sight::if_known(&skills)?;
+    let seen = sight.as_ref().map(|sight| sight.seen(&entry));
+    let by_default = || session_options(&SkillSettings::default());
+    let behaviour = sight.as_ref().map_or_else(by_default, |sight| sight.options().clone());
+    let resources = entry.resources_with_sizes(behaviour.resource_depth);
     let visible = seen.as_ref().is_some_and(Seen::is_visible);
     let overview = alone.overview(&OverviewOptions::default());
     let info = Info {
@@ -73,7 +77,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         untrusted: skills.standing.reason(skills.project.as_ref(), &entry),
         tokens: Tokens {
             overview: if visible { overview.tokens } else { 0 },
-            instructions: loaded_tokens(&entry, &text, &resources, &session_options())?,
+            instructions: loaded_tokens(&entry, &text, &resources, &behaviour)?,
         },
         lines: text.document().lines().count(),
         resources: &resources.files,

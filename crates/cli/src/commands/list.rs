@@ -93,6 +93,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 fn rows<'a>(skills: &'a Skills, sight: Option<&Sight>, options: &Options) -> Vec<Row<'a>> {
+    let depth = sight.map_or(1, |sight| sight.options().resource_depth);
     let row = |entry: &'a SkillEntry, status, shadowed_by| Row {
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
@@ -102,7 +103,7 @@ fn rows<'a>(skills: &'a Skills, sight: Option<&Sight>, options: &Options) -> Vec
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active && sight.is_some_and(|sight| sight.seen(entry).is_visible()),
         is_manual: !entry.skill.is_model_invocable(),
-        resources: options.resources.then(|| entry.resources(1).counts()),
+        resources: options.resources.then(|| entry.resources(depth).counts()),
         shadowed_by,
     };
     let catalog = &skills.catalog;

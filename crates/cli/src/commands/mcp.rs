@@ -17,7 +17,7 @@ use prowess_mcp::{
     AddressedArtifacts, LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options,
 };
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Budgets, Capabilities, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Capabilities, Dialect, Runs, SessionOptions, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
 
 use self::http::Http;
@@ -56,9 +56,9 @@ pub(crate) struct Options {
     /// and end
     #[arg(long, value_enum, value_name = "HOST")]
     print_config: Option<Host>,
-    /// Whose tools and words clients have
-    #[arg(long, default_value = "deepagents", value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
-    dialect: Dialect,
+    /// Whose tools and words clients have [default: skills.dialect, else deepagents]
+    #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
+    dialect: Option<Dialect>,
     #[command(flatten)]
     http: Http,
     #[command(flatten)]
@@ -109,12 +109,11 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let is_running = options.running.is_wanted();
     let settings = &config.settings.skills;
-    let mut behaviour = session_options(options.dialect);
+    let mut behaviour = session_options(options.dialect.or(settings.dialect).unwrap_or_default());
     behaviour.capabilities = Capabilities::all();
     behaviour.capabilities.run = is_running;
     behaviour.capabilities.interactive = is_running;
-    behaviour.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
-    behaviour.allowed_tools = settings.allowed_tools.into();
+    settings.put_into(&mut behaviour);
     behaviour.create_in.clone_from(&skills.create_in);
     let permissions =
         Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.kept()));
@@ -172,9 +171,9 @@ impl Offer {
     async fn like(&self, catalog: Catalog) -> SkillSession {
         let mut example = self.example.lock().await;
         match &*example {
-            Some(session) if session.view().catalog().is_same(&catalog) => session.clone(),
+            Some(session) if session.engine().view().catalog().is_same(&catalog) => session.clone(),
             _ => {
-                let session = SkillSession::builder(catalog).permissions(self.permissions.apart());
+                let session = SkillSession::builder(catalog).permissions(self.permissions.clone());
                 example.insert(session.start().await).clone()
             }
         }
@@ -185,7 +184,7 @@ impl Offer {
         let catalog = self.live.catalog();
         let mut session = SkillSession::builder(catalog.clone())
             .options(self.options.clone())
-            .permissions(self.permissions.apart())
+            .permissions(self.permissions.clone())
             .beside(&self.like(catalog).await);
         // Nothing is saved where no scope of its own can be had.
         let artifacts = self.artifacts.as_ref().and_then(|artifacts| {

@@ -4,12 +4,15 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use prowess_catalog::{Activation, ManualSkills, OverviewOptions, Rendered, SectionTemplate};
+use prowess_catalog::{ManualSkills, Rendered, SectionTemplate, SkillEntry};
+use prowess_permission::{Broker, Decision, Layer, Pattern, Permissions, Rule};
+use prowess_skills::{Discovery, Guidance, SessionOptions, SkillSession};
 use serde_json::json;
 
 use crate::commands::Outcome;
 use crate::options::Places;
 use crate::sight::{self, Seen, Sight};
+use crate::skills::Skills;
 use crate::terminal::{Terminal, count, shown};
 
 #[derive(Args, Debug)]
@@ -61,44 +64,92 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             bail!("a model cannot load `{}`: it is denied by {}", shown(name), sight::rule(&verdict));
         }
     }
-    let view = match options.loaded.as_slice() {
-        [] => sight.offered(),
-        // What is loaded is listed, whichever files are in play.
-        loaded => sight.view().filtered(|entry| {
-            let is_loaded = loaded.iter().any(|name| name == entry.skill.name.as_str());
-            is_loaded || entry.skill.extensions.paths.is_empty()
-        }),
+    let behaviour = behaviour(options, &sight, &skills)?;
+    let is_marked = behaviour.manual == ManualSkills::Marked;
+    let session = session(options, &sight, &skills, behaviour)?;
+    let state = session.state();
+    let is_listed = |entry: &SkillEntry| {
+        let is_offered =
+            entry.skill.extensions.paths.is_empty() || state.get(entry.skill.name.as_str()).is_some();
+        is_offered && (is_marked || entry.skill.is_model_invocable())
     };
-    let listed =
-        view.entries().iter().filter(|entry| options.manual || entry.skill.is_model_invocable()).count();
-    let mut overview = OverviewOptions::default();
-    overview.loaded = options.loaded.iter().map(String::as_str).collect();
-    overview.create_in.clone_from(&skills.create_in);
-    if options.read_file {
-        overview.activation = Activation::ReadFile;
-    }
-    if options.manual {
-        overview.manual = ManualSkills::Marked;
-    }
-    let list = || {
-        view.overview_with(&overview, &|entry| {
-            let wanted = options.resources || overview.loaded.contains(entry.skill.name.as_str());
-            wanted.then(|| entry.resources(1).counts())
-        })
-    };
+    let listed = sight.view().entries().iter().filter(|entry| is_listed(entry)).count();
     let rendered = match options.form {
-        Form::Section => template(options)?.render(&view.locations(), &list().text),
-        Form::List => list(),
-        Form::Xml => view.overview_xml(),
-        Form::Compact => view.overview_compact(),
+        Form::Section => session.prompt(),
+        Form::List => session.view().overview(),
+        Form::Xml => sight.offered().overview_xml(),
+        Form::Compact => sight.offered().overview_compact(),
     };
     print(&rendered, listed, options.json, terminal)?;
     terminal.flush()?;
+    if options.form == Form::Section && rendered.text.is_empty() {
+        writeln!(
+            anstream::stderr(),
+            "the system prompt says nothing about skills: in this dialect a tool lists them"
+        )?;
+    }
     if let Some(denied) = sight.of_denied() {
         writeln!(anstream::stderr(), "{denied}")?;
     }
     skills.tell_standing()?;
     Ok(Outcome::Done)
+}
+
+/// How skills are told to the model of `prowess chat`, but for what the options change.
+fn behaviour(options: &Options, sight: &Sight, skills: &Skills) -> Result<SessionOptions> {
+    let mut behaviour = sight.options().clone();
+    behaviour.create_in.clone_from(&skills.create_in);
+    if options.read_file {
+        behaviour.guidance = Guidance::ReadFile;
+    }
+    if options.manual {
+        behaviour.manual = ManualSkills::Marked;
+    }
+    if options.resources {
+        behaviour.discovery = Discovery::Eager;
+    }
+    if let Some(path) = &options.template {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("the template {} cannot be read", path.display()))?;
+        let template = SectionTemplate::parse(&text).with_context(|| path.display().to_string())?;
+        behaviour.template = Some(template);
+    }
+    Ok(behaviour)
+}
+
+/// A session as `prowess chat` has one, with skills that are shown as loaded.
+fn session(
+    options: &Options,
+    sight: &Sight,
+    skills: &Skills,
+    behaviour: SessionOptions,
+) -> Result<SkillSession> {
+    // Nobody is asked about a skill that is only shown as loaded.
+    let allowed = options.loaded.iter().map(|name| {
+        let name = Pattern::literal(name);
+        Rule::new("skill", name.as_str(), Decision::Allow)
+    });
+    let policy = sight.policy().clone().with(Layer::Agent, allowed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("the session cannot be started")?;
+    runtime.block_on(async {
+        let permissions = Permissions::new(Broker::in_memory(), sight::AGENT, policy);
+        let session = SkillSession::builder(skills.catalog.clone())
+            .options(behaviour)
+            .permissions(permissions)
+            .start()
+            .await;
+        for name in &options.loaded {
+            let is_for_models = skills.find(name)?.skill.is_model_invocable();
+            let loaded = if is_for_models {
+                session.load(name, None).await
+            } else {
+                session.invoke(&format!("/{name}")).await
+            };
+            loaded.with_context(|| format!("`{}` cannot be shown as loaded", shown(name)))?;
+        }
+        Ok(session)
+    })
 }
 
 /// An option that the form has no use for is a mistake, and not ignored.
@@ -122,19 +173,6 @@ fn refuse_without_effect(options: &Options) -> Result<()> {
         ),
         None => Ok(()),
     }
-}
-
-fn template(options: &Options) -> Result<SectionTemplate> {
-    let Some(path) = &options.template else {
-        return Ok(if options.read_file {
-            SectionTemplate::for_reading()
-        } else {
-            SectionTemplate::default()
-        });
-    };
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("the template {} cannot be read", path.display()))?;
-    SectionTemplate::parse(&text).with_context(|| path.display().to_string())
 }
 
 fn print(rendered: &Rendered, skills: usize, json: bool, terminal: &mut Terminal) -> Result<()> {

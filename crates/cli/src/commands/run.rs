@@ -12,10 +12,11 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use prowess_catalog::{SkillEntry, Trust};
+use prowess_catalog::Trust;
+use prowess_permission::Permissions;
+use prowess_skills::{Runs, SkillSession, SkillState};
 use prowess_workspace::{
-    ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunContext, RunInput, RunReport,
-    RunRequest, Runner,
+    ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest, Runner,
 };
 use serde::Serialize;
 
@@ -26,10 +27,10 @@ use crate::executor::Choice;
 use crate::live::Live;
 use crate::options::Places;
 use crate::results;
-use crate::run_inputs::{Inputs, check_rules};
 use crate::signals::Signals;
 use crate::state::Kept;
 use crate::terminal::{Style, Terminal, shown, size, styled};
+use crate::typed::{self, NAME, Typed};
 
 /// Workspaces that nobody used for so long are removed.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -136,9 +137,17 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         );
     }
     options.to.as_deref().map_or(Ok(()), results::check)?;
-    let request = options.request()?;
+    let request = options.request(entry.skill.name.as_str())?;
     let config = Config::load(&skills.configuration()?, &[])?;
-    check_rules(&config, &entry, &request)?;
+    let policy = config.policy(NAME, &options.kept);
+    if let Some(why) = typed::denied(&policy, &entry) {
+        bail!("nothing ran: {why}");
+    }
+    if request.inputs.iter().any(|input| input.host().is_some()) {
+        for warning in config.warnings() {
+            writeln!(anstream::stderr(), "warning: {warning}")?;
+        }
+    }
     let given = options.stdin.as_deref().map(stdin).transpose()?;
     let place = options.kept.workspaces()?;
     if let Some(moved) = &place.moved {
@@ -177,25 +186,24 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
     let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
-    let inputs = runtime.block_on(Inputs::new(&skills, &config, &entry, &request))?;
-    let sources = |name: &str| inputs.source(name);
-    let live = Live::new(options.json);
-    let mut context = RunContext::new(&sources);
-    context.host = &inputs;
-    context.output = &live;
+    let mut runs = Runs::new(runner, session);
     if !options.allow_host.is_empty() {
-        context.network = Network::Hosts(options.allow_host.clone());
+        runs.network = Network::Hosts(options.allow_host.clone());
     }
-    context.shell = shell(&entry, choice.is_local())?;
-    context.stdin = given;
+    let permissions = Permissions::unattended(policy);
+    let builder = SkillSession::builder(skills.catalog).permissions(permissions).runs(runs);
+    let (live, command) = (Live::new(options.json), request.command.clone());
     let report = runtime.block_on(async {
+        let service = builder.open().await;
+        let view = service.engine().at(&SkillState::default());
         let mut signals = Signals::catch().context("signals cannot be caught")?;
         if let Some(artifacts) = to_sweep {
             let _ = artifacts.sweep(SWEPT_AFTER).await;
         }
         // Who is dropped here ends all that it started.
+        let ran = service.run_typed(&view, request, given, &live, &Typed);
         Ok::<_, anyhow::Error>(tokio::select! {
-            report = runner.run(&session, request, context) => Ok(report),
+            report = ran => Ok(report),
             () = live.closed() => Err(BROKEN_PIPE),
             code = signals.code() => Err(code),
         })
@@ -206,7 +214,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         Ok(report) => report,
         Err(code) => return Ok(Outcome::Code(code)),
     };
-    let mut report = report.map_err(|error| anyhow!("nothing ran: {error}"))?;
+    let mut report = match report {
+        prowess_skills::Outcome::Done(report) => report,
+        prowess_skills::Outcome::Refused(error) => {
+            bail!("nothing ran: {}", typed::explained(&error, &command));
+        }
+        prowess_skills::Outcome::Asks(question) => {
+            bail!("nothing ran: nobody answered whether to {}", shown(&question.words().title));
+        }
+    };
     if options.out.is_empty() {
         // Nobody said that there would be one.
         report.warnings.retain(|warning| *warning != format!("`{DEFAULT_OUT}` matched no file"));
@@ -233,8 +249,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 impl Options {
-    fn request(&self) -> Result<RunRequest> {
-        let mut request = RunRequest::new(&self.skill, line(&self.command));
+    fn request(&self, skill: &str) -> Result<RunRequest> {
+        let mut request = RunRequest::new(skill, line(&self.command));
         let copied = self.input.iter().map(|given| input(given, InputMode::Copy));
         let linked = self.link.iter().map(|given| input(given, InputMode::Link));
         request.inputs = copied.chain(linked).collect::<Result<_>>()?;
@@ -255,21 +271,6 @@ impl Options {
 pub(crate) fn unnamed() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("run {} {}", std::process::id(), now.as_nanos())
-}
-
-/// The shell that the skill wants; what an image has shows when it runs.
-fn shell(entry: &SkillEntry, is_local: bool) -> Result<Option<String>> {
-    let Some(wanted) = &entry.skill.extensions.shell else { return Ok(None) };
-    if !is_local {
-        return Ok(Some(if wanted.starts_with('/') { wanted.clone() } else { format!("/bin/{wanted}") }));
-    }
-    let found = ["", "/bin/", "/usr/bin/"].iter().map(|place| format!("{place}{wanted}"));
-    let mut found = found.filter(|path| path.starts_with('/') && Path::new(path).is_file());
-    let found = found.next();
-    let missing = || {
-        format!("`{}` wants the shell `{}`, which is not here: install it", entry.skill.name, shown(wanted))
-    };
-    found.with_context(missing).map(Some)
 }
 
 /// One word is a line for the shell as it is; several are quoted.

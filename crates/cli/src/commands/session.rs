@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::{Digest, ManualSkills};
@@ -12,8 +12,7 @@ use prowess_permission::{
     Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
 };
 use prowess_skills::{
-    AllowedTools, Budgets, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession,
-    UnloadedText,
+    AllowedTools, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession, UnloadedText,
 };
 use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 
@@ -76,9 +75,9 @@ pub(crate) struct Running {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "How the session behaves")]
 struct Behaviour {
-    /// Whose tools and words the model has
-    #[arg(long, default_value = "deepagents", value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
-    dialect: Dialect,
+    /// Whose tools and words the model has [default: skills.dialect, else deepagents]
+    #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
+    dialect: Option<Dialect>,
     /// How many skills may be loaded at once [default: 10]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     max_skills: Option<usize>,
@@ -91,7 +90,7 @@ struct Behaviour {
     /// Where the text of loaded skills goes; the dialect says it otherwise
     #[arg(long, value_parser = one_of(&[("answer", Placement::ToolAnswer), ("system", Placement::SystemMessage)]))]
     placement: Option<Placement>,
-    /// How long a skill stays loaded; the dialect says it otherwise
+    /// How long a skill stays loaded; skills.lifetime or the dialect says it otherwise
     #[arg(long, value_parser = one_of(&[("once", Lifetime::Once), ("turn", Lifetime::Turn), ("session", Lifetime::Session)]))]
     lifetime: Option<Lifetime>,
     /// Take the text of unloaded skills out of the messages
@@ -223,15 +222,19 @@ impl Files {
 }
 
 impl Behaviour {
+    fn dialect(&self, configured: &SkillSettings) -> Dialect {
+        self.dialect.or(configured.dialect).unwrap_or_default()
+    }
+
     fn session_options(&self, create_in: Vec<String>, configured: &SkillSettings) -> SessionOptions {
-        let mut options = SessionOptions::new(self.dialect);
-        options.budgets = Budgets::new(
-            self.max_skills.unwrap_or(configured.max_loaded),
-            self.max_tokens.or(configured.max_tokens),
-        );
+        let mut options = SessionOptions::new(self.dialect(configured));
+        configured.put_into(&mut options);
+        let budgets = options.budgets;
+        options.budgets.max_loaded_skills = self.max_skills.unwrap_or(budgets.max_loaded_skills);
+        options.budgets.max_loaded_tokens = self.max_tokens.or(budgets.max_loaded_tokens);
         options.placement = self.placement.unwrap_or(options.placement);
-        options.lifetime = self.lifetime.unwrap_or(options.lifetime);
-        options.allowed_tools = self.allowed_tools.unwrap_or_else(|| configured.allowed_tools.into());
+        options.lifetime = self.lifetime.or(configured.lifetime).unwrap_or(options.lifetime);
+        options.allowed_tools = self.allowed_tools.unwrap_or(options.allowed_tools);
         options.create_in = create_in;
         if self.eager {
             options.discovery = Discovery::Eager;

@@ -66,6 +66,9 @@ pub(crate) fn value(path: &[String], kind: &Kind, value: &Value) -> Result<(), S
             path,
             "write the name of an environment variable, such as DOCS_TOKEN, and not the token itself",
         )),
+        ["sandbox", "allow_loaders"] if !texts(value).all(|name| !name.is_empty() && is_variable(name)) => {
+            Err(told(path, "write names of environment variables, such as NODE_OPTIONS"))
+        }
         ["mcp", _, "env"] if !texts(value).all(is_variable) => Err(told(
             path,
             "write names of environment variables, such as DOCS_TOKEN, and not what they hold",

@@ -28,8 +28,8 @@ pub(crate) use self::guards::guards;
 pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::settings::{
-    Api, ExecutorWord, McpSettings, ModelName, ModelSettings, ProviderSettings, SandboxSettings, ScopeWord,
-    Settings, SkillSettings,
+    Api, ExecutorWord, InheritedWord, McpSettings, ModelName, ModelSettings, OutputLimitWord,
+    ProviderSettings, SandboxSettings, ScopeWord, Settings, SkillSettings, ThinkingWord,
 };
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
 use crate::state::Kept;
@@ -250,6 +250,15 @@ fn complete(values: &mut BTreeMap<Vec<String>, (Value, Origin)>, whole: &shape::
     }
     for name in providers {
         let path = |key: &str| ["provider", &name, key].map(ToOwned::to_owned).to_vec();
+        let is = |key: &str, word: &str| {
+            values.get(&path(key)).filter(|(value, _)| value == word).map(|(_, origin)| origin)
+        };
+        if let (Some(origin), Some(_)) = (is("thinking", "tokens"), is("api", "openai")) {
+            bail!("{origin}: `provider.{name}.thinking` can be `tokens` only with the api `anthropic`");
+        }
+        if let (Some((_, origin)), Some(_)) = (values.get(&path("output_limit")), is("api", "anthropic")) {
+            bail!("{origin}: `provider.{name}.output_limit` is only for the api `openai`; take it out");
+        }
         let Some((_, of_command)) = values.get(&path("key_command")).cloned() else { continue };
         match values.get(&path("key_env")) {
             Some((_, Origin::Default)) => {

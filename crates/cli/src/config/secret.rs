@@ -138,6 +138,8 @@ mod tests {
             base_url: "http://127.0.0.1".to_owned(),
             key_env: key_env.map(ToOwned::to_owned),
             key_command: None,
+            output_limit: None,
+            thinking: None,
         };
         assert!(provider(None).key().unwrap().is_none());
         assert!(provider(Some("")).key().unwrap().is_none());

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use prowess_agent::{Effort, ModelPrice};
-use prowess_skills::{AllowedTools, DEFAULT_MAX_LOADED_SKILLS};
+use prowess_catalog::ManualSkills;
+use prowess_skills::{
+    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, MAX_CHOSEN_BYTES,
+    SessionOptions,
+};
 use prowess_workspace::{HostRule, Level};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -21,7 +25,7 @@ pub(crate) struct Settings {
     /// built in and can be changed; any other needs `api` and `base_url`.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) provider: BTreeMap<String, ProviderSettings>,
-    /// Which skills there are, and what they may take.
+    /// Which skills there are, how models are told of them, and what they may take.
     pub(crate) skills: SkillSettings,
     /// What holds the commands of skills.
     #[schemars(extend("x-user-only" = true))]
@@ -80,6 +84,33 @@ pub(crate) struct ProviderSettings {
     /// seconds.
     #[serde(default)]
     pub(crate) key_command: Option<Vec<String>>,
+    /// What the most that a model may say is called, with the protocol `openai`; `max_completion_tokens` otherwise. Older
+    /// servers want `max_tokens`.
+    #[serde(default)]
+    #[schemars(schema_with = "output_limit")]
+    pub(crate) output_limit: Option<OutputLimitWord>,
+    /// How a model is told how hard to think: by a word, which is the default; by a number of tokens, which Anthropic's
+    /// models before the end of 2025 want; or not at all, for models that refuse to be told.
+    #[serde(default)]
+    #[schemars(schema_with = "thinking")]
+    pub(crate) thinking: Option<ThinkingWord>,
+}
+
+/// The words for what the most that a model may say is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutputLimitWord {
+    MaxCompletionTokens,
+    MaxTokens,
+}
+
+/// The words for how a model is told how hard to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ThinkingWord {
+    Word,
+    Tokens,
+    Off,
 }
 
 /// A protocol for asking models.
@@ -109,7 +140,7 @@ pub(crate) struct McpSettings {
     pub(crate) grants: Vec<String>,
 }
 
-/// Which skills there are, and what they may take.
+/// Which skills there are, how models are told of them, and what they may take.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SkillSettings {
@@ -123,9 +154,46 @@ pub(crate) struct SkillSettings {
     /// How many tokens loaded skills may take together; any number otherwise.
     #[schemars(range(min = 1))]
     pub(crate) max_tokens: Option<usize>,
+    /// How many bytes of documents one skill may have in the model's context.
+    #[schemars(range(min = 1))]
+    pub(crate) max_document_bytes: usize,
+    /// How many levels of a skill's directories are listed when it is loaded: 1 is `scripts/`, `references/` and so on
+    /// without the directories in them.
+    #[schemars(range(min = 1))]
+    pub(crate) resource_depth: usize,
     /// What a skill's `allowed-tools` mean: a recommendation, a restriction to them, or that they are not asked about.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) allowed_tools: AllowedToolsWord,
+    /// Whose tools and words for skills a model has. By default `prowess chat` has those of `trpc`; `prowess mcp` and
+    /// `prowess session` have those of `deepagents`, and take `--dialect`.
+    #[schemars(schema_with = "dialect")]
+    pub(crate) dialect: Option<Dialect>,
+    /// When the files of a skill are looked for: when it is loaded (`lazy`), or for all skills at the start, so that the
+    /// list of skills counts them (`eager`).
+    pub(crate) discovery: DiscoveryWord,
+    /// How long a skill stays loaded: for the next call of the model, until the turn ends, or as long as the conversation,
+    /// which is the default of `prowess chat`. `prowess mcp` sees no turns: there a skill stays loaded until it is unloaded.
+    #[schemars(schema_with = "lifetime")]
+    pub(crate) lifetime: Option<Lifetime>,
+    /// Skills that only people may start are hidden from the model, or listed and marked as such. The dialect `opencode`
+    /// hides them always.
+    pub(crate) manual: ManualWord,
+    /// Which skills a sub-agent of `prowess chat` has loaded when it begins: `none`, or those that its parent has
+    /// `loaded`.
+    pub(crate) inherited: InheritedWord,
+}
+
+impl SkillSettings {
+    /// Puts into the options of a session what is set for every surface. How long skills stay loaded is for those that
+    /// know when a turn ends.
+    pub(crate) fn put_into(&self, options: &mut SessionOptions) {
+        options.budgets = Budgets::new(self.max_loaded, self.max_tokens);
+        options.budgets.max_document_bytes = self.max_document_bytes;
+        options.resource_depth = self.resource_depth;
+        options.allowed_tools = self.allowed_tools.into();
+        options.discovery = self.discovery.into();
+        options.manual = self.manual.into();
+    }
 }
 
 impl Default for SkillSettings {
@@ -134,9 +202,58 @@ impl Default for SkillSettings {
             roots: Vec::new(),
             max_loaded: DEFAULT_MAX_LOADED_SKILLS,
             max_tokens: None,
+            max_document_bytes: MAX_CHOSEN_BYTES,
+            resource_depth: 1,
             allowed_tools: AllowedToolsWord::Recommend,
+            dialect: None,
+            discovery: DiscoveryWord::Lazy,
+            lifetime: None,
+            manual: ManualWord::Hidden,
+            inherited: InheritedWord::None,
         }
     }
+}
+
+/// The words for when the files of skills are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DiscoveryWord {
+    Lazy,
+    Eager,
+}
+
+impl From<DiscoveryWord> for Discovery {
+    fn from(word: DiscoveryWord) -> Self {
+        match word {
+            DiscoveryWord::Lazy => Self::Lazy,
+            DiscoveryWord::Eager => Self::Eager,
+        }
+    }
+}
+
+/// The words for what a model sees of skills that only people may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ManualWord {
+    Hidden,
+    Marked,
+}
+
+impl From<ManualWord> for ManualSkills {
+    fn from(word: ManualWord) -> Self {
+        match word {
+            ManualWord::Hidden => Self::Hidden,
+            ManualWord::Marked => Self::Marked,
+        }
+    }
+}
+
+/// The words for which skills sub-agents begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum InheritedWord {
+    None,
+    Loaded,
 }
 
 /// The words for the meanings of `allowed-tools`.
@@ -176,6 +293,9 @@ pub(crate) struct SandboxSettings {
     #[serde(with = "hosts")]
     #[schemars(with = "Vec<String>")]
     pub(crate) hosts: Vec<HostRule>,
+    /// Variables that a command may be given although they make programs load code, such as `NODE_OPTIONS` or
+    /// `LD_LIBRARY_PATH`. They take effect inside the sandbox only, and never at the level `none`.
+    pub(crate) allow_loaders: Vec<String>,
 }
 
 impl Default for SandboxSettings {
@@ -186,6 +306,7 @@ impl Default for SandboxSettings {
             image: prowess_workspace::ContainerOptions::default().image,
             engine_socket: None,
             hosts: Vec::new(),
+            allow_loaders: Vec::new(),
         }
     }
 }
@@ -283,6 +404,22 @@ struct PriceReference {
     /// Tokens that are put into the cache; as `input` otherwise.
     #[schemars(range(min = 0))]
     cache_written: Option<f64>,
+}
+
+fn output_limit(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["max_completion_tokens", "max_tokens"] })
+}
+
+fn thinking(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["word", "tokens", "off"] })
+}
+
+fn dialect(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["deepagents", "trpc", "opencode"] })
+}
+
+fn lifetime(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": ["once", "turn", "session"] })
 }
 
 fn effort(_: &mut SchemaGenerator) -> Schema {

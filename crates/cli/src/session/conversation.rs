@@ -1,7 +1,7 @@
 //! What each command does, and what the model has read so far.
 
 use prowess_skills::{
-    Placement, Refreshed, SkillDelta, SkillSession, Staleness, ToolCall, ToolReply, ToolVerdict,
+    Placement, Refreshed, SkillDelta, SkillSession, SkillView, Staleness, ToolCall, ToolReply, ToolVerdict,
 };
 use serde_json::{Value, json};
 
@@ -92,10 +92,12 @@ impl<'a> Conversation<'a> {
             }
             Command::Loaded => self.loaded(),
             Command::History => self.history(),
-            Command::Files { paths } => files(session.note_files(paths.iter().map(String::as_str))),
+            Command::Files { paths } => {
+                files(session.change(|view| view.note_files(paths.iter().map(String::as_str))))
+            }
             Command::Compact { budget } => self.compact(budget).await,
-            Command::Step => expired("The model call", session.after_model_call()),
-            Command::Turn => expired("The turn", session.end_turn()),
+            Command::Step => expired("The model call", session.change(SkillView::after_model_call)),
+            Command::Turn => expired("The turn", session.change(SkillView::end_turn)),
             Command::Refresh => self.refresh().await,
             Command::Tool { name, argument } => self.verdict(&name, argument.as_deref()),
             Command::Help => help(),
@@ -121,7 +123,7 @@ impl<'a> Conversation<'a> {
     /// Takes the text of unloaded skills out of the messages, where the session is told to.
     fn stub(&mut self) {
         for message in &mut self.messages {
-            if let Some(stubbed) = self.session.without_unloaded(message) {
+            if let Some(stubbed) = self.session.view().without_unloaded(message) {
                 *message = stubbed;
             }
         }
@@ -189,7 +191,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn refresh(&self) -> Said {
-        let skills = match self.places.discover_again(self.session.view().catalog()) {
+        let skills = match self.places.discover_again(self.session.engine().view().catalog()) {
             Ok(skills) => skills,
             Err(error) => return Said::wrong(format!("{error:#}")),
         };
@@ -219,7 +221,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn verdict(&self, name: &str, argument: Option<&str>) -> Said {
-        let verdict = self.session.check_tool(ToolCall { name, argument });
+        let verdict = self.session.view().check_tool(ToolCall { name, argument });
         match verdict {
             ToolVerdict::Pass => {
                 let note = Part::Note(

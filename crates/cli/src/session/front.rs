@@ -125,7 +125,7 @@ impl<'a> Front<'a> {
             }
         };
         self.asked.push(json!({
-            "title": asked.request.title,
+            "title": asked.request.words().title,
             "always": asked.request.always,
             "reply": json!(reply)["reply"],
         }));

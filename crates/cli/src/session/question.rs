@@ -1,6 +1,6 @@
 //! A question of the permission gate, and its answer.
 
-use prowess_permission::{Pattern, Reply, Request};
+use prowess_permission::{Pattern, Question, Reply};
 
 use super::line::echo;
 use crate::terminal::shown;
@@ -9,15 +9,17 @@ use crate::terminal::shown;
 pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]; y, a and n will do.";
 
 /// What a person has to know to answer.
-pub(crate) fn text(request: &Request) -> String {
-    let always: Vec<String> =
-        request.always.iter().map(|pattern| shown(&format!("{:?}", Pattern::as_str(pattern)))).collect();
-    let always = match always.as_slice() {
+pub(crate) fn text(question: &Question) -> String {
+    let words = question.words();
+    let patterns: Vec<String> =
+        question.always.iter().map(|pattern| shown(&format!("{:?}", Pattern::as_str(pattern)))).collect();
+    let always = match patterns.as_slice() {
         [] => "`always` would record nothing".to_owned(),
-        always => format!("`always` would allow {} {}", request.kind, always.join(", ")),
+        patterns => format!("`always` would allow {} {}", question.kind, patterns.join(", ")),
     };
-    let binding = if request.binding.is_some() { ", as long as it says what it says now" } else { "" };
-    format!("Permission is needed: {}\n{always}{binding}\n{ANSWERS}", shown(&request.title))
+    let binding = if words.is_bound { ", as long as it says what it says now" } else { "" };
+    let note = words.note.map(|note| format!("\n{}", shown(&note))).unwrap_or_default();
+    format!("Permission is needed: {}{note}\n{always}{binding}\n{ANSWERS}", shown(&words.title))
 }
 
 /// What an answer means.

@@ -46,7 +46,7 @@ impl Part {
 pub(crate) async fn context(session: &SkillSession, show: Show, deltas: &mut Vec<SkillDelta>) -> Vec<Part> {
     match show {
         Show::Answer => Vec::new(),
-        Show::List => vec![Part::seen(session, "list", session.overview().text)],
+        Show::List => vec![Part::seen(session, "list", session.view().overview().text)],
         Show::Prompt => {
             let section = session.loaded_section().await;
             deltas.extend(section.deltas);

@@ -127,9 +127,8 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
                 Event::ModelAsked { model: name } | Event::ModelAnswered { model: name, .. } => {
                     model = Some(name.clone());
                 }
-                Event::Asked { call, question, .. } => {
-                    let title = question["title"].as_str().unwrap_or("a call waits").to_owned();
-                    asked.push((call.to_string(), title));
+                Event::Asked { call, asking, .. } => {
+                    asked.push((call.to_string(), asking.question.words().title));
                 }
                 _ => {}
             }

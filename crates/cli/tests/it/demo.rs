@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use prowess_record::{Kind, Picture};
+
 use crate::pty::Pty;
 use crate::world::World;
 
@@ -114,17 +116,28 @@ fn the_picture_shows_these_stages() {
     let picture = std::fs::read_to_string(picture).unwrap();
     for stage in EVIDENCE.iter().filter(|evidence| evidence.contains("/8  ")) {
         let name = stage.split("  ").nth(1).unwrap();
-        assert!(picture.contains(name), "docs/demo.svg lacks {name}: `prowess demo --record docs/demo.svg`");
+        assert!(picture.contains(name), "docs/demo.svg lacks {name}: `make demo-svg`");
     }
     assert!(!picture.contains('✗'), "docs/demo.svg shows a call that failed");
 }
 
+/// `make demo-svg` does this, in a picture that moves.
 #[test]
 fn a_recording_is_a_picture() {
     let world = World::new();
     let file = world.path("demo.svg");
-    let output = world.command(&["demo", "--still", "--record", &file.to_string_lossy()]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let picture = Picture { columns: 92, rows: 34, title: "prowess demo", kind: Kind::Still };
+    let status = prowess_record::record(world.command(&["demo"]), picture, &file).unwrap();
     let picture = std::fs::read_to_string(file).unwrap();
+    assert_eq!(status.code(), Some(0), "{picture}");
     assert!(picture.starts_with("<svg") && picture.contains("That was all."), "{picture}");
+}
+
+/// The recorder is for development, and no part of the program.
+#[test]
+fn the_program_does_not_record_itself() {
+    let world = World::new();
+    let output = world.output(&["demo", "--record", "demo.svg"]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!world.path("project/demo.svg").exists());
 }

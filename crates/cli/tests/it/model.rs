@@ -13,6 +13,14 @@ use serde_json::{Value, json};
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The number of the next call, which is its name.
+static CALLS: AtomicUsize = AtomicUsize::new(1);
+
+/// Has the calls from now on begin with this number, so that no other process gives them the same names.
+pub(crate) fn number_calls_from(number: usize) {
+    CALLS.store(number, Ordering::Relaxed);
+}
+
 /// Which requests an answer is for.
 type Choice = Box<dyn Fn(&Value) -> bool + Send>;
 
@@ -158,7 +166,6 @@ impl Answer {
                 // A test that failed sends nothing, and nobody reads on.
                 Part::Wait(held) => drop(held.recv_timeout(PATIENCE)),
                 Part::Call(name, arguments) => {
-                    static CALLS: AtomicUsize = AtomicUsize::new(1);
                     let id = format!("call_{}", CALLS.fetch_add(1, Ordering::Relaxed));
                     let function = json!({"name": name, "arguments": arguments.to_string()});
                     let call = json!({"index": calls, "id": id, "type": "function", "function": function});

@@ -350,6 +350,9 @@ fn a_signal_that_is_ignored_stays_so() {
 
 #[test]
 fn a_signal_ends_the_container_too() {
+    if waived("a_signal_ends_the_container_too") {
+        return;
+    }
     let (world, examples) = (reachable(), examples());
     let (_, image) = with_engine(&world, &[]);
     let mark = format!("mark-container-{}", std::process::id());

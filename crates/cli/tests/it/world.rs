@@ -6,22 +6,33 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// An empty home and an empty project under version control.
+/// A home and a project under version control.
 pub(crate) struct World {
-    directory: TempDir,
+    directory: PathBuf,
+    /// Removes the directory with the world.
+    _temporary: Option<TempDir>,
 }
 
 impl World {
+    /// A home and a project with nothing in them.
     pub(crate) fn new() -> Self {
-        let world = Self { directory: tempfile::tempdir().unwrap() };
+        let temporary = tempfile::tempdir().unwrap();
+        let mut world = Self::at(temporary.path());
+        world._temporary = Some(temporary);
+        world
+    }
+
+    /// The home and the project in a directory that stays; they are made if they are missing.
+    pub(crate) fn at(directory: &Path) -> Self {
+        let world = Self { directory: directory.to_owned(), _temporary: None };
         for path in ["home", "project/.git"] {
-            std::fs::create_dir_all(world.directory.path().join(path)).unwrap();
+            std::fs::create_dir_all(world.path(path)).unwrap();
         }
         world
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.directory.path().join(path)
+        self.directory.join(path)
     }
 
     /// Writes a file, with the directories that it needs.
@@ -84,7 +95,7 @@ impl World {
     /// Exit code, output and errors as one text.
     pub(crate) fn told(&self, output: &Output) -> String {
         let told = |bytes: &[u8]| {
-            String::from_utf8_lossy(bytes).replace(&*self.directory.path().to_string_lossy(), "[WORLD]")
+            String::from_utf8_lossy(bytes).replace(&*self.directory.to_string_lossy(), "[WORLD]")
         };
         format!(
             "exit {}\n--- out\n{}--- err\n{}",

@@ -50,7 +50,7 @@ impl SkillFiles for ServerFiles {
             location: entry.skill.location.clone(),
             error: io::Error::other(error),
         })?;
-        SkillText::from_bytes(entry, bytes)
+        entry.text_from(bytes)
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
@@ -85,7 +85,8 @@ impl SkillFiles for ServerFiles {
             .read(&held, path)
             .await
             .map_err(|error| DocumentError::Io { path: path.to_owned(), error: io::Error::other(error) })?;
-        DocumentText::from_bytes(entry, path, bytes)
+        let size = bytes.len() as u64;
+        entry.document_from(path, bytes, size)
     }
 
     async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {

@@ -11,10 +11,10 @@ use prowess_agent::parts::Skills;
 use prowess_agent::{
     Act, Middleware, MiddlewareError, Moment, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
 };
-use prowess_permission::{Kind, Permissions, Request, joined, quoted};
-use prowess_skills::{SkillSession, ToolCall, ToolVerdict};
+use prowess_permission::{Deed, Kind, Permissions, Question, joined};
+use prowess_skills::{ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::label::ServerLabel;
@@ -150,27 +150,24 @@ impl Remote {
     /// Whether a loaded skill that may do so has approved it in advance.
     fn is_listed(&self, moment: Moment<'_>) -> bool {
         let call = ToolCall { name: &self.tool.name, argument: None };
-        let verdict = Skills::session(moment).map(|session| session.check_tool(call));
+        let verdict = Skills::at(moment).map(|skills| skills.check_tool(call));
         matches!(verdict, Some(ToolVerdict::Preapproved { .. }))
     }
 
     /// What is asked about a call. While the model has words of a server's skill, it is asked each time.
-    fn request(&self, arguments: &JsonObject, moment: Moment<'_>) -> Request {
-        let (server, tool) = (self.server.label(), &self.tool.their_name);
-        let at_work = Skills::session(moment).map(SkillSession::servers_at_work).unwrap_or_default();
-        let mut details = json!({
-            "server": server.as_str(),
-            "description": self.tool.description,
-            "arguments": arguments,
-        });
-        let request = Request::new(Kind::MCP, self.subject())
-            .bound_to(self.tool.digest().to_string())
-            .titled(format!("call a tool of the MCP server {server}: {}", quoted(tool)));
-        if at_work.is_empty() {
-            return request.with_details(details);
-        }
-        details["asked_each_time_because_of"] = json!(at_work);
-        request.with_details(details).each_time()
+    fn question(&self, arguments: &JsonObject, moment: Moment<'_>) -> Question {
+        let because_of = Skills::at(moment).map(|skills| skills.servers_at_work()).unwrap_or_default();
+        let is_led = !because_of.is_empty();
+        let deed = Deed::CallServerTool {
+            server: self.server.label().as_str().to_owned(),
+            tool: self.tool.their_name.clone(),
+            description: self.tool.description.clone(),
+            arguments: arguments.clone(),
+            because_of,
+        };
+        let question =
+            Question::new(Kind::MCP, self.subject()).bound_to(self.tool.digest().to_string()).to(deed);
+        if is_led { question.each_time() } else { question }
     }
 }
 
@@ -222,11 +219,11 @@ impl Tool for Callable {
             let gone = format!("Error: its server has no `{}` any more.", self.remote.tool.name);
             return ToolAnswer::error(gone).into();
         };
-        let request = remote.request(&arguments, context.moment());
+        let question = remote.question(&arguments, context.moment());
         let permissions = &self.tools.0.permissions;
         let is_preapproved =
-            remote.is_listed(context.moment()) && permissions.request_preapproved(&request).is_ok();
-        if !is_preapproved && let Err(output) = context.pass(permissions, request).await {
+            remote.is_listed(context.moment()) && permissions.request_preapproved(&question).is_ok();
+        if !is_preapproved && let Err(output) = context.pass(permissions, question).await {
             return output;
         }
         let (server, tool) = (&remote.server, &remote.tool.their_name);

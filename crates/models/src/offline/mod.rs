@@ -88,10 +88,10 @@ fn next_act(request: &ModelRequest) -> Act {
     if let Some(summary) = summary(request) {
         return Act::Say(summary);
     }
-    let loader = Loader::offered(request);
     if let Some((call, result)) = turn.call_of(RUN) {
-        return Act::Say(report(call, loader.map_or("skill", |loader| loader.parameter), result));
+        return Act::Say(report(call, result));
     }
+    let loader = Loader::offered(request);
     let load = loader.and_then(|loader| {
         let (call, result) = turn.call_of(&loader.tool.name)?;
         let name = call.parsed().ok()?[loader.parameter].as_str()?.to_owned();
@@ -127,9 +127,7 @@ fn next_act(request: &ModelRequest) -> Act {
     };
     let runner = request.tools.iter().find(|tool| tool.name == RUN).filter(|_| may_call(request));
     if let Some(runner) = runner {
-        // It names skills as the tool does that loads them.
-        let mut arguments =
-            json!({loader.map_or("skill", |loader| loader.parameter): name, "command": command});
+        let mut arguments = json!({"skill": name, "command": command});
         if runner.parameters.pointer("/properties/output_files").is_some() {
             arguments["output_files"] = json!([OUTPUT]);
         }

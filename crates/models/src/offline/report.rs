@@ -7,8 +7,8 @@ use serde_json::Value;
 const MAX_FILES: usize = 5;
 const MAX_CONTENT: usize = 2_000;
 
-/// What became of a run. `skill` is the argument that names the skill.
-pub(super) fn report(call: &ToolCall, skill: &str, result: Option<&ToolResult>) -> String {
+/// What became of a run.
+pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
     let arguments = call.parsed().unwrap_or_default();
     let text = |key: &str| arguments[key].as_str().unwrap_or_default();
     let report = result.map(|result| &result.text).filter(|text| MODEL_JSON.check(text.as_bytes()).is_ok());
@@ -17,7 +17,7 @@ pub(super) fn report(call: &ToolCall, skill: &str, result: Option<&ToolResult>) 
     let did = if result.is_some() && code.is_none() { "would have run" } else { "ran" };
     let mut said = format!(
         "I loaded the skill `{}` and {did} its first example:\n\n{}\n\n",
-        text(skill),
+        text("skill"),
         fenced(text("command"))
     );
     let Some(result) = result else {

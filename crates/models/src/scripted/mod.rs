@@ -148,13 +148,6 @@ impl Scripted {
         self
     }
 
-    /// How much it can read and say.
-    #[must_use]
-    pub fn with_limits(mut self, limits: ModelLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// How it knows where it is.
     #[must_use]
     pub fn following(mut self, follow: Follow) -> Self {

@@ -91,13 +91,6 @@ impl Turn {
         self
     }
 
-    /// Calls a tool with arguments that may be no JSON at all.
-    pub fn call_raw(mut self, tool: impl Into<String>, arguments: impl Into<String>) -> Self {
-        let raw = Some(arguments.into());
-        self.calls.push(ScriptedCall { tool: tool.into(), raw, ..ScriptedCall::default() });
-        self
-    }
-
     /// Fails: at once, or after what it says.
     pub fn fail(mut self, kind: ModelErrorKind, message: impl Into<String>) -> Self {
         self.error = Some(ScriptedError { kind, message: message.into(), retry_after_ms: None });

@@ -196,6 +196,12 @@ impl Dialect {
         self.table().activation(capabilities)
     }
 
+    /// Whether skills that only people may start can be listed. A list in a tool's description has only what the tool
+    /// can load.
+    pub fn lists_manual_skills(self) -> bool {
+        self.template(Capabilities::all(), Placement::ToolAnswer).is_some()
+    }
+
     /// The section of the system prompt that its overview stands in. `opencode` has none: its tool says
     /// what there is.
     pub(crate) fn template(

@@ -1,7 +1,7 @@
 //! The tools that run commands, which all dialects have under the same names: `skill_run`; and `skill_exec`,
 //! `skill_write_stdin`, `skill_poll_session` and `skill_kill_session` for commands that ask.
 //!
-//! Doc comments of fields become descriptions in schemas: they are for models, who read them in every request.
+//! Descriptions are for models, who read them in every request.
 
 use std::collections::BTreeMap;
 
@@ -70,41 +70,45 @@ fn start_says(setting: &Setting<'_>) -> String {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Run {
-    /// Name of a skill
+    #[schemars(description = "Name of a skill")]
     skill: String,
-    /// Run by bash -lc
+    #[schemars(description = "Run by bash -lc")]
     command: String,
-    /// Relative to the skill's directory
+    #[schemars(description = "Relative to the skill's directory")]
     #[serde(default)]
     cwd: Option<String>,
-    /// Beside WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR and SKILL_NAME
+    #[schemars(
+        description = "Added to WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR and SKILL_NAME"
+    )]
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Text for standard input
+    #[schemars(description = "Text for standard input")]
     #[serde(default)]
     stdin: Option<String>,
-    /// Files to bring into the workspace
+    #[schemars(description = "Files to bring into the workspace")]
     #[serde(default)]
     inputs: Vec<Input>,
-    /// Globs of files to return, such as out/*.txt
+    #[schemars(description = "Globs of files to return, such as out/*.txt")]
     #[serde(default)]
     output_files: Vec<String>,
-    /// More control than output_files
+    #[schemars(description = "Like output_files, with limits")]
     #[serde(default)]
     outputs: Option<Outputs>,
-    /// Hosts to reach over HTTP(S), such as example.com, *.example.com or example.com:8080
+    #[schemars(
+        description = "Hosts to reach over HTTP(S), such as example.com, *.example.com or example.com:8080"
+    )]
     #[serde(default)]
     network: Vec<String>,
-    /// Seconds
+    #[schemars(description = "Seconds")]
     #[serde(default)]
     timeout: Option<u64>,
-    /// Keep what output_files finds as artifacts
+    #[schemars(description = "Keep what output_files finds as artifacts")]
     #[serde(default)]
     save_as_artifacts: bool,
-    /// Return no content of files that are saved
+    #[schemars(description = "Return no content of files that are saved")]
     #[serde(default)]
     omit_inline_content: bool,
-    /// What names of artifacts begin with
+    #[schemars(description = "What names of artifacts begin with")]
     #[serde(default)]
     artifact_prefix: Option<String>,
 }
@@ -112,9 +116,11 @@ struct Run {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// artifact://name[@version], host://abs/path, workspace://path or skill://name/path
+    #[schemars(
+        description = "artifact://name[@version], host://abs/path, workspace://path or skill://name/path"
+    )]
     from: String,
-    /// Path in the workspace, work/inputs/<name> by default
+    #[schemars(description = "Path in the workspace, work/inputs/<name> by default")]
     #[serde(default)]
     to: Option<String>,
     #[serde(default)]
@@ -126,11 +132,11 @@ struct Input {
 #[serde(default, deny_unknown_fields)]
 struct Outputs {
     globs: Vec<String>,
-    /// Return content
+    #[schemars(description = "Return content")]
     inline: bool,
-    /// Keep as artifacts
+    #[schemars(description = "Keep as artifacts")]
     save: bool,
-    /// What names of artifacts begin with
+    #[schemars(description = "What names of artifacts begin with")]
     name_template: Option<String>,
     max_files: usize,
     max_file_bytes: u64,
@@ -140,10 +146,10 @@ struct Outputs {
 /// How a command that goes on is started, beside what to run.
 #[derive(Deserialize, JsonSchema)]
 struct Talk {
-    /// Give it a terminal
+    #[schemars(description = "Give it a terminal")]
     #[serde(default)]
     tty: bool,
-    /// How long to wait for output
+    #[schemars(description = "How long to wait for a question or the end")]
     #[serde(default = "wait")]
     yield_ms: u64,
 }
@@ -157,10 +163,10 @@ struct Write {
     session_id: String,
     #[serde(default)]
     chars: String,
-    /// Press Enter after chars
+    #[schemars(description = "Press Enter after chars")]
     #[serde(default)]
     submit: Option<bool>,
-    /// End its input after this
+    #[schemars(description = "End its input after this")]
     #[serde(default)]
     close: bool,
     #[serde(default = "wait")]
@@ -171,7 +177,7 @@ struct Write {
 #[serde(deny_unknown_fields)]
 struct Look {
     session_id: String,
-    /// First byte to show; else where the last answer ended
+    #[schemars(description = "First byte to show; else where the last answer ended")]
     #[serde(default)]
     offset: Option<u64>,
     #[serde(default = "wait")]
@@ -257,7 +263,7 @@ pub(super) fn schema(takes: Takes, capabilities: Capabilities, runs: Option<&Run
         submit["default"] = true.into();
     }
     if runs.is_some_and(|runs| runs.hosts.is_empty()) {
-        properties.remove("network");
+        properties.retain(|name, _| name != "network");
     }
     schema
 }

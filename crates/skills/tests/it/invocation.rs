@@ -157,7 +157,10 @@ async fn what_a_person_started_is_loaded_for_the_model() {
     for manual in [ManualSkills::Hidden, ManualSkills::Marked] {
         let session = library.session_with(Dialect::DeepAgents, |options| options.manual = manual).await;
         session.invoke("/deploy prod v1").await.unwrap();
-        assert!(session.view().overview().text.contains("- **deploy** [Loaded]: Looks after deploy."), "{manual:?}");
+        assert!(
+            session.view().overview().text.contains("- **deploy** [Loaded]: Looks after deploy."),
+            "{manual:?}"
+        );
         assert!(session.load("deploy", None).await.unwrap().text.contains("already loaded"));
         assert_eq!(session.list_documents("deploy").await.unwrap().text, r#"["checklist.md"]"#);
     }

@@ -68,7 +68,11 @@ async fn the_tools_of_the_dialect_are_never_blocked() {
             library.session_with(dialect, |options| options.allowed_tools = AllowedTools::Restrict).await;
         session.load("git-help", None).await.unwrap();
         for name in dialect.tool_names() {
-            assert_eq!(session.view().check_tool(ToolCall { name, argument: None }), ToolVerdict::Pass, "{name}");
+            assert_eq!(
+                session.view().check_tool(ToolCall { name, argument: None }),
+                ToolVerdict::Pass,
+                "{name}"
+            );
         }
     }
 }

@@ -64,7 +64,7 @@ impl Shelf {
 #[async_trait]
 impl SkillFiles for Shelf {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
-        SkillText::from_bytes(entry, self.fetch(entry.published().unwrap(), "SKILL.md"))
+        entry.text_from(self.fetch(entry.published().unwrap(), "SKILL.md"))
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
@@ -76,7 +76,9 @@ impl SkillFiles for Shelf {
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
-        DocumentText::from_bytes(entry, path, self.fetch(entry.published().unwrap(), path))
+        let bytes = self.fetch(entry.published().unwrap(), path);
+        let size = bytes.len() as u64;
+        entry.document_from(path, bytes, size)
     }
 
     async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {

@@ -6,6 +6,7 @@ mod approvals;
 mod artifacts;
 mod damage;
 mod disk_full;
+mod earlier;
 mod files;
 mod glance;
 mod kill;

@@ -67,6 +67,28 @@ async fn a_command_runs_in_its_skill_and_its_files_come_back() {
 }
 
 #[tokio::test]
+async fn a_report_of_which_something_was_cut_says_so() {
+    let place = with_demo();
+    let within = |limits: RunOutputs| {
+        let mut asked = request("echo 12345 > out/a; echo 12345 > out/b");
+        asked.outputs = Some(RunOutputs { globs: vec!["out/*".to_owned()], inline: true, ..limits });
+        asked
+    };
+    let usual = RunOutputs::default;
+    assert!(!place.run(within(usual())).await.unwrap().truncated);
+    for limits in [
+        RunOutputs { max_files: 1, ..usual() },
+        RunOutputs { max_file_bytes: 3, ..usual() },
+        RunOutputs { max_total_bytes: 8, ..usual() },
+    ] {
+        let report = place.run(within(limits.clone())).await.unwrap();
+        assert!(report.truncated, "{limits:?}: {report:?}");
+    }
+    let long = place.run(request(&format!("echo {}", "x".repeat(2 << 20)))).await.unwrap();
+    assert!(long.truncated && long.stdout.len() < 2 << 20, "{}", long.stdout.len());
+}
+
+#[tokio::test]
 async fn failures_and_timeouts_are_answers_with_their_files() {
     let place = with_demo();
     let mut failing = request("echo made > out/a; cat none; exit 3");

@@ -1,6 +1,6 @@
 //! What the file tools are called with.
 //!
-//! Doc comments of fields become descriptions in schemas: they are for models, who read them in every request. A name that
+//! Descriptions are for models, who read them in every request. A name that
 //! says it all has none.
 
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use super::{DEFAULT_EXECUTE, DEFAULT_LINES};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ls {
-    /// From the root, such as /notes
+    #[schemars(description = "From the root, such as /notes")]
     pub(super) path: String,
 }
 
@@ -19,13 +19,13 @@ pub(super) struct Ls {
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
     pub(super) file_path: String,
-    /// First line, from 0
+    #[schemars(description = "First line, from 0")]
     #[serde(default)]
     pub(super) offset: usize,
-    /// Lines to show
+    #[schemars(description = "Lines to show")]
     #[serde(default = "lines")]
     pub(super) limit: usize,
-    /// First piece of a long line, from 0
+    #[schemars(description = "First piece of a long line, from 0")]
     #[serde(default)]
     pub(super) piece: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Write {
 #[serde(deny_unknown_fields)]
 pub(super) struct EditFile {
     pub(super) file_path: String,
-    /// Exactly as in the file
+    #[schemars(description = "Exactly as in the file")]
     pub(super) old_string: String,
     pub(super) new_string: String,
     #[serde(default)]
@@ -51,9 +51,9 @@ pub(super) struct EditFile {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Glob {
-    /// Such as **/*.md
+    #[schemars(description = "Such as **/*.md")]
     pub(super) pattern: String,
-    /// Directory to look in
+    #[schemars(description = "Directory to look in")]
     #[serde(default = "root")]
     pub(super) path: String,
 }
@@ -62,10 +62,10 @@ pub(super) struct Glob {
 #[serde(deny_unknown_fields)]
 pub(super) struct Grep {
     pub(super) pattern: String,
-    /// File or directory to look in
+    #[schemars(description = "File or directory to look in")]
     #[serde(default = "root")]
     pub(super) path: String,
-    /// Only in files like this, such as **/*.rs
+    #[schemars(description = "Only in files like this, such as **/*.rs")]
     #[serde(default)]
     pub(super) glob: Option<String>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Grep {
 #[serde(deny_unknown_fields)]
 pub(super) struct Execute {
     pub(super) command: String,
-    /// Seconds
+    #[schemars(description = "Seconds")]
     #[serde(default = "seconds")]
     pub(super) timeout: u64,
 }
@@ -89,4 +89,29 @@ fn root() -> String {
 
 fn seconds() -> u64 {
     DEFAULT_EXECUTE.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_skills::parameters;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn default<A: JsonSchema + 'static>(name: &str) -> Value {
+        parameters::schema::<A>()["properties"][name]["default"].clone()
+    }
+
+    #[test]
+    fn the_defaults_of_schemas_are_those_of_the_code() {
+        assert_eq!(default::<Read>("limit"), DEFAULT_LINES);
+        assert_eq!(default::<Execute>("timeout"), DEFAULT_EXECUTE.as_secs());
+        assert_eq!((default::<Glob>("path"), default::<Grep>("path")), (json!("/"), json!("/")));
+        let least: Read = parameters::parsed(json!({"file_path": "/a"})).unwrap();
+        assert_eq!(default::<Read>("offset"), least.offset);
+        assert_eq!(default::<Read>("piece"), least.piece);
+        let least: EditFile =
+            parameters::parsed(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
+        assert_eq!(default::<EditFile>("replace_all"), least.replace_all);
+    }
 }

@@ -12,10 +12,10 @@ use async_trait::async_trait;
 use prowess_backend::{
     Backend, BackendError, Edit, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
 };
-use prowess_permission::Permissions;
+use prowess_permission::{Deed, Permissions};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
 use self::listed::{Listed, MAX_NAMES, MAX_NOTES};
@@ -164,7 +164,7 @@ impl Tool for FileTool {
         let reach = Reach {
             backend: &*self.backend,
             permissions: self.permissions.as_ref(),
-            skills: skills::session(context.moment),
+            skills: skills::at(context.moment),
             context,
         };
         let done = match self.kind {
@@ -234,7 +234,7 @@ impl FileTool {
 
     async fn write(&self, write: Write, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&write.file_path)?;
-        reach.write(&path, json!({"content": write.content})).await?;
+        reach.write(&path, Deed::WriteFile { content: write.content.clone() }).await?;
         let entry = self.backend.write(&path, write.content.into(), WriteMode::CreateNew).await?;
         Ok(format!("Wrote {} ({} bytes).", entry.path, entry.size))
     }
@@ -242,9 +242,12 @@ impl FileTool {
     async fn edit(&self, edit: EditFile, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&edit.file_path)?;
         let all = edit.replace_all;
-        let details =
-            json!({"old_string": edit.old_string, "new_string": edit.new_string, "replace_all": all});
-        reach.edit(&path, details).await?;
+        let deed = Deed::EditFile {
+            old_string: edit.old_string.clone(),
+            new_string: edit.new_string.clone(),
+            replace_all: all,
+        };
+        reach.edit(&path, deed).await?;
         let change = if all {
             Edit::all(edit.old_string, edit.new_string)
         } else {

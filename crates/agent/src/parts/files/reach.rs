@@ -1,10 +1,8 @@
 //! What of the files a call may see and change.
 
 use prowess_backend::{Backend, BackendError, Target, VirtualPath};
-use prowess_permission::{Decision, Kind, Permissions, Place, Request, Verdict};
-use prowess_skills::prowess_catalog::exact_line;
-use prowess_skills::{Owner, SkillSession, Withheld};
-use serde_json::{Value, json};
+use prowess_permission::{Decision, Deed, Kind, Permissions, Place, Question, Verdict};
+use prowess_skills::{Owner, SkillView, Withheld};
 
 use super::Stop;
 use crate::tool::ToolContext;
@@ -14,7 +12,7 @@ use crate::tool::ToolContext;
 pub(super) struct Reach<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) permissions: Option<&'a Permissions>,
-    pub(super) skills: Option<&'a SkillSession>,
+    pub(super) skills: Option<SkillView>,
     pub(super) context: ToolContext<'a>,
 }
 
@@ -40,13 +38,13 @@ impl Reach<'_> {
     }
 
     /// Asks to write a file.
-    pub(super) async fn write(&self, path: &VirtualPath, details: Value) -> Result<(), Stop> {
+    pub(super) async fn write(&self, path: &VirtualPath, deed: Deed) -> Result<(), Stop> {
         let target = self.find(path).await?;
-        self.pass(about(Kind::WRITE, path, &target).with_details(details)).await
+        self.pass(about(Kind::WRITE, path, &target).to(deed)).await
     }
 
     /// Asks to change a file, which tells what is in it.
-    pub(super) async fn edit(&self, path: &VirtualPath, details: Value) -> Result<(), Stop> {
+    pub(super) async fn edit(&self, path: &VirtualPath, deed: Deed) -> Result<(), Stop> {
         let target = self.find(path).await?;
         let read = about(Kind::READ, path, &target);
         let writes = self.decision(&about(Kind::WRITE, path, &target));
@@ -56,37 +54,35 @@ impl Reach<'_> {
             Decision::Ask if writes == Decision::Ask => {}
             Decision::Ask | Decision::Deny => self.pass(read).await?,
         }
-        self.write(path, details).await
+        self.write(path, deed).await
     }
 
     /// Asks to run a command line.
     pub(super) async fn run(&self, command: &str) -> Result<(), Stop> {
-        let request = Request::new(Kind::RUN, command);
-        let at_work = self.skills.map(SkillSession::servers_at_work).unwrap_or_default();
-        if at_work.is_empty() {
-            return self.pass(request).await;
-        }
+        let because_of = self.skills.as_ref().map(SkillView::servers_at_work).unwrap_or_default();
+        let is_led = !because_of.is_empty();
+        let question = Question::new(Kind::RUN, command);
+        let question = question.to(Deed::Execute { command: command.to_owned(), because_of });
         // What a server's words may have brought about is a person's decision, each time.
-        let details = json!({"command": command, "asked_each_time_because_of": at_work});
-        self.pass(request.with_details(details).each_time()).await
+        self.pass(if is_led { question.each_time() } else { question }).await
     }
 
-    async fn pass(&self, request: Request) -> Result<(), Stop> {
-        let rules =
-            self.permissions.or_else(|| Some(self.skills?.permissions()).filter(|_| request.each_time));
+    async fn pass(&self, question: Question) -> Result<(), Stop> {
+        let of_skills = || self.skills.as_ref().map(|skills| skills.engine().permissions());
+        let rules = self.permissions.or_else(|| of_skills().filter(|_| question.each_time));
         match rules {
-            Some(permissions) => Ok(self.context.pass(permissions, request).await?),
+            Some(permissions) => Ok(self.context.pass(permissions, question).await?),
             None => Ok(()),
         }
     }
 
-    fn decision(&self, request: &Request) -> Decision {
-        self.verdict(request).map_or(Decision::Allow, |verdict| verdict.decision)
+    fn decision(&self, question: &Question) -> Decision {
+        self.verdict(question).map_or(Decision::Allow, |verdict| verdict.decision)
     }
 
     /// What is decided, where there are rules.
-    fn verdict(&self, request: &Request) -> Option<Verdict> {
-        self.permissions.map(|permissions| permissions.decide(request))
+    fn verdict(&self, question: &Question) -> Option<Verdict> {
+        self.permissions.map(|permissions| permissions.decide(question))
     }
 
     /// Where a path leads, if it may be known of.
@@ -105,7 +101,7 @@ impl Reach<'_> {
 
     /// Whether a place may be known of, by the skill that it belongs to.
     fn owned(&self, path: &VirtualPath, place: &str, ignores_case: bool) -> Result<(), BackendError> {
-        let Some(skills) = self.skills else { return Ok(()) };
+        let Some(skills) = &self.skills else { return Ok(()) };
         let owner = if ignores_case { skills.owner_of_any_case(place) } else { skills.owner_of(place) };
         let hidden = || BackendError::NotFound { path: path.clone() };
         match owner {
@@ -174,16 +170,12 @@ fn is_by_guard(verdict: &Verdict) -> bool {
 
 /// A request about the file that a path leads to: by its real path where it is on a disk of this machine. A person is asked
 /// by that path, too: what the model calls `/notes.md` is a file of a directory of theirs.
-fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Request {
+fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Question {
     let place = match target.on_disk.as_slice() {
         [spelled, .., real] => Place::known(real, spelled, target.ignores_case),
         [real] => Place::known(real, real, target.ignores_case),
         [] => Place::elsewhere(target.path.as_str()),
     };
     let inside = [path, &target.path].map(|path| path.as_str().to_owned());
-    let mut request = Request::about_place(kind, place.inside(inside));
-    if let Some(real) = target.on_disk.last() {
-        request.title = format!("{} {}", request.kind, exact_line(&real.to_string_lossy()));
-    }
-    request
+    Question::about_place(kind, place.inside(inside))
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prowess_skills::prowess_catalog::{CatalogView, Value};
-use prowess_skills::prowess_permission::{Decision, Kind, Request, Rule, joined};
-use prowess_skills::{SkillSession, ToolNames};
+use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, joined};
+use prowess_skills::{SkillView, ToolNames};
 
 use super::config::{Handler, Hook, HookSet};
 use super::event::Happening;
@@ -48,7 +48,7 @@ impl Known {
     pub(super) fn take(
         &self,
         own: &HookSet,
-        skills: Option<&SkillSession>,
+        skills: Option<&SkillView>,
         kept: &Kept,
         happening: &Happening<'_>,
     ) -> Vec<Due> {
@@ -68,19 +68,14 @@ impl Known {
     }
 
     /// Whether there are hooks for this at all.
-    pub(super) fn has(
-        &self,
-        own: &HookSet,
-        skills: Option<&SkillSession>,
-        happening: &Happening<'_>,
-    ) -> bool {
+    pub(super) fn has(&self, own: &HookSet, skills: Option<&SkillView>, happening: &Happening<'_>) -> bool {
         !self.due(own, skills, happening).is_empty()
     }
 
-    fn due(&self, own: &HookSet, skills: Option<&SkillSession>, happening: &Happening<'_>) -> Vec<Due> {
+    fn due(&self, own: &HookSet, skills: Option<&SkillView>, happening: &Happening<'_>) -> Vec<Due> {
         let (event, subject) = (happening.event(), happening.subject());
         let default = ToolNames::default();
-        let names = skills.map_or(&default, |session| &session.options().tools);
+        let names = skills.map_or(&default, |view| &view.engine().options().tools);
         let names = happening.is_about_tool().then_some(names);
         let mine = |hooks: &HookSet, skill: Option<&str>| {
             let hooks = hooks.0.iter().filter(|hook| {
@@ -90,8 +85,8 @@ impl Known {
             hooks.map(due).collect::<Vec<_>>()
         };
         let mut due = mine(own, None);
-        let Some(session) = skills else { return due };
-        let (view, state) = (session.view(), session.state());
+        let Some(skills) = skills else { return due };
+        let (view, state) = (skills.engine().view(), skills.state());
         let loaded = state.loaded().iter().map(|skill| (skill.name.as_str(), Some(&skill.location)));
         // A skill hears of its own end.
         let gone = match happening {
@@ -107,7 +102,7 @@ impl Known {
             }
             if let Some(hooks) = self.hooks_of(&view, name) {
                 let of_skill = mine(&hooks, Some(name)).into_iter();
-                due.extend(of_skill.filter(|due| self.may_run(session, name, &due.hook)));
+                due.extend(of_skill.filter(|due| self.may_run(skills, name, &due.hook)));
             }
         }
         due
@@ -132,10 +127,10 @@ impl Known {
     }
 
     /// Whether the rules let a skill's hook run. What may not be run by the model may not be run by a hook either.
-    fn may_run(&self, session: &SkillSession, skill: &str, hook: &Hook) -> bool {
-        let permissions = session.permissions();
+    fn may_run(&self, skills: &SkillView, skill: &str, hook: &Hook) -> bool {
+        let permissions = skills.engine().permissions();
         let subject = joined(skill, &hook.event.to_string());
-        let decision = permissions.decide(&Request::new(Kind::HOOK, subject.as_str())).decision;
+        let decision = permissions.decide(&Question::new(Kind::HOOK, subject.as_str())).decision;
         let is_denied = match &hook.handler {
             Handler::Command(line) => permissions.is_denied(&Kind::RUN, &joined(skill, line)),
             Handler::Prompt(_) | Handler::Agent { .. } => false,

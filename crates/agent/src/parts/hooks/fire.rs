@@ -17,7 +17,7 @@ use crate::agent::{Agent, AgentError, NoWatcher, Turn};
 use crate::id::ThreadId;
 use crate::message::Message;
 use crate::middleware::Moment;
-use crate::parts::skills::session;
+use crate::parts::skills;
 use crate::run::{Outcome, Reply};
 
 /// How many hooks run at the same time.
@@ -43,7 +43,7 @@ pub(super) struct Ruling {
 impl Opened {
     /// Runs all hooks for what happens, and waits for them.
     pub(super) async fn fire(&self, moment: Moment<'_>, kept: &Kept, happening: Happening<'_>) -> Ruling {
-        let due = self.known.take(&self.hooks.own, session(moment), kept, &happening);
+        let due = self.known.take(&self.hooks.own, skills::at(moment).as_ref(), kept, &happening);
         if due.is_empty() {
             return Ruling::default();
         }
@@ -82,8 +82,9 @@ impl Opened {
             Handler::Prompt(_) => Ok(Verdict::default()),
             Handler::Command(line) => {
                 let commands = self.hooks.commands.as_ref().ok_or("nothing runs commands of hooks here")?;
-                let skill = match (&due.skill, session(moment)) {
-                    (Some(name), Some(session)) => Some(HookSkill::new(name, session)),
+                let view = skills::at(moment);
+                let skill = match (&due.skill, skills::service(moment).zip(view.as_ref())) {
+                    (Some(name), Some((service, view))) => Some(HookSkill::new(name, service, view)),
                     (Some(_), None) => return Err("its skill is gone".to_owned()),
                     (None, _) => None,
                 };

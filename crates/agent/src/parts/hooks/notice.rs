@@ -8,7 +8,7 @@ use super::state::{Delta, Kept, Lasts, Told};
 use crate::id::MessageId;
 use crate::message::{Content, ToolCall};
 use crate::middleware::{Act, Moment};
-use crate::parts::skills::session;
+use crate::parts::skills;
 
 impl Opened {
     /// Tells hooks of what happened since they were told last: calls that were made, skills that came and went, a
@@ -29,8 +29,8 @@ impl Opened {
         if !kept.made.is_empty() {
             acts.change(&Delta::Followed);
         }
-        if let Some(session) = session(moment) {
-            let state = session.state();
+        if let Some(skills) = skills::at(moment) {
+            let state = skills.state();
             let loaded: Vec<String> = state.names().map(str::to_owned).collect();
             for skill in kept.skills.iter().filter(|skill| !loaded.contains(skill)) {
                 self.tell_of(moment, kept, Happening::SkillUnload { skill }, acts).await;

@@ -16,7 +16,7 @@ use crate::agent::{NextModel, NextTool};
 use crate::message::{Content, Message};
 use crate::middleware::{Act, Heard, Jump, Middleware, MiddlewareError, Moment, Occasion, Sections};
 use crate::model::{Assembled, ModelError, PromptSection};
-use crate::parts::skills::session;
+use crate::parts::skills;
 use crate::run::{Effect, Outcome, StateChange};
 use crate::tool::{ToolAnswer, ToolOutput};
 
@@ -149,8 +149,8 @@ impl Middleware for Opened {
         }
         let post = Happening::PostToolUse { call, input, response: "" };
         let failure = Happening::PostToolUseFailure { call, input, error: "" };
-        let skills = session(moment);
-        let has = |happening| self.known.has(&self.hooks.own, skills, &happening);
+        let skills = skills::at(moment);
+        let has = |happening| self.known.has(&self.hooks.own, skills.as_ref(), &happening);
         if has(post) || has(failure) {
             let written =
                 called(moment, next.place()).is_some_and(|written| written.arguments == call.arguments);

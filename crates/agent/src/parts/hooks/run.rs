@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_skills::SkillSession;
+use prowess_skills::{SkillService, SkillView};
 
 use crate::id::ThreadId;
 
@@ -66,13 +66,15 @@ pub struct HookCommand<'a> {
 pub struct HookSkill<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The session in which it is, or was, loaded.
-    pub session: &'a SkillSession,
+    /// The thread's skills.
+    pub service: &'a SkillService,
+    /// What is loaded of them.
+    pub view: &'a SkillView,
 }
 
 impl<'a> HookSkill<'a> {
-    pub(super) fn new(name: &'a str, session: &'a SkillSession) -> Self {
-        Self { name, session }
+    pub(super) fn new(name: &'a str, service: &'a SkillService, view: &'a SkillView) -> Self {
+        Self { name, service, view }
     }
 }
 

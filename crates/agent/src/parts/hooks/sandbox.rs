@@ -1,7 +1,5 @@
 //! Commands of hooks in the sandbox of the workspace.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_workspace::{
@@ -10,7 +8,6 @@ use prowess_workspace::{
 };
 
 use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
-use crate::id::ThreadId;
 
 /// A hook that prints more than this is killed, in bytes.
 const MAX_PRINTED: u64 = 16 * 1024 * 1024;
@@ -44,7 +41,6 @@ const ISOLATED: [(&str, &str); 2] = [("PYTHONSAFEPATH", "1"), ("PYTHONNOUSERSITE
 pub struct SandboxedHooks {
     runner: Runner,
     limits: Limits,
-    workspace: Arc<dyn Fn(&ThreadId) -> String + Send + Sync>,
 }
 
 impl SandboxedHooks {
@@ -54,21 +50,14 @@ impl SandboxedHooks {
         // Half from the head and half from the tail: a stream that fits is whole.
         limits.output_kept = MAX_HOOK_OUTPUT;
         limits.output_total = MAX_PRINTED;
-        Self { runner, limits, workspace: Arc::new(|thread| thread.as_str().to_owned()) }
-    }
-
-    /// The same in workspaces that have other names.
-    #[must_use]
-    pub fn in_workspaces(mut self, name: impl Fn(&ThreadId) -> String + Send + Sync + 'static) -> Self {
-        self.workspace = Arc::new(name);
-        self
+        Self { runner, limits }
     }
 
     /// A hook of the user.
     async fn run_own(&self, hook: HookCommand<'_>) -> Result<HookRan, String> {
         let executor =
             self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
-        let (workspaces, name) = (self.runner.workspaces.clone(), (self.workspace)(hook.thread));
+        let (workspaces, name) = (self.runner.workspaces.clone(), hook.thread.to_string());
         let opened = tokio::task::spawn_blocking(move || {
             let workspace = workspaces.for_session(&name)?;
             let own = workspace.own_directory(OWN)?;
@@ -92,18 +81,19 @@ impl SandboxedHooks {
 
     /// A hook of a skill.
     async fn run_staged(&self, hook: HookCommand<'_>, skill: HookSkill<'_>) -> Result<HookRan, String> {
-        let HookSkill { name: skill, session } = skill;
-        let source = session.stage_source(skill).ok_or("the files of the skill cannot be had to run it")?;
+        let HookSkill { name: skill, service, view } = skill;
+        let source =
+            service.stage_source(view, skill).ok_or("the files of the skill cannot be had to run it")?;
         let mut request = RunRequest::new(skill, hook.line);
         request.env = hook.environment;
         let sources = move |name: &str| (name == skill).then(|| source.clone());
         let mut context = RunContext::new(&sources);
-        context.shell = session.shell_of(skill).map_err(|error| error.to_string())?;
+        context.shell = view.shell_of(skill).map_err(|error| error.to_string())?;
         context.stdin = Some(Bytes::from(hook.stdin));
         context.limits = self.limits.clone();
         context.limits.timeout = hook.timeout;
-        let workspace = (self.workspace)(hook.thread);
-        let report = self.runner.run(&workspace, request, context).await;
+        let workspace = hook.thread.as_str();
+        let report = self.runner.run(workspace, request, context).await;
         report.map(HookRan::from).map_err(|error| error.to_string())
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use prowess_skills::SkillSession;
+use prowess_skills::SkillView;
 use prowess_skills::prowess_catalog::Extensions;
 
 use crate::agent::NextModel;
@@ -28,8 +28,8 @@ impl Debug for Models {
 }
 
 /// Lets the skills that are loaded choose. Of several, the one that was loaded last does.
-pub(super) fn apply(session: &SkillSession, models: Option<&Models>, next: &mut NextModel<'_>) {
-    let (state, view) = (session.state(), session.view());
+pub(super) fn apply(skills: &SkillView, models: Option<&Models>, next: &mut NextModel<'_>) {
+    let (state, view) = (skills.state(), skills.engine().view());
     let loaded = state.loaded().iter().rev().filter_map(|skill| {
         let entry = view.get(&skill.name).filter(|entry| entry.skill.location == skill.location)?;
         Some((skill.name.as_str(), &*entry.skill.extensions))

@@ -5,13 +5,13 @@ mod state;
 mod tool;
 
 use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_permission::{Permissions, Refusal};
+use prowess_permission::{Asker, Nobody, Permissions, Question};
 use prowess_skills::{
-    AllowedTools, SavedState, Secret, SessionBuilder, SkillDelta, SkillError, SkillSession, ToolCall,
-    ToolVerdict, UnloadReason,
+    AllowedTools, LoadedSection, Operation, Secret, SessionBuilder, SkillDelta, SkillError, SkillService,
+    SkillState, SkillView, ToolCall, ToolVerdict, UnloadReason,
 };
 use serde_json::Value;
 
@@ -70,18 +70,18 @@ impl Skills {
         Delta::Skill(SkillDelta::Unloaded { name: name.to_owned(), reason }).change()
     }
 
-    /// The session of a thread, if its agent has skills: for parts that have to know what is loaded.
+    /// A thread's skills at a moment, if its agent has some: for parts that have to know what is loaded.
     ///
     /// ```
     /// use prowess_agent::{Moment, parts::Skills};
     ///
     /// /// Whether the model has words of skills that came from servers.
     /// fn is_led(moment: Moment<'_>) -> bool {
-    ///     Skills::session(moment).is_some_and(|session| !session.servers_at_work().is_empty())
+    ///     Skills::at(moment).is_some_and(|skills| !skills.servers_at_work().is_empty())
     /// }
     /// ```
-    pub fn session(moment: Moment<'_>) -> Option<&SkillSession> {
-        session(moment)
+    pub fn at(moment: Moment<'_>) -> Option<SkillView> {
+        at(moment)
     }
 
     /// The same with rules for sessions that have none of their own.
@@ -107,9 +107,14 @@ impl Skills {
     }
 }
 
-/// The session of a thread, if its agent has skills.
-pub(crate) fn session(moment: Moment<'_>) -> Option<&SkillSession> {
-    moment.part::<Opened>().map(|opened| &opened.session)
+/// A thread's skills at a moment, if its agent has some.
+pub(crate) fn at(moment: Moment<'_>) -> Option<SkillView> {
+    Some(moment.part::<Opened>()?.at(moment.states))
+}
+
+/// What a thread's skills are read from and run by, if its agent has some.
+pub(crate) fn service(moment: Moment<'_>) -> Option<&SkillService> {
+    moment.part::<Opened>().map(|opened| &opened.service)
 }
 
 impl Debug for Skills {
@@ -131,95 +136,96 @@ impl Layer for Skills {
     async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
         let kept = SkillsState::of(states).ok_or(MiddlewareError::NoState)?;
         let secret = kept.secret.map_or_else(Secret::random, Secret::from_bytes);
-        let saved = SavedState::new(kept.state.clone(), secret.clone());
-        let mut builder = (self.builder)(thread).restore(saved);
+        let mut builder = (self.builder)(thread).secret(secret.clone());
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.or_permissions(permissions);
         }
-        // What a person allows in one thread is no word for another.
-        let session = builder.apart().start().await;
         Ok(Arc::new(Opened {
-            session,
+            service: builder.open().await,
             models: self.models.clone(),
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),
-            owed: Mutex::default(),
         }))
     }
 }
 
-/// Skills in a thread.
+/// Skills in a thread, whose log has what is loaded.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    session: SkillSession,
+    service: SkillService,
     models: Option<Models>,
     forks: Option<SubAgents>,
     /// The secret of the conversation.
     secret: [u8; 16],
-    /// Changes that the session made while the prompt was, and that the log does not have yet.
-    owed: Mutex<Vec<SkillDelta>>,
 }
 
 impl Opened {
-    fn owed(&self) -> MutexGuard<'_, Vec<SkillDelta>> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Comes to where the thread stands: calls that were answered for another process, and what a person changed, take
-    /// effect here.
-    fn follow(&self, moment: Moment<'_>) {
-        if let Some(kept) = SkillsState::of(moment.states)
-            && self.owed().is_empty()
-        {
-            self.session.follow(&kept.state);
+    /// What can be seen and done when this is loaded.
+    fn at(&self, states: &States) -> SkillView {
+        let engine = self.service.engine();
+        match SkillsState::of(states) {
+            Some(kept) => engine.at_shared(&kept.state),
+            None => engine.at(&SkillState::default()),
         }
     }
 
     /// The text of loaded skills that the conversation does not have: by the session's placement, or because they were
-    /// loaded elsewhere, or compaction took it out.
-    async fn loaded(&self, moment: Moment<'_>) -> Vec<String> {
-        let loaded = self.session.loaded_section().await;
-        let (mut deltas, mut texts) = (loaded.deltas, vec![loaded.text]);
+    /// loaded elsewhere, or compaction took it out. With it comes what changes, and the moment after that.
+    async fn loaded(
+        &self,
+        moment: Moment<'_>,
+    ) -> Result<(Vec<String>, Vec<SkillDelta>, SkillView), SkillError> {
+        let mut view = self.at(moment.states);
+        let mut sections = vec![self.section(view.loaded_section()).await?];
         let inherited = SkillsState::of(moment.states).is_some_and(|kept| kept.inherited);
         if inherited || moment.run.cut() > 0 {
-            let section = self.session.put_back(moment.run.view().flat_map(|message| message.texts()), None);
-            let section = section.await;
-            deltas.extend(section.deltas);
-            texts.push(section.text);
+            view = after(&view, &sections[0].deltas);
+            let kept = moment.run.view().flat_map(|message| message.texts());
+            sections.push(self.section(view.put_back(kept, None)).await?);
         }
-        self.owed().extend(deltas);
-        texts
+        let view = after(&view, &sections[sections.len() - 1].deltas);
+        let (texts, deltas): (Vec<String>, Vec<Vec<SkillDelta>>) =
+            sections.into_iter().map(|section| (section.text, section.deltas)).unzip();
+        Ok((texts, deltas.concat(), view))
+    }
+
+    async fn section(&self, operation: Operation<LoadedSection>) -> Result<LoadedSection, SkillError> {
+        match operation.drive(self.service.files(), &Nobody).await {
+            prowess_skills::Outcome::Done(section) => Ok(section),
+            prowess_skills::Outcome::Refused(error) => Err(error),
+            // It asks nobody: what is loaded was approved.
+            prowess_skills::Outcome::Asks(_) => Ok(LoadedSection::default()),
+        }
     }
 
     /// What `allowed-tools` says to a call.
-    fn verdict(&self, name: &str, arguments: &Value) -> ToolVerdict {
+    fn verdict(&self, moment: Moment<'_>, name: &str, arguments: &Value) -> ToolVerdict {
         let mut scoped = ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
         // With two of them nobody knows which one the tool goes by.
         let mut argument = scoped.next().filter(|_| scoped.next().is_none());
         if name == "glob" && arguments.get("path").is_none() {
             argument = arguments.get("pattern").and_then(Value::as_str);
         }
-        self.session.check_tool(ToolCall { name, argument })
+        self.at(moment.states).check_tool(ToolCall { name, argument })
     }
 
     /// What `/name arguments` of a person comes to.
-    async fn invoked(&self, moment: Moment<'_>) -> Vec<Act> {
+    async fn invoked(&self, moment: Moment<'_>, view: &SkillView) -> Vec<Act> {
         let said = moment.run.messages().last();
         let said = said.filter(|message| message.is_by_person());
         let Some(line) = said.map(|message| message.text()).filter(|text| text.starts_with('/')) else {
             return Vec::new();
         };
         let name = line[1..].split_whitespace().next().unwrap_or_default();
-        if !self.session.commands().iter().any(|command| command.name == name) {
+        if !view.commands().iter().any(|command| command.name == name) {
             return Vec::new();
         }
-        let mut invoked = self.session.invoke(&line).await;
         // Who types a skill's name wants it loaded: where the rules would ask, that was the answer.
-        if let Err(SkillError::Refused { refusal: Refusal::NobodyToAsk { request, .. }, .. }) = &invoked {
-            let allowed = self.session.permissions().allow_once(request.fingerprint());
-            invoked = self.session.invoke(&line).await;
-            drop(allowed);
-        }
+        let invoked = match view.invoke(&line).drive(self.service.files(), &Typed).await {
+            prowess_skills::Outcome::Done(prepared) => prepared.finish(view.state()),
+            prowess_skills::Outcome::Refused(error) => Err(error),
+            prowess_skills::Outcome::Asks(_) => return Vec::new(),
+        };
         match invoked {
             Ok(answer) => {
                 let is_servers = |delta: &SkillDelta| matches!(delta, SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } if skill.from.is_some());
@@ -239,25 +245,48 @@ impl Opened {
     }
 }
 
+/// The moment after changes that were made for it.
+fn after(view: &SkillView, deltas: &[SkillDelta]) -> SkillView {
+    let mut state = SkillState::clone(view.state());
+    // What does not fit was refused when it was made.
+    let _ = state.replay(deltas);
+    view.engine().at(&state)
+}
+
+/// A person who typed the skill's name, and so has answered.
+struct Typed;
+
+#[async_trait]
+impl Asker for Typed {
+    async fn ask(&self, _: &Question) -> Option<prowess_permission::Reply> {
+        Some(prowess_permission::Reply::Once)
+    }
+}
+
 #[async_trait]
 impl Middleware for Opened {
     fn name(&self) -> &str {
         NAME
     }
 
-    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
-        let tool = |spec| SkillTool { session: self.session.clone(), spec, forks: self.forks.clone() };
-        self.session.tools().into_iter().map(|spec| Arc::new(tool(spec)) as Arc<dyn Tool>).collect()
+    fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
+        let specs = self.service.tools(&self.at(moment.states));
+        let tool = |spec| SkillTool { service: self.service.clone(), spec, forks: self.forks.clone() };
+        specs.into_iter().map(|spec| Arc::new(tool(spec)) as Arc<dyn Tool>).collect()
     }
 
     async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
-        self.follow(moment);
         // By now all parts have had their say about what the model sees.
         let loaded = self.loaded(moment).await;
+        let (texts, deltas, view) =
+            loaded.map_err(|error| MiddlewareError::new("read loaded skills", error))?;
         // It changes only when something is loaded, unloaded or refreshed.
         let section = |text: String| PromptSection { owner: NAME.to_owned(), text, is_stable: false };
-        let texts = std::iter::once(self.session.prompt().text).chain(loaded);
-        Ok(texts.filter(|text| !text.is_empty()).map(section).collect::<Vec<_>>().into())
+        let texts = std::iter::once(view.prompt().text).chain(texts);
+        let mut sections: Sections =
+            texts.filter(|text| !text.is_empty()).map(section).collect::<Vec<_>>().into();
+        sections.changes = deltas.into_iter().map(|delta| Delta::Skill(delta).change()).collect();
+        Ok(sections)
     }
 
     async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
@@ -267,17 +296,29 @@ impl Middleware for Opened {
     }
 
     async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
-        self.follow(moment);
+        let view = self.at(moment.states);
+        // The budget may be lower than it was when they were loaded, here or in the thread of a parent.
+        let dropped = view.over_budget();
         // By now all parts have had their say about what was said.
-        if moment.run.steps() == 0 { Ok(self.invoked(moment).await) } else { Ok(Vec::new()) }
+        let invoked = if moment.run.steps() == 0 {
+            self.invoked(moment, &after(&view, &dropped)).await
+        } else {
+            Vec::new()
+        };
+        Ok(changes(dropped).into_iter().chain(invoked).collect())
     }
 
-    async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
-        choice::apply(&self.session, self.models.as_ref(), &mut next);
+    async fn wrap_model_call(
+        &self,
+        moment: Moment<'_>,
+        mut next: NextModel<'_>,
+    ) -> Result<Assembled, ModelError> {
+        let view = self.at(moment.states);
+        choice::apply(&view, self.models.as_ref(), &mut next);
         // The text of unloaded skills goes, where the session is set so.
         for message in &mut next.request.messages {
             let Content::Tool(result) = &message.content else { continue };
-            if let Some(text) = self.session.without_unloaded(&result.text) {
+            if let Some(text) = view.without_unloaded(&result.text) {
                 let mut shorter = (**message).clone();
                 shorter.content = Content::Tool(ToolResult { text, ..result.clone() });
                 *message = Arc::new(shorter);
@@ -287,30 +328,30 @@ impl Middleware for Opened {
     }
 
     async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
-        let mut deltas = std::mem::take(&mut *self.owed());
-        deltas.extend(self.session.after_model_call());
-        let mut acts = changes(deltas);
-        if self.session.options().allowed_tools == AllowedTools::Preapprove
+        let view = self.at(moment.states);
+        let mut acts = changes(view.after_model_call());
+        if view.engine().options().allowed_tools == AllowedTools::Preapprove
             && let Effect::CallTools(calls) = moment.run.next()
         {
             let listed = calls.into_iter().filter(|call| !call.approved).filter(|call| {
                 let arguments = call.call.parsed().unwrap_or_default();
-                matches!(self.verdict(&call.call.name, &arguments), ToolVerdict::Preapproved { .. })
+                matches!(self.verdict(moment, &call.call.name, &arguments), ToolVerdict::Preapproved { .. })
             });
             acts.extend(listed.map(|call| Act::Approve { call: call.call.id }));
         }
         Ok(acts)
     }
 
-    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
-        if let ToolVerdict::Blocked { message } = self.verdict(&next.call.name, next.arguments) {
+    async fn wrap_tool_call(&self, moment: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+        if let ToolVerdict::Blocked { message } = self.verdict(moment, &next.call.name, next.arguments) {
             return ToolAnswer::error(message).into();
         }
         let files = FILES.iter().filter_map(|name| next.arguments.get(name).and_then(Value::as_str));
         match next.call().await {
             ToolOutput::Done(mut answer) if !answer.is_error => {
                 // Files are in play that a skill may be for.
-                let offered = self.session.note_files(files.map(|file| file.trim_start_matches('/')));
+                let files = files.map(|file| file.trim_start_matches('/'));
+                let offered = self.at(moment.states).note_files(files);
                 answer.changes.extend(offered.into_iter().map(|delta| Delta::Skill(delta).change()));
                 answer.into()
             }
@@ -318,10 +359,8 @@ impl Middleware for Opened {
         }
     }
 
-    async fn after_agent(&self, _: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
-        let mut deltas = std::mem::take(&mut *self.owed());
-        deltas.extend(self.session.end_turn());
-        Ok(changes(deltas))
+    async fn after_agent(&self, moment: Moment<'_>, _: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
+        Ok(changes(self.at(moment.states).end_turn()))
     }
 }
 

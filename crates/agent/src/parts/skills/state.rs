@@ -1,6 +1,7 @@
 //! What a thread keeps of its skills.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prowess_skills::{LoadedSkill, SkillDelta, SkillState};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::state::{State, States};
 pub struct SkillsState {
     /// Marks the frames of this conversation.
     pub(super) secret: Option<[u8; 16]>,
-    pub(super) state: SkillState,
+    pub(super) state: Arc<SkillState>,
     /// Whether some were loaded elsewhere, so that the conversation does not have their text.
     pub(super) inherited: bool,
     usage: BTreeMap<String, SkillUse>,
@@ -41,6 +42,11 @@ impl SkillsState {
     /// The skills that are loaded, in the order in which they were.
     pub fn loaded(&self) -> &[LoadedSkill] {
         self.state.loaded()
+    }
+
+    /// What is loaded, with all that is kept of it.
+    pub fn state(&self) -> &Arc<SkillState> {
+        &self.state
     }
 
     /// How much each skill was used.
@@ -127,7 +133,7 @@ impl State for SkillsState {
                     self.count(&skill.name, skill.tokens as u64);
                 }
                 // What does not fit was refused by the session that made it, and is in no log.
-                let _ = self.state.replay([&delta]);
+                let _ = Arc::make_mut(&mut self.state).replay([&delta]);
             }
             Delta::Inherited => self.inherited = true,
             Delta::Forked { skill, tokens } => self.count(&skill, tokens),

@@ -1,20 +1,22 @@
 //! The tools of a thread's skills.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_skills::{PreparedCall, SkillDelta, SkillSession, ToolSpec};
+use prowess_skills::{Dialect, Outcome, PreparedCall, SkillDelta, SkillService, SkillState, ToolSpec};
 use serde_json::Value;
 
-use super::state::Delta;
+use super::state::{Delta, SkillsState};
 use crate::model::ToolDefinition;
 use crate::parts::{SubAgents, consult};
+use crate::state::States;
 use crate::tool::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolOutput};
 
 /// One of the session's tools.
 #[derive(Debug)]
 pub(super) struct SkillTool {
-    pub(super) session: SkillSession,
+    pub(super) service: SkillService,
     pub(super) spec: ToolSpec,
     pub(super) forks: Option<SubAgents>,
 }
@@ -38,16 +40,18 @@ impl Tool for SkillTool {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let allowed = match consult::allow(self.session.permissions(), context.consulted).await {
-            Ok(allowed) => allowed,
+        let permissions = self.service.engine().permissions();
+        let replies = match consult::replies(permissions, context.consulted).await {
+            Ok(replies) => replies,
             Err(answer) => return answer.into(),
         };
-        let skill = self.spec.skill_in(&arguments).map(str::to_owned);
-        let prepared = self.session.prepare_call(self.spec.name, arguments).await;
-        drop(allowed);
-        if let Some(request) = prepared.unanswered() {
-            return ToolOutput::Ask(consult::question(request, context.consulted));
-        }
+        let skill = Dialect::skill_in(&arguments).map(str::to_owned);
+        let view = self.service.engine().at_shared(&state(context.states));
+        let prepared = match self.service.call(&view, self.spec.name, arguments, &replies).await {
+            Outcome::Done(prepared) => prepared,
+            Outcome::Asks(question) => return ToolOutput::Ask(consult::asking(*question, context.consulted)),
+            Outcome::Refused(error) => return ToolAnswer::error(error.for_model()).into(),
+        };
         if let (Some(forks), Some(forked)) = (&self.forks, prepared.forked()) {
             let tokens = forked.deltas.iter().map(tokens).sum();
             let change = Delta::Forked { skill: forked.name.clone(), tokens }.change();
@@ -57,10 +61,10 @@ impl Tool for SkillTool {
             };
         }
         if self.spec.is_idempotent() {
-            return ToolOutput::InOrder(Box::new(move |_| answer(prepared)));
+            return ToolOutput::InOrder(Box::new(move |states| answer(prepared, states)));
         }
         // What was run is done: nobody waits for it.
-        let answer = answer(prepared);
+        let answer = answer(prepared, context.states);
         match skill.filter(|_| !answer.is_error) {
             Some(skill) => answer.with(Delta::Ran { skill }.change()).into(),
             None => answer.into(),
@@ -68,8 +72,13 @@ impl Tool for SkillTool {
     }
 }
 
-fn answer(prepared: PreparedCall) -> ToolAnswer {
-    let reply = prepared.finish();
+/// What is loaded in a thread.
+fn state(states: &States) -> Arc<SkillState> {
+    SkillsState::of(states).map(|kept| Arc::clone(&kept.state)).unwrap_or_default()
+}
+
+fn answer(prepared: PreparedCall, states: &States) -> ToolAnswer {
+    let reply = prepared.finish(&state(states));
     let changes = reply.deltas.into_iter().map(|delta| Delta::Skill(delta).change()).collect();
     ToolAnswer { text: reply.text, is_error: reply.is_error, changes, ..ToolAnswer::default() }
 }

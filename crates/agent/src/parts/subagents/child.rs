@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use prowess_permission::quoted;
-use serde_json::{Value, json};
-
 use crate::agent::{Agent, AgentError, Sight, Thread, Turn, Waiting};
 use crate::id::ThreadId;
 use crate::message::Message;
 use crate::middleware::Occasion;
 use crate::parts::{SkillsState, consult, cost_limit};
-use crate::run::{Effect, Event, Outcome, Reply, StateChange};
+use crate::run::{Asking, Effect, Event, Outcome, Reply, StateChange, Via};
 use crate::thread::{ThreadError, is_there, sub_agent_thread};
 use crate::tool::{ToolAnswer, ToolContext, ToolOutput};
 
@@ -103,11 +100,8 @@ impl Work<'_> {
     /// The reply to what the sub-agent asked, if it still waits for that.
     fn reply(&self, thread: &Thread) -> Option<(Waiting, Reply)> {
         let consulted = self.context.consulted?;
-        let asked = &consulted.question["sub_agent"];
-        if asked["thread"] != thread.id().as_str() {
-            return None;
-        }
-        let waiting = thread.waiting().into_iter().find(|waiting| asked["number"] == waiting.number)?;
+        let via = consulted.asking.via.as_ref().filter(|via| via.thread == *thread.id())?;
+        let waiting = thread.waiting().into_iter().find(|waiting| via.number == waiting.number)?;
         let reply = match consulted.reply.clone()? {
             Reply::Reject { message } if consulted.rejects_all => Reply::RejectAll { message },
             reply => reply,
@@ -118,7 +112,7 @@ impl Work<'_> {
     async fn output(&self, thread: &Thread, turn: Result<Turn, AgentError>) -> ToolOutput {
         let outcome = match turn {
             Ok(Turn::Waiting(waiting)) => match waiting.into_iter().next() {
-                Some(first) => return ToolOutput::Ask(self.question(thread, first)),
+                Some(first) => return ToolOutput::Ask(self.asking(thread, first)),
                 None => Outcome::Silent,
             },
             Ok(Turn::Ended(outcome)) => outcome,
@@ -145,20 +139,14 @@ impl Work<'_> {
     }
 
     /// What the sub-agent asks, as its parent's thread asks it.
-    fn question(&self, thread: &Thread, waiting: Waiting) -> Value {
-        let Waiting { call, mut question, number } = waiting;
-        if !question.is_object() {
-            question = json!({"title": format!("call {}", quoted(&call.name))});
-        }
-        let title = question["title"].as_str().unwrap_or_default();
-        question["title"] = json!(format!("sub-agent {}: {title}", self.name));
-        question["sub_agent"] = json!({"name": self.name, "thread": thread.id().as_str(), "number": number});
-        // What is allowed is the sub-agent's; what the parent's own gate allowed for this call stays with it.
-        if let Some(question) = question.as_object_mut() {
-            question.remove("fingerprint");
-        }
-        question["allowed"] = json!(consult::allowed_before(self.context.consulted));
-        question
+    fn asking(&self, thread: &Thread, waiting: Waiting) -> Box<Asking> {
+        let via = Via { name: self.name.to_owned(), thread: thread.id().clone(), number: waiting.number };
+        Box::new(Asking {
+            question: waiting.question.by(self.name),
+            // What is allowed is the sub-agent's; what the parent's own gate allowed for this call stays with it.
+            allowed: consult::allowed_before(self.context.consulted),
+            via: Some(via),
+        })
     }
 }
 

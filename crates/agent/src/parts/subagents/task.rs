@@ -20,7 +20,7 @@ pub(super) struct Task(pub(super) SubAgents);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// What to do, with all that it needs to know, and what to answer
+    #[schemars(description = "What to do, with all that it needs to know, and what to answer")]
     description: String,
     #[serde(default = "general")]
     subagent_type: String,

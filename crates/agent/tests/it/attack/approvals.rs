@@ -7,7 +7,7 @@ use prowess_agent::parts::{Approval, Files};
 use prowess_agent::{
     Event, FunctionTool, NoWatcher, Outcome, Reply, ThreadId, ThreadStore as _, Tool, ToolAnswer, Turn,
 };
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Policy, Rule};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -256,7 +256,7 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
     let id = ThreadId::new();
     let mut thread = agent(Decision::Allow).open(id.clone()).await.unwrap();
     let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question["kind"], "write");
+    assert_eq!(waiting[0].question.kind, Kind::WRITE);
     let stored = thread.events();
     thread.close().await.unwrap();
     let lease = world.store.lease(&id, "someone", short_lease().lease).await.unwrap();
@@ -267,7 +267,10 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
     let mut thread = agent(Decision::Ask).open(id).await.unwrap();
     let turn = thread.go_on(&NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-    assert_eq!(waiting[0].question["tool"], "write_file", "{waiting:?}");
+    assert!(
+        matches!(&waiting[0].question.deed, Deed::CallTool { tool, .. } if tool == "write_file"),
+        "{waiting:?}"
+    );
     thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("not there"), "{:?}", results(&thread));
     assert!(!world.scratch.path().join("files/x").exists());

@@ -191,7 +191,7 @@ async fn a_question_cannot_be_painted_over() {
     let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
     assert!(!waiting.is_empty(), "{:?}", results(&thread));
     for waiting in waiting {
-        let title = waiting.question["title"].as_str().unwrap();
+        let title = waiting.question.words().title;
         let odd = |c: char| {
             c.is_control()
                 || ('\u{200b}'..='\u{200f}').contains(&c)

@@ -10,7 +10,7 @@ use prowess_agent::{
 };
 use prowess_backend::LocalBackend;
 use prowess_models::{Expect, Follow, Scripted, Turn};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Deed, Layer, Permissions, Policy, Question, Rule};
 use serde_json::{Value, json};
 
 use super::ledger::Pen;
@@ -160,8 +160,8 @@ pub(super) fn token(call: &ToolCall) -> &'static str {
 }
 
 /// What a person says to a question.
-pub(super) fn reply(question: &Value) -> Reply {
-    let arguments = question["arguments"].as_str().unwrap();
+pub(super) fn reply(question: &Question) -> Reply {
+    let Deed::CallTool { arguments, .. } = &question.deed else { panic!("{question:?}") };
     if arguments.contains("refused") {
         Reply::Reject { message: NO.to_owned() }
     } else if arguments.contains("changed") {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{NOTE, ONE, Place, WAIT, command, on, open, short_lease};
 use crate::agent::results;
+use crate::asks::own_question;
 use crate::says::{Says, calls, text};
 
 #[tokio::test]
@@ -197,7 +198,7 @@ impl Tool for Asks {
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
         match context.consulted {
-            None => ToolOutput::Ask(json!({"title": "well?"})),
+            None => own_question("well?").into(),
             Some(_) => ToolAnswer::text("they said so").into(),
         }
     }

@@ -1,32 +1,32 @@
 //! One row of the screen, as runs of characters that look alike.
 
-use super::paint::{BACKGROUND, FOREGROUND, rgb};
+use crate::paint::{BACKGROUND, FOREGROUND, rgb};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Row {
-    pub(super) runs: Vec<Run>,
+pub(crate) struct Row {
+    pub(crate) runs: Vec<Run>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Run {
-    pub(super) column: u16,
+pub(crate) struct Run {
+    pub(crate) column: u16,
     /// The columns that it takes.
-    pub(super) width: u16,
-    pub(super) text: String,
-    pub(super) look: Look,
+    pub(crate) width: u16,
+    pub(crate) text: String,
+    pub(crate) look: Look,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// Nothing for the colours of the window.
-    pub(super) ink: Option<u32>,
-    pub(super) paper: Option<u32>,
-    pub(super) is_bold: bool,
-    pub(super) is_dim: bool,
-    pub(super) is_italic: bool,
-    pub(super) is_underlined: bool,
+    pub(crate) ink: Option<u32>,
+    pub(crate) paper: Option<u32>,
+    pub(crate) is_bold: bool,
+    pub(crate) is_dim: bool,
+    pub(crate) is_italic: bool,
+    pub(crate) is_underlined: bool,
     /// Whether characters take two columns: fonts differ in how wide they are.
-    pub(super) is_wide: bool,
+    pub(crate) is_wide: bool,
 }
 
 impl Look {
@@ -55,7 +55,7 @@ impl Look {
 }
 
 impl Row {
-    pub(super) fn of(screen: &vt100::Screen, row: u16, columns: u16) -> Self {
+    pub(crate) fn of(screen: &vt100::Screen, row: u16, columns: u16) -> Self {
         let mut runs: Vec<Run> = Vec::new();
         for column in 0..columns {
             let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else {
@@ -77,13 +77,13 @@ impl Row {
         Self { runs }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
     /// The text alone.
     #[cfg(test)]
-    pub(super) fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         self.runs.iter().map(|run| run.text.as_str()).collect()
     }
 }

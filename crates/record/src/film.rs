@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::row::Row;
+use crate::row::Row;
 
 /// Changes within this time are one.
 const SHORTEST: Duration = Duration::from_millis(80);
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_millis(1_500);
 /// The rows of the roll that are kept; a film of more shows no more of it.
 const MAX_ROWS: usize = 10_000;
 
-pub(super) struct Film {
+pub(crate) struct Film {
     parser: vt100::Parser,
     /// When something last came, and where that is in the film.
     clock: (Duration, Duration),
@@ -32,18 +32,18 @@ pub(super) struct Film {
 }
 
 /// A text in a row of the roll.
-pub(super) struct Shown<'f> {
-    pub(super) row: usize,
+pub(crate) struct Shown<'f> {
+    pub(crate) row: usize,
     /// Equal texts have equal numbers.
-    pub(super) number: usize,
-    pub(super) text: &'f Row,
-    pub(super) from: Duration,
+    pub(crate) number: usize,
+    pub(crate) text: &'f Row,
+    pub(crate) from: Duration,
     /// Nothing for what stays.
-    pub(super) until: Option<Duration>,
+    pub(crate) until: Option<Duration>,
 }
 
 impl Film {
-    pub(super) fn new(columns: u16, rows: u16) -> anyhow::Result<Self> {
+    pub(crate) fn new(columns: u16, rows: u16) -> anyhow::Result<Self> {
         let size = |size| NonZeroU16::new(size).context("a screen has columns and rows");
         Ok(Self {
             parser: vt100::Parser::new(size(rows)?, size(columns)?, MAX_ROWS),
@@ -56,7 +56,7 @@ impl Film {
     }
 
     /// Takes what was written to the terminal.
-    pub(super) fn show(&mut self, now: Duration, bytes: &[u8]) {
+    pub(crate) fn show(&mut self, now: Duration, bytes: &[u8]) {
         self.parser.process(bytes);
         let (last, at) = self.clock;
         let passed = now.saturating_sub(last);
@@ -86,7 +86,7 @@ impl Film {
     }
 
     /// All texts, row by row.
-    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+    pub(crate) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         self.roll.iter().flat_map(move |(row, versions)| {
             versions.iter().enumerate().filter_map(move |(at, (from, number))| {
                 let until = versions.get(at + 1).map(|(until, _)| *until);
@@ -96,17 +96,17 @@ impl Film {
         })
     }
 
-    pub(super) fn moves(&self) -> &[(Duration, usize)] {
+    pub(crate) fn moves(&self) -> &[(Duration, usize)] {
         &self.moves
     }
 
     /// The row of the roll at which the screen begins in the end.
-    pub(super) fn top(&self) -> usize {
+    pub(crate) fn top(&self) -> usize {
         self.moves.last().map_or(0, |(_, top)| *top)
     }
 
     /// When the last change happens.
-    pub(super) fn length(&self) -> Duration {
+    pub(crate) fn length(&self) -> Duration {
         self.clock.1
     }
 }

@@ -1,4 +1,6 @@
-//! Records what a command shows in a terminal, as a picture that moves.
+//! Records what a command shows in a terminal, as an SVG that plays by itself.
+//!
+//! A tool for development: `make demo-svg` makes `docs/demo.svg` with it. No shipped crate depends on it.
 
 mod film;
 mod paint;
@@ -16,16 +18,20 @@ use self::film::Film;
 
 /// How a recording looks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Picture<'t> {
-    pub(crate) columns: u16,
-    pub(crate) rows: u16,
-    /// What stands above the screen.
-    pub(crate) title: &'t str,
-    pub(crate) kind: Kind,
+pub struct Picture<'t> {
+    /// The width of the screen, in characters.
+    pub columns: u16,
+    /// The height of the screen, in lines.
+    pub rows: u16,
+    /// The text above the screen.
+    pub title: &'t str,
+    /// All of the recording, or its end.
+    pub kind: Kind,
 }
 
+/// What a recording shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// All that happens, once; the last screen stays.
     Moving,
     /// The last screen.
@@ -34,7 +40,11 @@ pub(crate) enum Kind {
 
 /// Runs a command in a pseudo terminal until nobody writes to it, and makes an SVG of what it showed. The file is
 /// written however the command ends.
-pub(crate) fn record(mut command: Command, picture: Picture<'_>, to: &Path) -> anyhow::Result<ExitStatus> {
+///
+/// # Errors
+///
+/// If the command cannot be started, or the file cannot be written.
+pub fn record(mut command: Command, picture: Picture<'_>, to: &Path) -> anyhow::Result<ExitStatus> {
     let (mut terminal, other) = pty_process::blocking::open().context("cannot open a pseudo terminal")?;
     terminal.resize(pty_process::Size::new(picture.rows, picture.columns))?;
     let mut film = Film::new(picture.columns, picture.rows)?;

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::film::{Film, Shown};
-use super::paint::{BACKGROUND, FOREGROUND, FRAME, TITLE};
-use super::row::{Row, Run};
-use super::{Kind, Picture};
+use crate::film::{Film, Shown};
+use crate::paint::{BACKGROUND, FOREGROUND, FRAME, TITLE};
+use crate::row::{Row, Run};
+use crate::{Kind, Picture};
 
 /// The size of a character, in tenths of a pixel across, and in pixels down.
 const ADVANCE: u32 = 84;
@@ -22,7 +22,7 @@ const MARGIN: usize = 14;
 const BAR: usize = 34;
 
 /// The picture.
-pub(super) fn drawn(film: &Film, picture: Picture<'_>) -> String {
+pub(crate) fn drawn(film: &Film, picture: Picture<'_>) -> String {
     let is_moving = picture.kind == Kind::Moving;
     let top = film.top();
     let is_drawn = |shown: &Shown<'_>| is_moving || (shown.until.is_none() && shown.row >= top);
@@ -222,7 +222,7 @@ fn escaped(text: &str) -> String {
 
 /// Whether a parser that others wrote takes a picture.
 #[cfg(test)]
-pub(super) fn check(svg: &str) {
+pub(crate) fn check(svg: &str) {
     use std::io::Write as _;
     let mut python = std::process::Command::new("python3")
         .args(["-c", "import sys, xml.etree.ElementTree as e; e.parse(sys.stdin.buffer)"])

@@ -1,10 +1,10 @@
 //! Colours of the picture.
 
-pub(super) const BACKGROUND: u32 = 0x16_1b22;
-pub(super) const FOREGROUND: u32 = 0xd5_dbe3;
+pub(crate) const BACKGROUND: u32 = 0x16_1b22;
+pub(crate) const FOREGROUND: u32 = 0xd5_dbe3;
 /// The frame of the window, and what stands in it.
-pub(super) const FRAME: u32 = 0x2a_323d;
-pub(super) const TITLE: u32 = 0x8b_949e;
+pub(crate) const FRAME: u32 = 0x2a_323d;
+pub(crate) const TITLE: u32 = 0x8b_949e;
 
 /// Black, red, green, yellow, blue, magenta, cyan, white; then the same brighter.
 const NAMED: [u32; 16] = [
@@ -13,7 +13,7 @@ const NAMED: [u32; 16] = [
 ];
 
 /// A colour of the terminal; nothing for its own. Bold text has the brighter of the named ones.
-pub(super) fn rgb(colour: vt100::Color, is_bold: bool) -> Option<u32> {
+pub(crate) fn rgb(colour: vt100::Color, is_bold: bool) -> Option<u32> {
     match colour {
         vt100::Color::Default => None,
         vt100::Color::Idx(index @ 0..=7) if is_bold => Some(NAMED[usize::from(index) + 8]),
