@@ -21,7 +21,7 @@ use serde_json::json;
 
 /// What servers have: the text of every file, by label and address.
 #[derive(Clone, Debug, Default)]
-struct Shelf {
+pub(crate) struct Shelf {
     files: Arc<Mutex<BTreeMap<(String, String), String>>>,
     fetched: Arc<Mutex<Vec<String>>>,
     unlisted: Option<Offer>,
@@ -29,7 +29,7 @@ struct Shelf {
 
 impl Shelf {
     /// Puts a skill there, and says so as its server would.
-    fn offer(&self, server: &str, name: &str, body: &str, files: &[(&str, &str)]) -> Offer {
+    pub(crate) fn offer(&self, server: &str, name: &str, body: &str, files: &[(&str, &str)]) -> Offer {
         let document = format!("---\nname: {name}\ndescription: From {server}.\n---\n{body}\n");
         let all = [("SKILL.md", document.as_str())].into_iter().chain(files.iter().copied());
         let mut published = Vec::new();
@@ -119,7 +119,7 @@ impl StagedFiles for Staged {
     }
 }
 
-fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
+pub(crate) fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
     let root = Arc::new(Root::server(&offers[0].published.server));
     scan_published(&root, offers, None)
 }
