@@ -258,7 +258,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let permissions = rules(&[("run", "*"), ("mcp_skill", "docs:*")]);
     let (session, _place) = with_runs(&shelf, catalog.clone(), &permissions).await;
     let command = RunRequest::new("docs:kit", "sh scripts/a.sh");
-    let exec = json!({"skill_name": "docs:kit", "command": "cat"});
+    let exec = json!({"skill": "docs:kit", "command": "cat"});
     let nobody = Replies::default();
     // What it brings is a server's, whether it is loaded or not.
     let request = asked(session.attempt("skill_exec", exec.clone(), &nobody).await);
