@@ -27,8 +27,8 @@ use crate::outputs::random;
 
 /// How many questions one call may ask.
 const MAX_QUESTIONS: usize = 32;
-/// How often a call is attempted: again after each answer.
-const MAX_ATTEMPTS: usize = 2 * MAX_QUESTIONS;
+/// How often a call is attempted: until it asks, until it asks the same with the answer there, and in the end to be done.
+const MAX_ATTEMPTS: usize = 2 * MAX_QUESTIONS + 1;
 /// How many calls may wait for an answer; the oldest is forgotten then, and asks again.
 const MAX_WAITING: usize = 256;
 /// How much a call may hold while it waits, in bytes: its arguments, and the question, which is there once on its way and
@@ -199,6 +199,9 @@ impl Consent<'_> {
                 allowed.push(about);
                 continue;
             }
+            if allowed.len() == MAX_QUESTIONS {
+                break;
+            }
             let words = words(&question);
             if bytes + 2 * words.len() > MAX_HELD {
                 can_ask = false;
@@ -217,10 +220,18 @@ impl Consent<'_> {
             }
             match self.ask(form).await {
                 Some(answer) => answered = Some((about, decision(&answer))),
+                // Nothing is done that nobody hears of.
+                None if self.is_gone() => break,
                 None => can_ask = false,
             }
         }
         Attended::Refused(Refusal::Cancelled)
+    }
+
+    /// Whether nobody hears any more what it comes to.
+    fn is_gone(&self) -> bool {
+        let gone = self.context.extensions.get::<Gone>();
+        gone.is_some_and(|gone| gone.0.is_cancelled()) || self.context.peer.is_transport_closed()
     }
 
     /// What the person answers to a form; nothing, when nobody is there to hear what comes of it.

@@ -192,8 +192,8 @@ impl Details<'_> {
                 self.text("server", server);
                 self.text("uri", uri);
                 self.text("description", description);
-                self.text("files", &files.to_string());
-                self.text("bytes", &bytes.to_string());
+                self.data("files", &files.to_string());
+                self.data("bytes", &bytes.to_string());
                 self.text("digest", digest);
                 self.text("arguments", arguments.as_deref().unwrap_or_default());
                 self.list("while", at_work);
@@ -232,7 +232,7 @@ impl Details<'_> {
                 self.put("old_string", old_string, Look::Removed, false);
                 self.put("new_string", new_string, Look::Added, false);
                 if *replace_all {
-                    self.text("replace_all", "true");
+                    self.data("replace_all", "true");
                 }
             }
             Deed::Execute { command, because_of } => {
@@ -288,13 +288,13 @@ impl Details<'_> {
         }
         self.list("network", &run.network);
         if let Some(seconds) = run.timeout {
-            self.text("timeout", &seconds.to_string());
+            self.data("timeout", &seconds.to_string());
         }
         if run.save_as_artifacts {
-            self.text("save_as_artifacts", "true");
+            self.data("save_as_artifacts", "true");
         }
         if run.omit_inline_content {
-            self.text("omit_inline_content", "true");
+            self.data("omit_inline_content", "true");
         }
         self.text("artifact_prefix", run.artifact_prefix.as_deref().unwrap_or_default());
         match run.talk {

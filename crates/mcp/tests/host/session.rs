@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use prowess_catalog::{Catalog, Root, ScanOptions, SkillContext, SkillEntry};
 use prowess_mcp::host::{Cache, HeldEntry, ServerFiles, ServerOptions, Servers};
-use prowess_permission::{Broker, Decision, Kind, Layer, Permissions, Policy, Request, Rule};
-use prowess_skills::{Choice, Runs, SelectMode, SkillError, SkillSession};
+use prowess_permission::{
+    Asker, Broker, Decision, Deed, Kind, Layer, Permissions, Policy, Question, Replies, Rule,
+};
+use prowess_skills::{Answer, Choice, Outcome, Runs, SelectMode, SkillError, SkillSession};
 use prowess_workspace::{LocalExecutor, LocalOptions, RunRequest, Runner, Workspaces};
 use tempfile::TempDir;
 
@@ -77,15 +79,63 @@ async fn with_servers(catalog: &Catalog, servers: &Servers) -> Catalog {
     found.scans.into_iter().fold(catalog.clone(), |catalog, scan| catalog.with(scan))
 }
 
-fn asked(error: &SkillError) -> Request {
-    error.unanswered().cloned().unwrap_or_else(|| panic!("nothing is asked: {error}"))
+/// The question that something stops at when nobody has answered anything.
+fn asked(outcome: Outcome<Answer>) -> Question {
+    match outcome {
+        Outcome::Asks(question) => *question,
+        Outcome::Done(done) => panic!("nothing is asked: {done:?}"),
+        Outcome::Refused(error) => panic!("nothing is asked: {error}"),
+    }
+}
+
+async fn attempt_load(session: &SkillSession, name: &str, asker: &dyn Asker) -> Outcome<Answer> {
+    let load = session.view().load(name, None, None);
+    match load.drive(session.service().files(), asker).await {
+        Outcome::Done(prepared) => session.hold(|state| prepared.finish(state)).into(),
+        Outcome::Asks(question) => Outcome::Asks(question),
+        Outcome::Refused(error) => Outcome::Refused(error),
+    }
+}
+
+/// What is asked before a skill is loaded.
+async fn asked_to_load(session: &SkillSession, name: &str) -> Question {
+    asked(attempt_load(session, name, &Replies::default()).await)
+}
+
+/// Loads a skill as a person lets it, who is asked once.
+async fn load_once(session: &SkillSession, name: &str) -> Outcome<Answer> {
+    let question = asked_to_load(session, name).await;
+    attempt_load(session, name, &allowing(&question)).await
 }
 
 /// Loads a skill as a person lets it.
 async fn load(session: &SkillSession, name: &str) -> Result<String, SkillError> {
-    let request = asked(&session.load(name, None).await.unwrap_err());
-    let _allowed = session.permissions().allow_once(request.fingerprint());
-    Ok(session.load(name, None).await?.text)
+    match load_once(session, name).await {
+        Outcome::Done(answer) => Ok(answer.text),
+        Outcome::Refused(error) => Err(error),
+        Outcome::Asks(question) => panic!("it is asked again: {question:?}"),
+    }
+}
+
+async fn attempt_run(session: &SkillSession, run: &RunRequest, asker: &dyn Asker) -> Outcome<Answer> {
+    session.service().run(&session.view(), run.clone(), asker).await
+}
+
+/// What is asked before a command is run.
+async fn asked_to_run(session: &SkillSession, run: &RunRequest) -> Question {
+    asked(attempt_run(session, run, &Replies::default()).await)
+}
+
+fn allowing(question: &Question) -> Replies {
+    Replies::allowing([question.fingerprint()])
+}
+
+/// The address of the skill that is to be loaded.
+fn uri(question: &Question) -> &str {
+    match &question.deed {
+        Deed::LoadServerSkill { uri, .. } => uri,
+        other => panic!("it is no load from a server: {other:?}"),
+    }
 }
 
 fn local_skill(place: &Path, name: &str, body: &str) {
@@ -103,9 +153,9 @@ async fn x_20_two_servers_with_equal_skills_and_names_are_two() {
     let host = Host::new([one.options("one"), two.options("two")], permissions.clone()).await;
     let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
     assert_eq!(names, ["one:pdf", "two:pdf"], "whatever the servers call themselves");
-    let request = asked(&host.session.load("one:pdf", None).await.unwrap_err());
+    let request = asked_to_load(&host.session, "one:pdf").await;
     permissions.broker().remember(&request).await.unwrap();
-    asked(&host.session.load("two:pdf", None).await.unwrap_err());
+    asked_to_load(&host.session, "two:pdf").await;
     host.session.load("one:pdf", None).await.unwrap();
     assert_eq!(one.asked("resources/read"), [format!("resources/read {SKILL}")]);
     assert!(two.asked("resources/read").is_empty());
@@ -120,13 +170,13 @@ async fn x_21_a_bare_address_can_be_loaded() {
     let lying = Lying::new("unlisted-skill");
     let mut host = Host::new([lying.options("docs")], rules(&[])).await;
     assert!(host.catalog.entries().is_empty());
-    asked(&host.session.load("docs:other", None).await.unwrap_err());
+    asked_to_load(&host.session, "docs:other").await;
     assert!(lying.asked("skills/get").is_empty(), "what it is asked is asked about first");
     assert!(matches!(load(&host.session, "docs:other").await, Err(SkillError::NotFound { .. })));
     assert!(matches!(host.session.load("else:pdf", None).await, Err(SkillError::NotFound { .. })));
     let bare = "docs:skill://pdf/SKILL.md";
-    let found = load(&host.session, bare).await.unwrap_err();
-    assert_eq!(asked(&found).details["uri"], SKILL, "it is there by now, and asked about as any other");
+    let found = asked(load_once(&host.session, bare).await);
+    assert_eq!(uri(&found), SKILL, "it is there by now, and asked about as any other");
     assert!(load(&host.session, bare).await.unwrap().contains("Read the guide."));
     host.refresh().await;
     assert!(host.catalog.get("docs:pdf").is_some(), "a list that does not have it takes nothing away");
@@ -140,7 +190,7 @@ async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     assert!(!host.servers.has_changed());
     let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
     assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' fails verification"), "{failed}");
-    assert!(host.session.servers_at_work().is_empty());
+    assert!(host.session.view().servers_at_work().is_empty());
     assert!(host.servers.has_changed(), "it is time to look again");
 
     let lying = Lying::new("digest");
@@ -188,7 +238,7 @@ async fn x_25_a_skill_at_work_is_held_to_its_entry() {
 async fn x_26_nothing_is_retrieved_ahead_of_need() {
     let lying = Lying::new("honest");
     let host = Host::new([lying.options("docs")], rules(&[])).await;
-    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    let request = asked_to_load(&host.session, "docs:pdf").await;
     host.session.permissions().broker().remember(&request).await.unwrap();
     assert_eq!(lying.log(), ["skills/list"], "neither to connect, nor to list, nor to approve");
     host.session.load("docs:pdf", None).await.unwrap();
@@ -276,14 +326,15 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
     let host = Host::new([lying.options("docs")], permissions.clone()).await;
     host.session.load("docs:pdf", None).await.unwrap();
     let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
-    let request = asked(&host.session.run(run.clone()).await.unwrap_err());
+    let request = asked_to_run(&host.session, &run).await;
     assert!(request.each_time, "whatever the rules allow");
     assert!(lying.asked("resources/read skill://pdf/scripts").is_empty(), "nor is anything retrieved to ask");
-    let allowed = permissions.allow_once(request.fingerprint());
-    let ran = host.session.run(run.clone()).await.unwrap().data.unwrap();
+    let Outcome::Done(ran) = attempt_run(&host.session, &run, &allowing(&request)).await else {
+        panic!("it was allowed")
+    };
+    let ran = ran.data.unwrap();
     assert_eq!(ran["stdout"], "ran\n# Guide\n\nTurn the pages.\n", "{ran}");
-    drop(allowed);
-    asked(&host.session.run(run).await.unwrap_err());
+    asked_to_run(&host.session, &run).await;
 
     let widening = Lying::new("widening");
     let host = Host::new([widening.options("docs")], permissions).await;
@@ -295,14 +346,13 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_30_what_is_staged_is_verified() {
     let lying = Lying::new("digest");
-    let permissions = rules(&[("mcp_skill", "*")]);
-    let host = Host::new([lying.options("docs")], permissions.clone()).await;
+    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
     let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
-    let request = asked(&host.session.run(run.clone()).await.unwrap_err());
-    assert!(request.binding.is_some_and(|binding| !binding.is_empty()));
-    let _allowed =
-        permissions.allow_once(asked(&host.session.run(run.clone()).await.unwrap_err()).fingerprint());
-    let failed = host.session.run(run).await.unwrap_err();
+    let request = asked_to_run(&host.session, &run).await;
+    assert!(request.binding.as_ref().is_some_and(|binding| !binding.is_empty()));
+    let Outcome::Refused(failed) = attempt_run(&host.session, &run, &allowing(&request)).await else {
+        panic!("it is neither run nor asked about again")
+    };
     assert!(failed.to_string().contains("fails verification"), "{failed}");
 }
 
@@ -310,24 +360,20 @@ async fn x_30_what_is_staged_is_verified() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_31_one_servers_skill_causes_no_read_at_another_unasked() {
     let (one, two) = (Lying::new("instructions"), Lying::new("honest"));
-    let permissions = rules(&[("mcp_skill", "*")]);
-    let host = Host::new([one.options("one"), two.options("two")], permissions.clone()).await;
+    let host = Host::new([one.options("one"), two.options("two")], rules(&[("mcp_skill", "*")])).await;
     host.session.load("one:pdf", None).await.unwrap();
-    let request = asked(&host.session.load("two:pdf", None).await.unwrap_err());
+    let request = asked_to_load(&host.session, "two:pdf").await;
     assert!(request.each_time);
-    assert!(
-        request.title.contains("MCP server two") && request.title.contains("of one"),
-        "{}",
-        request.title
-    );
+    let title = request.words().title;
+    assert!(title.contains("MCP server two") && title.contains("of one"), "{title}");
     assert!(two.asked("resources/read").is_empty());
     // Nor does a run of the other's skill fetch anything, whatever runs there.
     let run = RunRequest::new("two:pdf", "sh scripts/run.sh");
-    let runs = asked(&host.session.run(run).await.unwrap_err());
+    let runs = asked_to_run(&host.session, &run).await;
     assert!(runs.each_time);
     assert!(two.asked("resources/read").is_empty());
-    let _allowed = permissions.allow_once(request.fingerprint());
-    host.session.load("two:pdf", None).await.unwrap();
+    let loaded = attempt_load(&host.session, "two:pdf", &allowing(&request)).await;
+    assert!(matches!(loaded, Outcome::Done(_)), "{loaded:?}");
     assert_eq!(two.asked("resources/read").len(), 1);
 }
 
@@ -376,11 +422,11 @@ async fn x_32_a_nested_skill_needs_an_approval_of_its_own() {
     let lying = Lying::new("nested");
     let permissions = rules(&[]);
     let host = Host::new([lying.options("docs")], permissions.clone()).await;
-    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    let request = asked_to_load(&host.session, "docs:pdf").await;
     permissions.broker().remember(&request).await.unwrap();
     host.session.load("docs:pdf", None).await.unwrap();
-    let inner = asked(&host.session.load("docs:pdf/inner", None).await.unwrap_err());
-    assert_eq!(inner.details["uri"], "skill://pdf/inner/SKILL.md");
+    let inner = asked_to_load(&host.session, "docs:pdf/inner").await;
+    assert_eq!(uri(&inner), "skill://pdf/inner/SKILL.md");
 }
 
 #[tokio::test]
@@ -389,14 +435,14 @@ async fn x_33_a_change_revokes_what_was_approved() {
     let lying = Lying::new("honest");
     let permissions = rules(&[]);
     let mut host = Host::new([lying.options("docs")], permissions.clone()).await;
-    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    let request = asked_to_load(&host.session, "docs:pdf").await;
     permissions.broker().remember(&request).await.unwrap();
     host.session.load("docs:pdf", None).await.unwrap();
     host.session.unload("docs:pdf").unwrap();
     lying.control("changed");
     tokio::time::timeout(PATIENCE, host.servers.changed()).await.unwrap();
     host.refresh().await;
-    let again = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    let again = asked_to_load(&host.session, "docs:pdf").await;
     assert_ne!(again.binding, request.binding);
     let dynamic = Lying::new("dynamic");
     let host = Host::new([dynamic.options("docs")], permissions).await;
@@ -442,11 +488,11 @@ async fn x_34_a_digest_that_matches_is_no_trust() {
     for file in &host.held("docs:pdf").published().files {
         host.servers.read(&host.held("docs:pdf"), &file.path).await.unwrap();
     }
-    let request = asked(&host.session.run(RunRequest::new("docs:pdf", "true")).await.unwrap_err());
+    let request = asked_to_run(&host.session, &RunRequest::new("docs:pdf", "true")).await;
     assert_eq!(request.kind, Kind::RUN);
     assert!(request.each_time);
     let host = Host::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
-    assert_eq!(asked(&host.session.load("docs:pdf", None).await.unwrap_err()).kind, Kind::MCP_SKILL);
+    assert_eq!(asked_to_load(&host.session, "docs:pdf").await.kind, Kind::MCP_SKILL);
 }
 
 #[tokio::test]
@@ -456,8 +502,8 @@ async fn x_35_reading_its_document_by_another_way_is_no_load() {
     let host = Host::new([lying.options("docs")], rules(&[])).await;
     host.servers.read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
     host.servers.get("docs").unwrap().read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
-    assert!(host.session.servers_at_work().is_empty(), "nobody acts on it");
-    asked(&host.session.load("docs:pdf", None).await.unwrap_err());
+    assert!(host.session.view().servers_at_work().is_empty(), "nobody acts on it");
+    asked_to_load(&host.session, "docs:pdf").await;
     let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, Choice::All).await;
     assert!(chosen.is_err(), "what is not loaded has no documents to read");
 }
@@ -470,10 +516,11 @@ async fn x_36_its_origin_is_shown_and_it_can_be_inspected_before() {
     let prompt = host.session.prompt().text;
     let line = prompt.lines().find(|line| line.contains("docs:pdf")).unwrap();
     assert!(line.ends_with("(From: MCP server docs)"), "{line}");
-    let request = asked(&host.session.load("docs:pdf", None).await.unwrap_err());
-    assert_eq!(request.details["server"], "docs");
-    assert_eq!(request.details["uri"], SKILL);
-    assert_eq!(request.details["files"], 4);
+    let request = asked_to_load(&host.session, "docs:pdf").await;
+    let told = request.words().details;
+    for (name, text) in [("server", "docs"), ("uri", SKILL), ("files", "4")] {
+        assert!(told.iter().any(|detail| detail.name == name && detail.text == text), "{name}: {told:?}");
+    }
     let held = host.held("docs:pdf");
     let guide = host.servers.read(&held, "docs/guide.md").await.unwrap();
     assert_eq!(guide, b"# Guide\n\nTurn the pages.\n", "a person may look at it first");

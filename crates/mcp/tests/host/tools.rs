@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_agent::parts::Skills;
-use prowess_agent::{Agent, NoWatcher, Reply, Thread, ThreadId, Turn};
+use prowess_agent::{Agent, NoWatcher, Reply, Thread, ThreadId, Turn, Waiting};
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_mcp::host::{ServerFiles, ServerTools, Servers};
 use prowess_models::{Expect, Scripted, Turn as Says};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Kind, Layer, Permissions, Policy, Rule};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions, SkillFiles, SkillSession};
 use serde_json::json;
 
@@ -16,6 +16,13 @@ use crate::lying::{Lying, PATIENCE, told};
 
 fn permissions(rules: impl IntoIterator<Item = Rule>) -> Permissions {
     Permissions::unattended(Policy::new().with(Layer::User, rules))
+}
+
+/// What the person is told under this name.
+fn detail(waiting: &Waiting, name: &str) -> String {
+    let details = waiting.question.words().details;
+    let found = details.iter().find(|detail| detail.name == name);
+    found.map(|detail| detail.text.clone()).unwrap_or_else(|| panic!("no {name}: {details:?}"))
 }
 
 async fn thread(lying: &Lying, permissions: Permissions, script: impl IntoIterator<Item = Says>) -> Thread {
@@ -52,8 +59,8 @@ async fn a_tool_is_asked_about_and_its_answer_marked() {
     )
     .await;
     let Turn::Waiting(waiting) = thread.say("Echo.", &NoWatcher).await.unwrap() else { panic!("it asks") };
-    assert_eq!(waiting[0].question["title"], "call a tool of the MCP server docs: 'echo'");
-    assert_eq!(waiting[0].question["kind"], "mcp");
+    assert_eq!(waiting[0].question.words().title, "call a tool of the MCP server docs: 'echo'");
+    assert_eq!(waiting[0].question.kind, Kind::MCP);
     assert!(lying.asked("tools/call").is_empty(), "not before somebody says yes");
     let Turn::Waiting(waiting) = thread.reply(&waiting[0], Reply::Always, &NoWatcher).await.unwrap() else {
         panic!("another tool is asked about")
@@ -75,13 +82,13 @@ async fn an_approval_is_for_the_tool_that_was_shown() {
     let agent = Agent::builder(model).with(ServerTools::new(servers, broker)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let Turn::Waiting(first) = thread.say("Echo.", &NoWatcher).await.unwrap() else { panic!("it asks") };
-    assert_eq!(first[0].question["details"]["description"], "Says it again.");
+    assert_eq!(detail(&first[0], "description"), "Says it again.");
     // The server says something else of it while the question waits.
     lying.control("redescribed");
     tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
     let turn = thread.reply(&first[0], Reply::Always, &NoWatcher).await.unwrap();
     let Turn::Waiting(second) = turn else { panic!("it asks again: {turn:?}") };
-    assert_eq!(second[0].question["details"]["description"], "Sends it to somebody.");
+    assert_eq!(detail(&second[0], "description"), "Sends it to somebody.");
     assert!(lying.asked("tools/call").is_empty(), "nobody let this tool pass");
     // Once is for this call; what was allowed for good is not this tool.
     let turn = thread.reply(&second[0], Reply::Approve, &NoWatcher).await.unwrap();
@@ -240,7 +247,7 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
     assert_eq!(lying.asked("tools/call").len(), 1, "what is listed is called unasked");
-    assert_eq!(waiting[0].question["details"]["asked_each_time_because_of"], json!(["docs:pdf"]));
+    assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
 }
 
 #[tokio::test]
@@ -274,7 +281,7 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let Turn::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
     assert_eq!(lying.asked("tools/call"), ["tools/call echo"], "what a rule allows is done before");
-    assert_eq!(waiting[0].question["details"]["asked_each_time_because_of"], json!(["docs:pdf"]));
+    assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
     thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(thread.answer().as_deref(), Some("Done."));
 }

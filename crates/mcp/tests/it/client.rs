@@ -32,6 +32,8 @@ pub(crate) struct Client {
     pub(crate) replies: Arc<Mutex<VecDeque<Value>>>,
     /// The forms that the person was shown.
     pub(crate) forms: Arc<Mutex<Vec<Value>>>,
+    /// The forms that the person has not answered yet, whole.
+    unanswered: Arc<Mutex<Vec<Value>>>,
 }
 
 /// What an error says.
@@ -62,9 +64,11 @@ impl Client {
             notifications: tokio::sync::Mutex::new(notifications),
             replies: Arc::default(),
             forms: Arc::default(),
+            unanswered: Arc::default(),
         };
         let (answers, writer) = (Arc::clone(&client.answers), Arc::clone(&client.writer));
         let (replies, forms) = (Arc::clone(&client.replies), Arc::clone(&client.forms));
+        let unanswered = Arc::clone(&client.unanswered);
         tokio::spawn(async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
@@ -73,7 +77,10 @@ impl Client {
                     forms.lock().unwrap().push(message["params"].clone());
                     let reply = replies.lock().unwrap().pop_front();
                     // A person who says nothing keeps the call waiting.
-                    let Some(reply) = reply else { continue };
+                    let Some(reply) = reply else {
+                        unanswered.lock().unwrap().push(message);
+                        continue;
+                    };
                     let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": reply});
                     writer.lock().await.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
                 } else if message["method"].is_string() {
@@ -158,6 +165,32 @@ impl Client {
     /// The person's next answers.
     pub(crate) fn will_reply(&self, replies: impl IntoIterator<Item = Value>) {
         self.replies.lock().unwrap().extend(replies);
+    }
+
+    /// Waits for a form that says `word` and that nobody answers, and gives the id that its answer has to have.
+    pub(crate) async fn shown(&self, word: &str) -> Value {
+        let wait = async {
+            loop {
+                let mut forms = self.unanswered.lock().unwrap();
+                let says = |form: &Value| form["params"]["message"].as_str().unwrap().contains(word);
+                if let Some(at) = forms.iter().position(says) {
+                    return forms.remove(at)["id"].clone();
+                }
+                drop(forms);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap()
+    }
+
+    /// Answers a form after all, or something that is none.
+    pub(crate) async fn answer(&self, id: &Value, reply: Value) {
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "result": reply})).await;
+    }
+
+    /// Says nothing any more.
+    pub(crate) async fn leave(&self) {
+        self.writer.lock().await.shutdown().await.unwrap();
     }
 
     /// Waits for a notification of this method.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prowess_mcp::{LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::{self, Allow, Ask};
+use prowess_permission::{Layer, Permissions, Rule};
 use prowess_skills::{Dialect, Runs, SkillSession};
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Scope, Workspaces};
 use serde_json::{Value, json};
@@ -18,6 +19,13 @@ async fn server(
     library: &Library,
     rules: &[(&'static str, &'static str, Decision)],
 ) -> (SkillServer, Artifacts, tempfile::TempDir) {
+    server_with(library, permissions(rules)).await
+}
+
+async fn server_with(
+    library: &Library,
+    permissions: Permissions,
+) -> (SkillServer, Artifacts, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let artifacts = Artifacts::in_memory().in_scope(Scope::new_session().unwrap());
@@ -29,7 +37,7 @@ async fn server(
     let catalog = library.catalog(&Default::default());
     let session = SkillSession::builder(catalog.clone())
         .options(session_options(Dialect::Trpc))
-        .permissions(permissions(rules))
+        .permissions(permissions)
         .runs(Runs::new(runner, "one"));
     let server = SkillServer::new(LiveSkills::new(catalog), session.start().await);
     (server, artifacts, scratch)
@@ -135,6 +143,52 @@ async fn a_call_asks_as_often_as_it_has_to() {
                 && asked[2].contains("read the file"),
             "{asked:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_call_asks_thirty_two_questions_and_no_more() {
+    let library = Library::usual();
+    let host = tempfile::tempdir().unwrap();
+    let run = |inputs: usize| {
+        let from = |number| {
+            let path = host.path().join(format!("{number}.txt"));
+            std::fs::write(&path, "").unwrap();
+            json!({"from": format!("host://{}", path.display())})
+        };
+        let inputs: Vec<Value> = (0..inputs).map(from).collect();
+        json!({"skill": "kit", "command": "ls ../../work/inputs | wc -l", "inputs": inputs})
+    };
+    for revision in [OLDER[1], NEWEST] {
+        let (server, _artifacts, _scratch) = server(&library, &[]).await;
+        let client = Client::connect(server, revision, json!({"elicitation": {}})).await;
+        client.will_reply(vec![decided("once"); 100]);
+        // It is asked about the command, and about each file.
+        let ran = client.call("skill_run", run(31)).await;
+        assert_eq!(ran["structuredContent"]["stdout"].as_str().map(str::trim), Some("31"), "{ran}");
+        assert_eq!(client.forms.lock().unwrap().len(), 32);
+        let ran = client.call("skill_run", run(32)).await;
+        assert_eq!(ran["isError"], true, "{ran}");
+        assert_eq!(client.forms.lock().unwrap().len(), 64);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_run_for_a_client_that_went_while_it_was_asked() {
+    let library = Library::usual();
+    for revision in OLDER {
+        let permissions = permissions(&[]);
+        let (server, _artifacts, scratch) = server_with(&library, permissions.clone()).await;
+        let client = Client::connect(server, revision, json!({"elicitation": {}})).await;
+        let run = json!({"skill": "kit", "command": "echo > $WORK_DIR/ran"});
+        let call = json!({"name": "skill_run", "arguments": run});
+        let (_, _unanswered) = client.begin("tools/call", call).await;
+        client.shown("run in skill 'kit'").await;
+        // It would be let pass by now.
+        permissions.set(Layer::User, vec![Rule::new("run", "kit *", Allow)]);
+        client.leave().await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(!has_file(scratch.path(), "ran"));
     }
 }
 

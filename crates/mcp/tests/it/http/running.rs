@@ -34,7 +34,7 @@ async fn served(library: &Library) -> (Served, tempfile::TempDir) {
         runner.artifacts = Some(Arc::new(AddressedArtifacts::new(artifacts.clone())));
         let session = SkillSession::builder(made.catalog())
             .options(session_options(Dialect::Trpc))
-            .permissions(permissions.apart())
+            .permissions(permissions.clone())
             .runs(Runs::new(runner, format!("client {number}")));
         let live = Arc::clone(&made);
         async move { SkillServer::new(live, session.start().await).with_artifacts(artifacts) }

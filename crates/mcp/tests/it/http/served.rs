@@ -38,7 +38,7 @@ impl Served {
         let live = LiveSkills::new(library.catalog(&Default::default()));
         let permissions = permissions(rules);
         let made = Arc::clone(&live);
-        Self::serve(live, limits, move || make(Arc::clone(&made), permissions.apart())).await
+        Self::serve(live, limits, move || make(Arc::clone(&made), permissions.clone())).await
     }
 
     pub(crate) async fn serve<F, Made>(live: Arc<LiveSkills>, limits: HttpLimits, make_server: F) -> Self
