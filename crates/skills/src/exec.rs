@@ -5,7 +5,6 @@ use std::time::Duration;
 use prowess_catalog::one_line;
 use prowess_permission::{Kind, Request, joined, quoted};
 use prowess_workspace::{LiveError, Look, MAX_TIMEOUT, RunRequest};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -30,8 +29,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(2);
 /// assert_eq!(serde_json::to_value(&request)?["command"], "python3 scripts/ask.py");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecRequest {
     /// What to run. Its time is 600 seconds unless it says otherwise.
     #[serde(flatten)]
@@ -56,9 +54,8 @@ pub struct ExecRequest {
 /// };
 /// # assert_eq!(serde_json::to_value(&yes).unwrap()["chars"], "yes");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[schemars(inline)]
 pub struct WriteRequest {
     /// The session, as `skill_exec` named it.
     pub session_id: String,
@@ -85,9 +82,8 @@ pub struct WriteRequest {
 /// let look = PollRequest { session_id: "greet-0a1b2c3d".into(), offset: Some(0), yield_ms: Some(0) };
 /// # assert_eq!(serde_json::to_value(&look).unwrap()["offset"], 0);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[schemars(inline)]
 pub struct PollRequest {
     /// The session, as `skill_exec` named it.
     pub session_id: String,
@@ -187,13 +183,12 @@ impl SkillSession {
 fn answer(look: &Look) -> Answer {
     let data = json!(look);
     let mut text = data.clone();
-    if let Some(report) = text.get_mut("report").map(Value::take) {
-        let mut report = shown(report);
+    if let Some(mut report) = text.get_mut("report").map(Value::take) {
         // The output is there already, as it came.
         if let Some(report) = report.as_object_mut() {
             report.retain(|key, _| !matches!(key.as_str(), "stdout" | "stderr"));
         }
-        text["report"] = report;
+        text["report"] = shown(report);
     }
     Answer { text: text.to_string(), deltas: Vec::new(), data: Some(data) }
 }

@@ -199,7 +199,8 @@ fn clean(schema: &mut Value) {
         }
     }
     // That there is nothing by default needs no words.
-    if object.get("default").is_some_and(|default| [json!(null), json!([]), json!({})].contains(default)) {
+    let nothing = [json!(null), json!([]), json!({}), json!("")];
+    if object.get("default").is_some_and(|default| nothing.contains(default)) {
         object.remove("default");
     }
     if let Some(types) = object.get_mut("type").and_then(Value::as_array_mut) {

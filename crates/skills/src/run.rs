@@ -408,18 +408,28 @@ impl Passed<'_> {
     }
 }
 
-/// A report as a model reads it: the beginning and the end of what is long.
+/// A report as a model reads it: the beginning and the end of what is long. It says that something was cut.
 pub(crate) fn shown(mut report: Value) -> Value {
+    let mut is_cut = false;
     for stream in ["stdout", "stderr"] {
-        if let Some(text) = report[stream].as_str().map(|text| shortened(text, MAX_SHOWN_OUTPUT)) {
+        if let Some(text) =
+            report.get(stream).and_then(Value::as_str).and_then(|text| shortened(text, MAX_SHOWN_OUTPUT))
+        {
             report[stream] = text.into();
+            is_cut = true;
         }
     }
     let mut room = MAX_SHOWN_FILES;
     for file in report["output_files"].as_array_mut().into_iter().flatten() {
-        if let Some(text) = file["content"].as_str().map(|text| shortened(text, room)) {
-            room = room.saturating_sub(text.len());
-            file["content"] = text.into();
+        let Some(text) = file["content"].as_str() else { continue };
+        match shortened(text, room) {
+            None => room -= text.len(),
+            Some(text) => {
+                room = room.saturating_sub(text.len());
+                file["content"] = text.into();
+                file["truncated"] = true.into();
+                is_cut = true;
+            }
         }
     }
     if let Some(warnings) = report["warnings"].as_array_mut()
@@ -428,6 +438,10 @@ pub(crate) fn shown(mut report: Value) -> Value {
         let more = warnings.len() - MAX_SHOWN_WARNINGS;
         warnings.truncate(MAX_SHOWN_WARNINGS);
         warnings.push(format!("and {more} more warnings").into());
+        is_cut = true;
+    }
+    if is_cut {
+        report["truncated"] = true.into();
     }
     report
 }
@@ -453,15 +467,15 @@ fn shell(name: &str) -> Option<String> {
     }
 }
 
-/// The beginning and the end of a long text, in about `most` bytes.
-fn shortened(text: &str, most: usize) -> String {
+/// The beginning and the end of a text that is longer than `most` bytes, in about as many.
+fn shortened(text: &str, most: usize) -> Option<String> {
     if text.len() <= most {
-        return text.to_owned();
+        return None;
     }
     let head = &text[..text.floor_char_boundary(most / 2)];
     let tail = &text[text.ceil_char_boundary(text.len() - most / 2)..];
     let left_out = text.len() - head.len() - tail.len();
-    format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
+    Some(format!("{head}\n[… {left_out} bytes left out …]\n{tail}"))
 }
 
 #[cfg(test)]
@@ -471,7 +485,7 @@ mod tests {
     #[test]
     fn long_output_keeps_both_ends() {
         let long = format!("begin{}end", "é".repeat(MAX_SHOWN_OUTPUT));
-        let short = shortened(&long, MAX_SHOWN_OUTPUT);
+        let short = shortened(&long, MAX_SHOWN_OUTPUT).unwrap();
         assert!(short.starts_with("begin") && short.ends_with("end") && short.len() < MAX_SHOWN_OUTPUT + 60);
     }
 
@@ -483,5 +497,26 @@ mod tests {
         let text = shown(report).to_string();
         assert!(text.len() < MAX_SHOWN_FILES + 2_000, "{}", text.len());
         assert!(text.contains("and 80 more warnings"));
+    }
+
+    #[test]
+    fn a_report_that_was_cut_says_so_whatever_was_cut() {
+        let report = |stdout: usize, stderr: usize, content: usize, warnings: usize| {
+            let (stdout, stderr) = ("x".repeat(stdout), "x".repeat(stderr));
+            let file = json!({"name": "a", "content": "x".repeat(content), "truncated": false});
+            shown(json!({"stdout": stdout, "stderr": stderr, "output_files": [file], "truncated": false,
+                "warnings": vec!["w"; warnings]}))
+        };
+        let (streams, files, warnings) = (MAX_SHOWN_OUTPUT, MAX_SHOWN_FILES, MAX_SHOWN_WARNINGS);
+        let whole = report(streams, streams, files, warnings);
+        assert_eq!(
+            (&whole["truncated"], &whole["output_files"][0]["truncated"]),
+            (&json!(false), &json!(false))
+        );
+        assert_eq!(report(streams + 1, 0, 0, 0)["truncated"], true);
+        assert_eq!(report(0, streams + 1, 0, 0)["truncated"], true);
+        assert_eq!(report(0, 0, 0, warnings + 1)["truncated"], true);
+        let cut = report(0, 0, files + 1, 0);
+        assert_eq!((&cut["truncated"], &cut["output_files"][0]["truncated"]), (&json!(true), &json!(true)));
     }
 }

@@ -20,6 +20,8 @@ pub struct RunReport {
     pub timed_out: bool,
     /// How long it ran, in milliseconds.
     pub duration_ms: u64,
+    /// Whether anything in this report was cut: output, files, or which files there are.
+    pub truncated: bool,
     /// The files that were asked for.
     pub output_files: Vec<CollectedFile>,
     /// The artifacts that were saved.
@@ -44,12 +46,14 @@ impl RunReport {
         let why = finished.exit.killed_because().filter(|_| finished.exit != Exit::TimedOut);
         warnings.extend(why.map(|why| format!("it was killed: {why}")));
         warnings.extend(finished.warnings);
+        let truncated = finished.stdout.left_out() + finished.stderr.left_out() > 0;
         Self {
             stdout: finished.stdout.text(),
             stderr: finished.stderr.text(),
             exit_code,
             timed_out: finished.exit == Exit::TimedOut,
             duration_ms: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+            truncated,
             output_files: Vec::new(),
             artifact_files: Vec::new(),
             warnings,

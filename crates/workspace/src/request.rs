@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::collect::CollectLimits;
@@ -30,8 +29,7 @@ pub const MAX_HOSTS: usize = 32;
 /// assert_eq!(serde_json::from_str::<RunRequest>(written)?, request);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// The name of the skill.
     pub skill: String,
@@ -125,8 +123,7 @@ impl RunRequest {
 /// };
 /// assert_eq!((copy.mode, linked.skill()), (InputMode::Copy, None));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInput {
     /// Where it comes from: `artifact://name[@version]`, `host://abs/path`, `workspace://rel/path` or
     /// `skill://name/rel/path`.
@@ -174,9 +171,8 @@ pub enum SkillInput {
 }
 
 /// How an input gets into the workspace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
 pub enum InputMode {
     /// As a copy, which the command may change.
     #[default]
@@ -200,9 +196,8 @@ pub enum InputMode {
 /// });
 /// # assert!(!request.outputs.unwrap().inline);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[schemars(inline)]
 pub struct RunOutputs {
     /// Globs relative to the workspace, such as `out/**` or `$OUTPUT_DIR/**`.
     #[serde(deserialize_with = "null_is_default")]

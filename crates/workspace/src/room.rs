@@ -82,6 +82,7 @@ impl Room {
                 MAX_REPORT_BYTES >> 20
             ));
         }
+        report.truncated |= self.unnamed > 0 || report.output_files.iter().any(|file| file.truncated);
         if self.unnamed > 0 {
             report
                 .warnings

@@ -604,6 +604,7 @@ fn directory(
 
 /// Adds what was collected to the report, each file once.
 fn describe(collection: Collection, inline: bool, room: &mut Room, report: &mut RunReport) {
+    report.truncated |= collection.is_cut;
     for file in collection.files {
         match report.output_files.iter_mut().find(|known| known.name == file.name) {
             Some(known) if known.content.is_none() && inline => *known = room.describe(file, true),

@@ -54,8 +54,7 @@ pub struct Todos;
 pub(crate) struct List(pub(crate) Vec<Todo>);
 
 /// A step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
     /// What is to be done.
     pub content: String,
@@ -64,9 +63,8 @@ pub struct Todo {
 }
 
 /// How far a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
 pub enum TodoStatus {
     /// Not begun.
     Pending,
@@ -139,15 +137,22 @@ struct WriteTodos;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The whole list, in its order.
-    todos: Vec<Todo>,
+    todos: Vec<Step>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    content: String,
+    #[schemars(with = "String", extend("enum" = ["pending", "in_progress", "completed"]))]
+    status: TodoStatus,
 }
 
 impl WriteTodos {
     fn defined() -> ToolDefinition {
         ToolDefinition {
             name: TOOL.to_owned(),
-            description: "Write the list of steps of the work at hand, all of it each time.".to_owned(),
+            description: "Write the whole list of steps, each time.".to_owned(),
             parameters: schema::<Arguments>(),
         }
     }
@@ -169,6 +174,8 @@ impl Tool for WriteTodos {
             Ok(arguments) => arguments,
             Err(answer) => return answer.into(),
         };
+        let todo = |Step { content, status }| Todo { content, status };
+        let todos: Vec<Todo> = todos.into_iter().map(todo).collect();
         if todos.len() > MAX_TODOS {
             let text = format!("Error: a list has {MAX_TODOS} steps at most, and this one {}.", todos.len());
             return ToolAnswer::error(text).into();

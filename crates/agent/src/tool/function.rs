@@ -1,17 +1,15 @@
 //! A tool from a function.
 
-use std::any::TypeId;
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_skills::parameters;
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -136,29 +134,18 @@ impl<A> Debug for FunctionTool<A> {
 const MAX_PROBLEM: usize = 500;
 
 /// Arguments of a type, or what the model is told about them.
-pub(crate) fn parsed<A: DeserializeOwned>(tool: &str, arguments: Value) -> Result<A, ToolAnswer> {
-    serde_json::from_value(arguments).map_err(|error| {
+pub(crate) fn parsed<A: DeserializeOwned + JsonSchema + 'static>(
+    tool: &str,
+    arguments: Value,
+) -> Result<A, ToolAnswer> {
+    parameters::parsed(arguments).map_err(|wrong| {
         // What is wrong is quoted, however long it is.
-        let error: String = error.to_string().chars().take(MAX_PROBLEM).collect();
-        ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {error}"))
+        let wrong: String = wrong.to_string().chars().take(MAX_PROBLEM).collect();
+        ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {wrong}"))
     })
 }
 
-/// The schema of arguments, in one piece. It is made once: every call of a model needs it.
+/// The schema of arguments, in one piece.
 pub(crate) fn schema<A: JsonSchema + 'static>() -> Value {
-    static MADE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
-    let of = TypeId::of::<A>();
-    if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&of).cloned() {
-        return Value::clone(&made);
-    }
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<A>());
-    if let Some(object) = schema.as_object_mut() {
-        object.remove("title");
-    }
-    MADE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::new(schema.clone()));
-    schema
+    Value::clone(&parameters::schema::<A>())
 }

@@ -52,6 +52,31 @@ async fn a_file_from_beginning_to_end() {
     insta::assert_snapshot!(answers.join("\n---\n"));
 }
 
+#[tokio::test]
+async fn an_argument_that_there_is_not_is_told_with_the_one_that_was_meant() {
+    let answers = said(&[&[
+        ("1", "read_file", r#"{"path": "/notes/a.md"}"#),
+        ("2", "read_file", r#"{"file_path": "/notes/a.md", "limits": 3}"#),
+        ("3", "grep", r#"{"pattern": "x", "globs": "*.md"}"#),
+        ("4", "ls", r#"{"path": "/", "zebra": true}"#),
+        // What is null was left out.
+        ("5", "glob", r#"{"pattern": "*", "path": null}"#),
+    ]])
+    .await;
+    let answers: Vec<&str> = answers.iter().map(|answer| answer.trim_end()).collect();
+    let wrong = "the arguments are not right: there is no argument";
+    assert_eq!(
+        answers,
+        [
+            format!("Error: read_file: {wrong} `path`: did you mean `file_path`?"),
+            format!("Error: read_file: {wrong} `limits`: did you mean `limit`?"),
+            format!("Error: grep: {wrong} `globs`: did you mean `glob`?"),
+            format!("Error: ls: {wrong} `zebra`; there are `path`"),
+            "(no file matches)".to_owned(),
+        ]
+    );
+}
+
 fn rules(rules: &[(&str, &str, Decision)]) -> Permissions {
     let rules = rules.iter().map(|(kind, path, decision)| Rule::new(kind, path, *decision));
     Permissions::unattended(Policy::new().with(Layer::User, rules))

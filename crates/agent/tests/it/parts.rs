@@ -148,7 +148,11 @@ async fn todos_are_kept_in_the_thread() {
     let mut thread = open(&agent).await;
     thread.say("plan", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[0], "The list is written: 1 of 2 done.");
-    assert!(results(&thread)[1].contains("missing field `status`"), "{:?}", results(&thread));
+    assert!(
+        results(&thread)[1].contains("the argument `todos[0].status` is missing"),
+        "{:?}",
+        results(&thread)
+    );
     let leap = Todo { content: "leap".to_owned(), status: TodoStatus::Pending };
     assert_eq!(Todos::of(thread.states())[1], leap);
     assert!(model.request(0).system_text().starts_with("## Todos"));

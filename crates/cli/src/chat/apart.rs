@@ -8,13 +8,11 @@ use async_trait::async_trait;
 use prowess_agent::{
     Act, Content, Message, Middleware, MiddlewareError, Moment, State, StateChange, States, Thread,
 };
+use prowess_skills::{Dialect, SkillAct};
 use prowess_workspace::{ArtifactName, Artifacts, Scope};
 use serde_json::Value;
 
 const NAME: &str = "artifacts";
-/// The tools whose answers are reports of runs, and ours.
-const RUNNING: [&str; 5] =
-    ["skill_run", "skill_exec", "skill_poll_session", "skill_write_stdin", "skill_kill_session"];
 
 /// Notes in a thread that it has artifacts of its own.
 #[derive(Clone, Debug)]
@@ -72,7 +70,7 @@ fn saved(messages: &[Arc<Message>]) -> BTreeSet<(ArtifactName, u64)> {
     let mut saved = BTreeSet::new();
     for message in messages {
         let Content::Tool(result) = &message.content else { continue };
-        let is_run = RUNNING.contains(&result.name.as_str());
+        let is_run = Dialect::act_of(&result.name).is_some_and(SkillAct::reports);
         let Some(report) = is_run.then(|| serde_json::from_str::<Value>(&result.text).ok()).flatten() else {
             continue;
         };

@@ -17,7 +17,7 @@ use prowess_mcp::host::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::{
     Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule, real_path,
 };
-use prowess_skills::{Budgets, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Budgets, Capabilities, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
@@ -62,7 +62,9 @@ const RULES: [(&str, &str, Decision); 4] = [
 
 /// How skills are told to models and loaded, before the configuration has its say.
 pub(crate) fn session_options() -> SessionOptions {
-    SessionOptions::new(Dialect::Trpc)
+    let mut options = SessionOptions::new(Dialect::Trpc);
+    options.capabilities = Capabilities::all();
+    options
 }
 
 /// What agents of this program are made of.

@@ -1,6 +1,7 @@
 //! How calls and their results are put into a line.
 
 use prowess_agent::{MODEL_JSON, Outcome};
+use prowess_skills::{Dialect, SkillAct};
 use serde_json::Value;
 
 use super::happening::Happening;
@@ -14,11 +15,13 @@ const TELLING: [&str; 8] = ["command", "file_path", "path", "pattern", "descript
 /// What a call does.
 pub(super) fn call(tool: &str, arguments: &Value) -> String {
     let text = |key: &str| arguments[key].as_str();
-    let skill = text("skill").or_else(|| text("skill_name"));
-    let told = match (tool, skill) {
-        ("skill_load" | "load_skill", Some(skill)) => format!("load {skill}"),
-        ("skill_unload" | "unload_skill", Some(skill)) => format!("unload {skill}"),
-        ("skill_run" | "skill_exec", Some(skill)) => {
+    // Whichever dialect it was called in: threads outlive configurations.
+    let act = Dialect::act_of(tool);
+    let skill = act.and_then(|_| Dialect::skill_in(arguments));
+    let told = match (act, skill) {
+        (Some(SkillAct::Load), Some(skill)) => format!("load {skill}"),
+        (Some(SkillAct::Unload), Some(skill)) => format!("unload {skill}"),
+        (Some(SkillAct::Run | SkillAct::Start), Some(skill)) => {
             format!("run {skill}: {}", text("command").unwrap_or_default())
         }
         (_, Some(skill)) => format!("{tool} {skill}"),
@@ -57,7 +60,7 @@ pub(super) fn has_failed(tool: &str, text: &str) -> bool {
 
 /// The report of a run, with its exit code.
 fn report(tool: &str, text: &str) -> Option<(Value, i64)> {
-    if !tool.starts_with("skill_") {
+    if !Dialect::act_of(tool).is_some_and(SkillAct::reports) {
         return None;
     }
     MODEL_JSON.check(text.as_bytes()).ok()?;
@@ -125,6 +128,9 @@ mod tests {
     #[test]
     fn a_call_is_told_by_what_it_does() {
         assert_eq!(call("skill_load", &json!({"skill": "csv-report"})), "load csv-report");
+        assert_eq!(call("load_skill", &json!({"skill_name": "csv-report"})), "load csv-report");
+        assert_eq!(call("skill", &json!({"name": "csv-report"})), "load csv-report");
+        assert_eq!(call("skill_unload", &json!({"name": "csv-report"})), "unload csv-report");
         assert_eq!(call("skill_run", &json!({"skill": "sums", "command": "add\n1"})), "run sums: add 1");
         assert_eq!(call("grep", &json!({"pattern": "x", "path": "/src"})), "grep /src");
         assert_eq!(call("write_todos", &json!({"todos": []})), "write_todos");

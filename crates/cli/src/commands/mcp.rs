@@ -17,7 +17,7 @@ use prowess_mcp::{
     AddressedArtifacts, LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options,
 };
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Budgets, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Budgets, Capabilities, Dialect, Runs, SessionOptions, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
 
 use self::http::Http;
@@ -56,9 +56,9 @@ pub(crate) struct Options {
     /// and end
     #[arg(long, value_enum, value_name = "HOST")]
     print_config: Option<Host>,
-    /// Whose tools and words clients have [default: deepagents, and trpc with --run]
-    #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
-    dialect: Option<Dialect>,
+    /// Whose tools and words clients have
+    #[arg(long, default_value = "deepagents", value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
+    dialect: Dialect,
     #[command(flatten)]
     http: Http,
     #[command(flatten)]
@@ -108,9 +108,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Outcome> {
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let is_running = options.running.is_wanted();
-    let dialect = options.dialect.unwrap_or(if is_running { Dialect::Trpc } else { Dialect::DeepAgents });
     let settings = &config.settings.skills;
-    let mut behaviour = session_options(dialect);
+    let mut behaviour = session_options(options.dialect);
+    behaviour.capabilities = Capabilities::all();
+    behaviour.capabilities.run = is_running;
+    behaviour.capabilities.interactive = is_running;
     behaviour.budgets = Budgets::new(settings.max_loaded, settings.max_tokens);
     behaviour.allowed_tools = settings.allowed_tools.into();
     behaviour.create_in.clone_from(&skills.create_in);
@@ -121,7 +123,7 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     let scope = artifacts::configured(scope, own.clone(), &artifacts::project(&skills)?)?;
     let wider = Some(scope.clone()).filter(|scope| *scope != own);
     let artifacts = is_running.then(|| options.running.artifacts(scope.clone())).transpose()?;
-    let runs = options.running.runs(dialect, unnamed(), config, scope)?;
+    let runs = options.running.runs(unnamed(), config, scope)?;
     let live = LiveSkills::new(skills.catalog.clone());
     let look = Look::new(options.places.clone(), permissions.clone(), &skills);
     let offer = Offer {

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::{Digest, ManualSkills};
@@ -131,14 +131,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let policy = policy(&options.files, &config, options.running.kept())?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
-    let dialect = options.behaviour.dialect;
     let workspace = options.files.workspace()?;
     let scope = artifacts::configured(
         config.settings.artifacts.scope,
         session_scope(&workspace)?,
         &artifacts::project(&skills)?,
     )?;
-    let runs = options.running.runs(dialect, workspace, &config, scope)?;
+    let runs = options.running.runs(workspace, &config, scope)?;
     if let Some(notice) = skills.notice() {
         writeln!(anstream::stderr(), "{notice}")?;
     }
@@ -148,9 +147,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let failed = runtime.block_on(async {
         let broker = broker(options.files.approvals.as_deref()).await?;
         let permissions = Permissions::new(Arc::clone(&broker), "session", policy);
-        let mut builder = SkillSession::builder(skills.catalog)
-            .options(options.behaviour.session_options(skills.create_in, &config.settings.skills))
-            .permissions(permissions);
+        let mut behaviour = options.behaviour.session_options(skills.create_in, &config.settings.skills);
+        if options.running.is_wanted() {
+            behaviour.capabilities.run = true;
+            behaviour.capabilities.interactive = true;
+        }
+        let mut builder = SkillSession::builder(skills.catalog).options(behaviour).permissions(permissions);
         if let Some(saved) = saved {
             builder = builder.restore(saved);
         }
@@ -181,18 +183,9 @@ impl Running {
     }
 
     /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
-    pub(crate) fn runs(
-        &self,
-        dialect: Dialect,
-        workspace: String,
-        config: &Config,
-        scope: Scope,
-    ) -> Result<Option<Runs>> {
+    pub(crate) fn runs(&self, workspace: String, config: &Config, scope: Scope) -> Result<Option<Runs>> {
         if !self.run {
             return Ok(None);
-        }
-        if dialect != Dialect::Trpc {
-            bail!("only the dialect trpc has tools that run commands: add --dialect trpc");
         }
         let place = self.kept.workspaces()?;
         if let Some(moved) = &place.moved {

@@ -31,7 +31,7 @@ fn every_mistake_is_told_in_one_line() {
         &["session", "--state", ".git"],
         &["session", "-c"],
         &["mcp", "--print-config", "emacs"],
-        &["mcp", "--trust-project", "--run", "--dialect", "opencode"],
+        &["mcp", "--trust-project", "--run", "--dialect", "klingon"],
         &["package", "./nowhere"],
         &["new"],
         &["completions", "tcsh"],

@@ -15,6 +15,10 @@ fn tools_are_called_as_the_document_of_the_server_says() {
         page.tables.iter().find(|table| table.heading.first().is_some_and(|word| word == "started with"));
     let rows = &table.expect("docs/mcp.md has no table of the names of tools").rows;
     assert_eq!(rows.len(), 4);
+    // `--run` adds tools and renames none.
+    let (plain, running) = (&rows[0][2], &rows[1][2]);
+    assert!(rows[1][0][0].ends_with("mcp --run") && running.len() > plain.len());
+    assert_eq!(running[..plain.len()], plain[..]);
     let world = World::new();
     let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let messages = [

@@ -248,10 +248,14 @@ fn commands_are_run_by_hand() {
     let output = world.fed(&args(&["--dialect", "trpc", "--permissions", "rules.toml"]), script);
     let asked = objects(&output).remove(0);
     assert_eq!((&asked["is_error"], &asked["data"]["output"]), (&json!(false), &json!("Wind? ")), "{asked}");
-    let refused = world.output(&args(&["-c", "loaded"]));
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("only the dialect trpc has tools that run commands: add --dialect trpc"), "{said}");
+    // Every dialect has tools that run commands.
+    for dialect in ["deepagents", "opencode"] {
+        let arguments = json!({"skill": "kite-maker", "command": "echo flies"});
+        let script = format!("call skill_run {arguments}\nyes\n");
+        let output = world.fed(&args(&["--dialect", dialect, "--permissions", "rules.toml"]), script);
+        let ran = objects(&output).remove(0);
+        assert_eq!((&ran["is_error"], &ran["data"]["stdout"]), (&json!(false), &json!("flies\n")), "{ran}");
+    }
 }
 
 const ASKING: &str = "[permission.skill]\n\"*\" = \"ask\"\n\"chart-reader\" = \"deny\"\n";

@@ -1,6 +1,6 @@
 //! The arguments of tools, with the words that models read about them, and what they come to.
 //!
-//! Doc comments of fields become descriptions in schemas: they are for models, who read them in every request.
+//! Descriptions are for models, who read them in every request.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,8 +12,8 @@ use crate::delta::SelectMode;
 use crate::documents::Choice;
 use crate::parameters::{self, WrongArguments, check, object, typed};
 
-/// What the argument that names a skill is called in the types here. Each dialect has its own word for it.
-const SKILL: &str = "skill";
+/// What the argument that names a skill is called in the types here. A dialect may have its own word for it.
+pub(super) const SKILL: &str = "skill";
 
 /// What a model wants, whatever the dialect calls it.
 #[derive(Debug, PartialEq)]
@@ -58,7 +58,7 @@ struct ByName {
 #[serde(deny_unknown_fields)]
 struct LoadDocuments {
     skill: String,
-    /// Documents to include, named as by skill_list_docs
+    #[schemars(description = "Documents to include, named as by skill_list_docs")]
     #[serde(default)]
     docs: Option<Vec<String>>,
     #[serde(default)]
@@ -69,7 +69,7 @@ struct LoadDocuments {
 #[serde(deny_unknown_fields)]
 struct LoadMaybeArguments {
     skill: String,
-    /// Arguments, if the list of skills shows that it takes some
+    #[schemars(description = "Arguments, if the list of skills shows that it takes some")]
     #[serde(default)]
     args: Option<String>,
 }
@@ -85,7 +85,7 @@ struct LoadArguments {
 #[serde(deny_unknown_fields)]
 struct Select {
     skill: String,
-    /// Named as by skill_list_docs
+    #[schemars(description = "Named as by skill_list_docs")]
     #[serde(default)]
     docs: Option<Vec<String>>,
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! The tools that run commands, which all dialects have under the same names: `skill_run`; and `skill_exec`,
 //! `skill_write_stdin`, `skill_poll_session` and `skill_kill_session` for commands that ask.
 //!
-//! Doc comments of fields become descriptions in schemas: they are for models, who read them in every request.
+//! Descriptions are for models, who read them in every request.
 
 use std::collections::BTreeMap;
 
@@ -70,39 +70,45 @@ fn start_says(setting: &Setting<'_>) -> String {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Run {
+    #[schemars(description = "Name of a skill")]
     skill: String,
-    /// Run by bash -lc
+    #[schemars(description = "Run by bash -lc")]
     command: String,
-    /// Relative to the skill's directory
+    #[schemars(description = "Relative to the skill's directory")]
     #[serde(default)]
     cwd: Option<String>,
-    /// Beside WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR and SKILL_NAME
+    #[schemars(
+        description = "Added to WORKSPACE_DIR, SKILLS_DIR, WORK_DIR, OUTPUT_DIR, RUN_DIR and SKILL_NAME"
+    )]
     #[serde(default)]
     env: BTreeMap<String, String>,
+    #[schemars(description = "Text for standard input")]
     #[serde(default)]
     stdin: Option<String>,
-    /// Files to bring into the workspace
+    #[schemars(description = "Files to bring into the workspace")]
     #[serde(default)]
     inputs: Vec<Input>,
-    /// Globs of files to return, such as out/*.txt
+    #[schemars(description = "Globs of files to return, such as out/*.txt")]
     #[serde(default)]
     output_files: Vec<String>,
-    /// More control than output_files
+    #[schemars(description = "Like output_files, with limits")]
     #[serde(default)]
     outputs: Option<Outputs>,
-    /// Hosts to reach over HTTP(S), such as example.com, *.example.com or example.com:8080
+    #[schemars(
+        description = "Hosts to reach over HTTP(S), such as example.com, *.example.com or example.com:8080"
+    )]
     #[serde(default)]
     network: Vec<String>,
-    /// Seconds
+    #[schemars(description = "Seconds")]
     #[serde(default)]
     timeout: Option<u64>,
-    /// Keep what output_files finds as artifacts
+    #[schemars(description = "Keep what output_files finds as artifacts")]
     #[serde(default)]
     save_as_artifacts: bool,
-    /// Return no content of files that are saved
+    #[schemars(description = "Return no content of files that are saved")]
     #[serde(default)]
     omit_inline_content: bool,
-    /// What names of artifacts begin with
+    #[schemars(description = "What names of artifacts begin with")]
     #[serde(default)]
     artifact_prefix: Option<String>,
 }
@@ -110,9 +116,11 @@ struct Run {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// artifact://name[@version], host://abs/path, workspace://path or skill://name/path
+    #[schemars(
+        description = "artifact://name[@version], host://abs/path, workspace://path or skill://name/path"
+    )]
     from: String,
-    /// Path in the workspace, work/inputs/<name> by default
+    #[schemars(description = "Path in the workspace, work/inputs/<name> by default")]
     #[serde(default)]
     to: Option<String>,
     #[serde(default)]
@@ -124,11 +132,11 @@ struct Input {
 #[serde(default, deny_unknown_fields)]
 struct Outputs {
     globs: Vec<String>,
-    /// Return content
+    #[schemars(description = "Return content")]
     inline: bool,
-    /// Keep as artifacts
+    #[schemars(description = "Keep as artifacts")]
     save: bool,
-    /// What names of artifacts begin with
+    #[schemars(description = "What names of artifacts begin with")]
     name_template: Option<String>,
     max_files: usize,
     max_file_bytes: u64,
@@ -138,10 +146,10 @@ struct Outputs {
 /// How a command that goes on is started, beside what to run.
 #[derive(Deserialize, JsonSchema)]
 struct Talk {
-    /// Give it a terminal
+    #[schemars(description = "Give it a terminal")]
     #[serde(default)]
     tty: bool,
-    /// How long to wait for output
+    #[schemars(description = "How long to wait for a question or the end")]
     #[serde(default = "wait")]
     yield_ms: u64,
 }
@@ -155,10 +163,10 @@ struct Write {
     session_id: String,
     #[serde(default)]
     chars: String,
-    /// Press Enter after chars
+    #[schemars(description = "Press Enter after chars")]
     #[serde(default)]
     submit: Option<bool>,
-    /// End its input after this
+    #[schemars(description = "End its input after this")]
     #[serde(default)]
     close: bool,
     #[serde(default = "wait")]
@@ -169,7 +177,7 @@ struct Write {
 #[serde(deny_unknown_fields)]
 struct Look {
     session_id: String,
-    /// First byte to show; else where the last answer ended
+    #[schemars(description = "First byte to show; else where the last answer ended")]
     #[serde(default)]
     offset: Option<u64>,
     #[serde(default = "wait")]
@@ -255,7 +263,7 @@ pub(super) fn schema(takes: Takes, capabilities: Capabilities, runs: Option<&Run
         submit["default"] = true.into();
     }
     if runs.is_some_and(|runs| runs.hosts.is_empty()) {
-        properties.remove("network");
+        properties.retain(|name, _| name != "network");
     }
     schema
 }
@@ -296,4 +304,121 @@ pub(super) fn wanted(takes: Takes, mut given: Map<String, Value>) -> Result<Want
         Takes::End => Wanted::End { id: typed::<End>(given)?.session_id },
         _ => Wanted::Run(Box::new(typed::<Run>(given)?.into())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties(schema: &Value) -> &Map<String, Value> {
+        schema["properties"].as_object().unwrap()
+    }
+
+    /// Everything that a run can be asked for.
+    fn whole() -> RunRequest {
+        RunRequest {
+            skill: "kit".into(),
+            command: "true".into(),
+            cwd: Some("scripts".into()),
+            env: BTreeMap::from([("A".into(), "b".into())]),
+            stdin: Some("x".into()),
+            inputs: vec![RunInput {
+                from: "artifact://a".into(),
+                to: Some("work/a".into()),
+                mode: InputMode::Link,
+            }],
+            output_files: vec!["out/*".into()],
+            outputs: Some(RunOutputs { name_template: Some("a/".into()), ..RunOutputs::default() }),
+            network: vec!["example.com".into()],
+            timeout: Some(7),
+            save_as_artifacts: true,
+            omit_inline_content: true,
+            artifact_prefix: Some("a/".into()),
+        }
+    }
+
+    #[test]
+    fn the_schema_describes_every_field_without_references() {
+        let schema = schema(Takes::Run, Capabilities::all(), None);
+        let whole = serde_json::to_value(whole()).unwrap();
+        let names = |value: &Value| {
+            value.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(names(&schema["properties"]), names(&whole));
+        for (name, field) in properties(&schema) {
+            assert!(field["description"].is_string(), "{name}");
+        }
+        let inner = |name: &str| &schema["properties"][name];
+        assert_eq!(names(&inner("inputs")["items"]["properties"]), names(&whole["inputs"][0]));
+        assert_eq!(names(&inner("outputs")["properties"]), names(&whole["outputs"]));
+        assert_eq!(schema["required"], json!(["skill", "command"]));
+        assert!(!schema.to_string().contains("$ref"), "{schema}");
+    }
+
+    #[test]
+    fn a_model_can_ask_for_everything_in_both_tools() {
+        let given = serde_json::to_value(whole()).unwrap();
+        let Value::Object(mut given) = given else { panic!("it is an object") };
+        assert_eq!(wanted(Takes::Run, given.clone()), Ok(Wanted::Run(Box::new(whole()))));
+        given.insert("tty".into(), true.into());
+        given.insert("yield_ms".into(), 5.into());
+        let request = ExecRequest { run: whole(), tty: Some(true), yield_ms: Some(5) };
+        assert_eq!(wanted(Takes::Start, given), Ok(Wanted::Start(Box::new(request))));
+    }
+
+    /// The defaults of a schema, by their paths.
+    fn defaults(schema: &Value) -> Value {
+        let of = |(name, field): (&String, &Value)| {
+            let inner = if field["properties"].is_object() { Some(defaults(field)) } else { None };
+            Some((name.clone(), inner.or_else(|| field.get("default").cloned())?))
+        };
+        properties(schema).iter().filter_map(of).collect::<Map<_, _>>().into()
+    }
+
+    #[test]
+    fn the_defaults_of_schemas_are_those_of_the_code() {
+        let runs = RunSetting { hosts: Vec::new(), timeout: 42 };
+        let given = |takes| defaults(&schema(takes, Capabilities::all(), Some(&runs)));
+        let limits = RunOutputs::default();
+        assert_eq!(
+            given(Takes::Run),
+            json!({"timeout": 42, "save_as_artifacts": false, "omit_inline_content": false, "outputs": {
+                "inline": limits.inline, "save": limits.save, "max_files": limits.max_files,
+                "max_file_bytes": limits.max_file_bytes, "max_total_bytes": limits.max_total_bytes}})
+        );
+        let input = &schema(Takes::Run, Capabilities::all(), None)["properties"]["inputs"]["items"];
+        assert_eq!(defaults(input), json!({"mode": InputMode::default()}));
+        let wait = json!(WAIT.as_millis());
+        assert_eq!(given(Takes::Start), json!({"tty": false, "yield_ms": wait}));
+        assert_eq!(given(Takes::Write), json!({"submit": true, "close": false, "yield_ms": wait}));
+        assert_eq!(given(Takes::Look), json!({"yield_ms": wait}));
+        // What was left out is the same as the default.
+        let parsed = |takes, mut given: Value, more: Value| {
+            given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            wanted(takes, given.as_object().unwrap().clone()).unwrap()
+        };
+        let id = json!({"session_id": "x"});
+        assert_eq!(parsed(Takes::Look, id.clone(), json!({})), parsed(Takes::Look, id, given(Takes::Look)));
+        let start = json!({"skill": "kit", "command": "true"});
+        assert_eq!(
+            parsed(Takes::Start, start.clone(), json!({})),
+            parsed(Takes::Start, start.clone(), given(Takes::Start))
+        );
+        let Wanted::Run(run) = parsed(Takes::Run, start, json!({"outputs": {}})) else { panic!("it runs") };
+        assert_eq!(run.outputs, Some(RunOutputs::default()));
+    }
+
+    #[test]
+    fn what_another_tool_says_is_not_said_twice() {
+        let runs = RunSetting { hosts: Vec::new(), timeout: 60 };
+        let mut capabilities = Capabilities::all();
+        let short = schema(Takes::Start, capabilities, Some(&runs));
+        assert_eq!(properties(&short).len(), 4);
+        assert_eq!(short["additionalProperties"], true);
+        capabilities.run = false;
+        let whole = schema(Takes::Start, capabilities, Some(&runs));
+        assert_eq!(properties(&whole).len(), 14);
+        assert_eq!(whole["properties"]["timeout"]["default"], MAX_TIMEOUT.as_secs());
+        assert_eq!(whole["additionalProperties"], false);
+    }
 }

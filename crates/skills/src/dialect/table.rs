@@ -14,7 +14,7 @@ pub(super) struct Table {
     /// Its name in configurations.
     pub(super) name: &'static str,
     pub(super) words: Words,
-    /// The argument that names a skill.
+    /// The argument that names a skill in the tools of its own.
     pub(super) skill: &'static str,
     /// Its tools but those that run commands, which all dialects have under the same names.
     pub(super) tools: &'static [Entry],
@@ -131,12 +131,20 @@ impl Takes {
         }
     }
 
-    /// Whether the skill that it is about is an argument.
-    fn names_skill(self) -> bool {
+    /// The argument that names the skill, if one does. Tools that all dialects share are the same in all of them; others
+    /// use the dialect's `own` word.
+    fn skill(self, own: &'static str) -> Option<&'static str> {
         match self {
+            Self::Load
+            | Self::LoadDocuments
+            | Self::LoadMaybeArguments
+            | Self::LoadArguments
+            | Self::Unload => Some(own),
+            Self::List | Self::Select => Some(arguments::SKILL),
             #[cfg(feature = "run")]
-            Self::Write | Self::Look | Self::End => false,
-            _ => true,
+            Self::Run | Self::Start => Some(arguments::SKILL),
+            #[cfg(feature = "run")]
+            Self::Write | Self::Look | Self::End => None,
         }
     }
 }
@@ -163,9 +171,10 @@ impl Table {
     pub(super) fn specs(&self, setting: &Setting<'_>) -> Vec<ToolSpec> {
         let names = setting.moment.offered_names();
         let spec = |entry: &Entry| {
-            let mut parameters =
-                arguments::schema(entry.takes, self.skill, setting.capabilities, setting.runs);
-            if let Some(property) = parameters.pointer_mut(&format!("/properties/{}", self.skill)) {
+            let skill = entry.takes.skill(self.skill);
+            let word = skill.unwrap_or(self.skill);
+            let mut parameters = arguments::schema(entry.takes, word, setting.capabilities, setting.runs);
+            if let Some(property) = parameters.pointer_mut(&format!("/properties/{word}")) {
                 if let Some(says) = entry.skill {
                     property["description"] = says.into();
                 }
@@ -179,7 +188,7 @@ impl Table {
                 act: entry.takes.act(),
                 description: (entry.says)(setting),
                 parameters,
-                skill_argument: entry.takes.names_skill().then_some(self.skill),
+                skill_argument: skill,
             }
         };
         self.had(setting.capabilities, setting.runs.is_some()).map(spec).collect()
@@ -192,8 +201,10 @@ impl Table {
         given: Value,
         capabilities: Capabilities,
     ) -> Result<arguments::Wanted, SkillError> {
-        arguments::wanted(entry.takes, self.skill, given, capabilities).map_err(|wrong| {
-            SkillError::Arguments { tool: entry.name.to_owned(), problem: wrong.to_string() }
+        let word = entry.takes.skill(self.skill).unwrap_or(self.skill);
+        arguments::wanted(entry.takes, word, given, capabilities).map_err(|wrong| SkillError::Arguments {
+            tool: entry.name.to_owned(),
+            problem: wrong.to_string(),
         })
     }
 

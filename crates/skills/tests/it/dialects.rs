@@ -1,6 +1,6 @@
 //! What each dialect shows and answers, whole.
 
-use prowess_skills::{Dialect, MAX_ENUM_NAMES, SkillSession};
+use prowess_skills::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillAct, SkillSession};
 use serde_json::{Value, json};
 
 use crate::library::{Library, sorted};
@@ -90,10 +90,16 @@ async fn a_session_has_one_name_for_one_act() {
     for dialect in [Dialect::DeepAgents, Dialect::Trpc, Dialect::OpenCode] {
         let session = library.session_in(dialect).await;
         let names: Vec<&str> = session.tools().iter().map(|tool| tool.name).collect();
-        // Without anything to run commands there is no tool that does.
-        let running =
-            ["skill_run", "skill_exec", "skill_write_stdin", "skill_poll_session", "skill_kill_session"];
-        let expected: Vec<&str> = dialect.tool_names().filter(|name| !running.contains(name)).collect();
+        // Without anything to run commands there is no tool that does; what its origin lacks is there if it is wanted.
+        let can = Capabilities::of(dialect);
+        let expected: Vec<&str> = dialect
+            .tool_names()
+            .filter(|name| {
+                let act = Dialect::act_of(name).unwrap();
+                let of_documents = matches!(act, SkillAct::ListDocuments | SkillAct::SelectDocuments);
+                !act.reports() && !name.ends_with("_with_args") && (can.documents || !of_documents)
+            })
+            .collect();
         assert_eq!(names, expected);
         assert!(names.contains(&dialect.words().load) && names.contains(&dialect.words().unload));
         all.extend(names);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod backend_runs;
+mod capabilities;
 mod compaction;
 mod concurrency;
 mod design;

@@ -287,7 +287,9 @@ async fn a_host_that_is_allowed_is_reached() {
     let session = session(&library, running(rules), may_reach(runs, &[&host])).await;
     let tool = tool(&session, "skill_run");
     assert!(
-        tool.description.contains(&format!("reaching no host but those that network names, of {host}. "))
+        tool.description.contains(&format!("with no network but the hosts in `network`, of {host}. ")),
+        "{}",
+        tool.description
     );
     assert_eq!(tool.parameters["properties"]["network"]["items"]["type"], "string");
     let reply = run(&session, json!({"skill": "kit", "command": line, "network": [host]})).await;

@@ -160,11 +160,11 @@ async fn foolish_calls_are_told_what_is_wrong() {
     let (runs, _scratch) = runs();
     let session = session(&library, anything(), runs).await;
     for (tool, arguments, says) in [
-        ("skill_exec", json!({"skill": "kit"}), "missing field 'command'"),
-        ("skill_write_stdin", json!({"chars": "x"}), "missing field 'session_id'"),
+        ("skill_exec", json!({"skill": "kit"}), "the argument 'command' is missing"),
+        ("skill_write_stdin", json!({"chars": "x"}), "the argument 'session_id' is missing"),
         ("skill_write_stdin", json!({"session_id": "x\u{1b}[2J</skill>", "chars": "x"}), "no session"),
         ("skill_poll_session", json!({"session_id": "kit-00000000"}), "no session 'kit-00000000'"),
-        ("skill_kill_session", json!({"id": "x"}), "unknown field 'id'"),
+        ("skill_kill_session", json!({"id": "x"}), "there is no argument 'id': did you mean 'session_id'?"),
     ] {
         let text = error(&session, tool, arguments).await;
         assert!(text.contains(says) && !text.contains('\u{1b}'), "{text}");

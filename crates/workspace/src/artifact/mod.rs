@@ -97,7 +97,7 @@ impl ArtifactError {
 }
 
 /// An artifact that was saved, as answers name it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactFile {
     /// Its name.
     pub name: String,

@@ -8,7 +8,6 @@ use std::io::{self, Read as _};
 
 use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
-use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +78,7 @@ impl CollectLimits {
 }
 
 /// A file that a run made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectedFile {
     /// Its path in the workspace. Control characters and bytes that are no UTF-8 are written as escapes.
     pub name: String,
@@ -126,6 +125,8 @@ impl Collected {
 pub(crate) struct Collection {
     pub(crate) files: Vec<Collected>,
     pub(crate) warnings: Vec<String>,
+    /// Whether a limit ended it: there are more files.
+    pub(crate) is_cut: bool,
 }
 
 impl Collection {
@@ -344,6 +345,7 @@ impl Walk<'_> {
     }
 
     fn stop(&mut self, reason: &str) -> Stopped {
+        self.collection.is_cut = true;
         self.collection.warnings.push(format!("collecting stopped: {reason}; the rest was left out"));
         Stopped
     }

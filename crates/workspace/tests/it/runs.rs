@@ -53,6 +53,7 @@ async fn a_command_runs_in_its_skill_and_its_files_come_back() {
             "exit_code",
             "timed_out",
             "duration_ms",
+            "truncated",
             "output_files",
             "artifact_files",
             "warnings",
@@ -63,6 +64,28 @@ async fn a_command_runs_in_its_skill_and_its_files_come_back() {
         answer["output_files"][0],
         json!({"name": "out/copy.txt", "content": "of the skill", "mime_type": "text/plain", "size_bytes": 12, "truncated": false})
     );
+}
+
+#[tokio::test]
+async fn a_report_of_which_something_was_cut_says_so() {
+    let place = with_demo();
+    let within = |limits: RunOutputs| {
+        let mut asked = request("echo 12345 > out/a; echo 12345 > out/b");
+        asked.outputs = Some(RunOutputs { globs: vec!["out/*".to_owned()], inline: true, ..limits });
+        asked
+    };
+    let usual = RunOutputs::default;
+    assert!(!place.run(within(usual())).await.unwrap().truncated);
+    for limits in [
+        RunOutputs { max_files: 1, ..usual() },
+        RunOutputs { max_file_bytes: 3, ..usual() },
+        RunOutputs { max_total_bytes: 8, ..usual() },
+    ] {
+        let report = place.run(within(limits.clone())).await.unwrap();
+        assert!(report.truncated, "{limits:?}: {report:?}");
+    }
+    let long = place.run(request(&format!("echo {}", "x".repeat(2 << 20)))).await.unwrap();
+    assert!(long.truncated && long.stdout.len() < 2 << 20, "{}", long.stdout.len());
 }
 
 #[tokio::test]
@@ -407,38 +430,6 @@ fn a_request_needs_a_skill_and_a_command_and_has_the_contracts_defaults() {
     assert_eq!((spec.max_files, spec.max_file_bytes, spec.max_total_bytes), (100, 4 << 20, 64 << 20));
     assert_eq!(serde_json::to_value(some.inputs[0].mode).unwrap(), "copy");
     assert!(parse(json!({"skill": "demo", "command": "true", "timeout": -1})).is_err());
-}
-
-#[test]
-fn the_schema_describes_every_field_without_references() {
-    let schema = serde_json::to_value(schemars::schema_for!(RunRequest)).unwrap();
-    let fields = schema["properties"].as_object().unwrap();
-    let names: BTreeSet<&str> = fields.keys().map(String::as_str).collect();
-    let expected = BTreeSet::from([
-        "skill",
-        "command",
-        "cwd",
-        "env",
-        "stdin",
-        "inputs",
-        "output_files",
-        "outputs",
-        "network",
-        "timeout",
-        "save_as_artifacts",
-        "omit_inline_content",
-        "artifact_prefix",
-    ]);
-    assert_eq!(names, expected);
-    for (name, field) in fields {
-        assert!(field["description"].is_string(), "{name}");
-    }
-    assert_eq!(schema["required"], json!(["skill", "command"]));
-    let text = schema.to_string();
-    assert!(!text.contains("$ref"), "{text}");
-    for default in ["\"default\":100", "\"default\":4194304", "\"default\":67108864", "\"copy\""] {
-        assert!(text.contains(default), "{default}: {text}");
-    }
 }
 
 /// Remembers which spans there were.

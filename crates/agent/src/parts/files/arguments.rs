@@ -1,73 +1,71 @@
 //! What the file tools are called with.
+//!
+//! Descriptions are for models, who read them in every request. A name that
+//! says it all has none.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::{DEFAULT_EXECUTE, DEFAULT_LINES};
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ls {
-    /// The directory, from the root, such as `/notes`.
+    #[schemars(description = "From the root, such as /notes")]
     pub(super) path: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
-    /// The file, from the root.
     pub(super) file_path: String,
-    /// The line to begin at, from 0.
+    #[schemars(description = "First line, from 0")]
     #[serde(default)]
-    pub(super) offset: Option<usize>,
-    /// How many lines; 2000 by default.
+    pub(super) offset: usize,
+    #[schemars(description = "Lines to show")]
+    #[serde(default = "lines")]
+    pub(super) limit: usize,
+    #[schemars(description = "First piece of a long line, from 0")]
     #[serde(default)]
-    pub(super) limit: Option<usize>,
-    /// Of a long line, the piece to begin at, from 0.
-    #[serde(default)]
-    pub(super) piece: Option<usize>,
+    pub(super) piece: usize,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Write {
-    /// The new file, from the root.
     pub(super) file_path: String,
-    /// All of its text.
     pub(super) content: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditFile {
-    /// The file, from the root.
     pub(super) file_path: String,
-    /// The text to replace, exactly as it stands in the file.
+    #[schemars(description = "Exactly as in the file")]
     pub(super) old_string: String,
-    /// What to put there.
     pub(super) new_string: String,
-    /// Whether to replace every occurrence, and not the only one.
     #[serde(default)]
-    pub(super) replace_all: Option<bool>,
+    pub(super) replace_all: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Glob {
-    /// What paths below `path` must look like, such as `**/*.md`.
+    #[schemars(description = "Such as **/*.md")]
     pub(super) pattern: String,
-    /// The directory to look in; the root by default.
-    #[serde(default)]
-    pub(super) path: Option<String>,
+    #[schemars(description = "Directory to look in")]
+    #[serde(default = "root")]
+    pub(super) path: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grep {
-    /// A regular expression that lines must match.
     pub(super) pattern: String,
-    /// The file or directory to look in; the root by default.
-    #[serde(default)]
-    pub(super) path: Option<String>,
-    /// Only files whose path looks like this, such as `**/*.rs`.
+    #[schemars(description = "File or directory to look in")]
+    #[serde(default = "root")]
+    pub(super) path: String,
+    #[schemars(description = "Only in files like this, such as **/*.rs")]
     #[serde(default)]
     pub(super) glob: Option<String>,
 }
@@ -75,9 +73,45 @@ pub(super) struct Grep {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Execute {
-    /// The command line.
     pub(super) command: String,
-    /// Seconds that it may take; 120 by default.
-    #[serde(default)]
-    pub(super) timeout: Option<u64>,
+    #[schemars(description = "Seconds")]
+    #[serde(default = "seconds")]
+    pub(super) timeout: u64,
+}
+
+fn lines() -> usize {
+    DEFAULT_LINES
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+fn seconds() -> u64 {
+    DEFAULT_EXECUTE.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_skills::parameters;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn default<A: JsonSchema + 'static>(name: &str) -> Value {
+        parameters::schema::<A>()["properties"][name]["default"].clone()
+    }
+
+    #[test]
+    fn the_defaults_of_schemas_are_those_of_the_code() {
+        assert_eq!(default::<Read>("limit"), DEFAULT_LINES);
+        assert_eq!(default::<Execute>("timeout"), DEFAULT_EXECUTE.as_secs());
+        assert_eq!((default::<Glob>("path"), default::<Grep>("path")), (json!("/"), json!("/")));
+        let least: Read = parameters::parsed(json!({"file_path": "/a"})).unwrap();
+        assert_eq!(default::<Read>("offset"), least.offset);
+        assert_eq!(default::<Read>("piece"), least.piece);
+        let least: EditFile =
+            parameters::parsed(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
+        assert_eq!(default::<EditFile>("replace_all"), least.replace_all);
+    }
 }

@@ -13,6 +13,7 @@ use prowess_backend::{
     Backend, BackendError, Edit, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
 };
 use prowess_permission::Permissions;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -141,18 +142,16 @@ impl FileTool {
         let (description, parameters) = match self.kind {
             Kind::Ls => ("List the files and directories in a directory.", schema::<Ls>()),
             Kind::Read => (
-                "Read a text file, with line numbers. Long files are read in parts, with offset and limit; long lines are \
+                "Read a text file, with line numbers. Read long files in parts, with offset and limit; long lines are \
                  shown in pieces such as 12.1 and 12.2.",
                 schema::<Read>(),
             ),
-            Kind::Write => {
-                ("Write a new file. One that is there is not replaced: use edit_file.", schema::<Write>())
-            }
+            Kind::Write => ("Write a new file. Change one that exists with edit_file.", schema::<Write>()),
             Kind::Edit => (
-                "Replace a text in a file. It must stand there once, or replace_all be true. Read the file first.",
+                "Replace a text in a file, which must be there once unless replace_all is true. Read the file first.",
                 schema::<EditFile>(),
             ),
-            Kind::Glob => ("Find files by their paths.", schema::<Glob>()),
+            Kind::Glob => ("Find files by path.", schema::<Glob>()),
             Kind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
             Kind::Execute => ("Run a command line where the files are.", schema::<Execute>()),
         };
@@ -215,7 +214,7 @@ impl Kind {
 
 impl FileTool {
     /// Does something with typed arguments.
-    async fn with<A: DeserializeOwned, W: Future<Output = Result<String, Stop>>>(
+    async fn with<A: DeserializeOwned + JsonSchema + 'static, W: Future<Output = Result<String, Stop>>>(
         &self,
         arguments: Value,
         act: impl FnOnce(A) -> W,
@@ -247,9 +246,8 @@ impl FileTool {
     async fn read(&self, read: Read, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&read.file_path)?;
         reach.look(&path).await?;
-        let from = (read.offset.unwrap_or(0), read.piece.unwrap_or(0));
-        let limit = read.limit.unwrap_or(DEFAULT_LINES).max(1);
-        Ok(read::lines(&*self.backend, &path, from, limit).await?)
+        let from = (read.offset, read.piece);
+        Ok(read::lines(&*self.backend, &path, from, read.limit.max(1)).await?)
     }
 
     async fn write(&self, write: Write, reach: &Reach<'_>) -> Result<String, Stop> {
@@ -261,7 +259,7 @@ impl FileTool {
 
     async fn edit(&self, edit: EditFile, reach: &Reach<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&edit.file_path)?;
-        let all = edit.replace_all == Some(true);
+        let all = edit.replace_all;
         let details =
             json!({"old_string": edit.old_string, "new_string": edit.new_string, "replace_all": all});
         reach.edit(&path, details).await?;
@@ -275,7 +273,7 @@ impl FileTool {
     }
 
     async fn glob(&self, glob: Glob, reach: &Reach<'_>) -> Result<String, Stop> {
-        let base = base(glob.path.as_deref())?;
+        let base = VirtualPath::parse(&glob.path)?;
         let look = reach.look(&base).await?;
         // Models write patterns from the root; they are from the base here.
         let query = GlobQuery::new(glob.pattern.trim_start_matches('/'))?;
@@ -292,7 +290,7 @@ impl FileTool {
     }
 
     async fn grep(&self, grep: Grep, reach: &Reach<'_>) -> Result<String, Stop> {
-        let base = base(grep.path.as_deref())?;
+        let base = VirtualPath::parse(&grep.path)?;
         let look = reach.look(&base).await?;
         let mut query = GrepQuery::regex(&grep.pattern)?.max_matches(MAX_NAMES);
         if let Some(files) = &grep.glob {
@@ -343,7 +341,7 @@ impl FileTool {
             command: execute.command,
             cwd: VirtualPath::root(),
             env: std::collections::BTreeMap::new(),
-            timeout: execute.timeout.map_or(DEFAULT_EXECUTE, Duration::from_secs),
+            timeout: Duration::from_secs(execute.timeout),
         };
         let report = executor.execute(request).await?;
         let end = match report.exit_code {
@@ -353,10 +351,6 @@ impl FileTool {
         let cut = if report.truncated { "\n[the output was truncated]" } else { "" };
         Ok(format!("{}\n{end}{cut}", report.output.trim_end()))
     }
-}
-
-fn base(path: Option<&str>) -> Result<VirtualPath, BackendError> {
-    Ok(path.map(VirtualPath::parse).transpose()?.unwrap_or_else(VirtualPath::root))
 }
 
 fn count(number: usize, what: &str) -> String {

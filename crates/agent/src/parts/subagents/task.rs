@@ -21,11 +21,14 @@ pub(super) struct Task(pub(super) SubAgents);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// What is to be done, with all that is needed for it, and what the answer shall have.
+    #[schemars(description = "What to do, with all that it needs to know, and what to answer")]
     description: String,
-    /// Which sub-agent.
-    #[serde(default)]
-    subagent_type: Option<String>,
+    #[serde(default = "general")]
+    subagent_type: String,
+}
+
+fn general() -> String {
+    GENERAL.to_owned()
 }
 
 impl Task {
@@ -37,8 +40,14 @@ impl Task {
         }
         let mut parameters = schema::<Arguments>();
         let names: Vec<&String> = agents.keys().collect();
-        parameters["properties"]["subagent_type"] =
-            json!({"type": "string", "enum": names, "description": "Which sub-agent."});
+        let kind = &mut parameters["properties"]["subagent_type"];
+        kind["enum"] = json!(names);
+        // What is not there is no default.
+        if !agents.contains_key(GENERAL)
+            && let Some(kind) = kind.as_object_mut()
+        {
+            kind.remove("default");
+        }
         ToolDefinition { name: TOOL.to_owned(), description, parameters }
     }
 }
@@ -62,7 +71,6 @@ impl Tool for Task {
             Ok(arguments) => arguments,
             Err(answer) => return answer.into(),
         };
-        let name = subagent_type.unwrap_or_else(|| GENERAL.to_owned());
-        self.0.task(&name, description, context).await
+        self.0.task(&subagent_type, description, context).await
     }
 }

@@ -25,6 +25,7 @@ mod secrets;
 mod servers;
 mod session;
 mod stopping;
+mod tools;
 mod trusting;
 mod typing;
 mod whereabouts;

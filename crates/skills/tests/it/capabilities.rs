@@ -1,0 +1,297 @@
+//! What a model can do, in every dialect, through the tools of that dialect alone.
+
+use std::sync::Arc;
+
+use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_skills::{Capabilities, Dialect, Runs, SessionOptions, SkillAct, SkillSession, ToolReply};
+use prowess_workspace::testing::FakeExecutor;
+use prowess_workspace::{Executor, Limits, LocalExecutor, LocalOptions, Runner, Workspaces};
+use serde_json::{Value, json};
+
+use crate::library::Library;
+
+fn library() -> Library {
+    Library::new()
+        .skill("deploy", "argument-hint: \"[env]\"\n", "Ship to $1.")
+        .file("deploy/CHECKLIST.md", "- Tell the team\n")
+}
+
+async fn session(
+    library: &Library,
+    options: SessionOptions,
+    executor: Arc<dyn Executor>,
+) -> (SkillSession, tempfile::TempDir) {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    std::fs::set_permissions(library.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let workspaces = Workspaces::open(scratch.path().join("workspaces")).unwrap();
+    let runner = Runner { workspaces, artifacts: None, executor: Some(executor) };
+    let rules = [Rule::new("run", "*", Decision::Allow)];
+    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let builder = library.builder().options(options).permissions(permissions);
+    (builder.runs(Runs::new(runner, "one")).start().await, scratch)
+}
+
+fn options(dialect: Dialect, capabilities: Capabilities) -> SessionOptions {
+    let mut options = SessionOptions::new(dialect);
+    options.capabilities = capabilities;
+    options
+}
+
+/// Calls the tool that does `act` and takes `needs`, with the skill named as the tool wants it.
+async fn act(session: &SkillSession, act: SkillAct, needs: &[&str], mut arguments: Value) -> ToolReply {
+    let takes = |parameters: &Value, name: &str| parameters["properties"].get(name).is_some();
+    let tools = session.tools();
+    let tool = tools.iter().filter(|tool| tool.act == act);
+    let tool = tool.into_iter().find(|tool| needs.iter().all(|name| takes(&tool.parameters, name))).unwrap();
+    if let Some(skill) = tool.skill_argument {
+        arguments[skill] = json!("deploy");
+        assert_eq!(tool.skill_in(&arguments), Some("deploy"));
+    }
+    assert_eq!(session.act(tool.name), Some(act));
+    session.call(tool.name, arguments).await
+}
+
+fn done(reply: ToolReply) -> ToolReply {
+    assert!(!reply.is_error, "{}", reply.text);
+    reply
+}
+
+#[tokio::test]
+async fn every_dialect_loads_with_arguments_and_unloads() {
+    let library = library();
+    for dialect in Dialect::ALL {
+        let (session, _scratch) =
+            session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
+        let reply = done(act(&session, SkillAct::Load, &["args"], json!({"args": "staging"})).await);
+        assert_eq!(session.state().loaded()[0].arguments.as_deref(), Some("staging"), "{dialect:?}");
+        // Where its text goes is the dialect's business; that the arguments are in it is not.
+        let text = reply.text + &session.loaded_section().await.text;
+        assert!(text.contains("Ship to staging."), "{dialect:?}: {text}");
+        let reply = done(act(&session, SkillAct::Unload, &[], json!({})).await);
+        assert!(reply.text.contains("has been unloaded") && session.state().loaded().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_lists_and_selects_documents() {
+    let library = library();
+    for dialect in Dialect::ALL {
+        let (session, _scratch) =
+            session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
+        done(act(&session, SkillAct::Load, &[], json!({})).await);
+        let listed = done(act(&session, SkillAct::ListDocuments, &[], json!({})).await);
+        assert_eq!(listed.text, "[\"CHECKLIST.md\"]", "{dialect:?}");
+        done(
+            act(
+                &session,
+                SkillAct::SelectDocuments,
+                &["mode"],
+                json!({"docs": ["CHECKLIST.md"], "mode": "add"}),
+            )
+            .await,
+        );
+        assert_eq!(session.state().documents("deploy")[0].path, "CHECKLIST.md", "{dialect:?}");
+        done(act(&session, SkillAct::SelectDocuments, &["mode"], json!({"mode": "clear"})).await);
+        assert!(session.state().documents("deploy").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_runs_commands() {
+    let library = library();
+    for dialect in Dialect::ALL {
+        let (session, _scratch) =
+            session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
+        let arguments =
+            json!({"command": "echo hello > out/a.txt; cat out/a.txt", "output_files": ["out/*"]});
+        let reply = done(act(&session, SkillAct::Run, &["command"], arguments).await);
+        let report = reply.data.unwrap();
+        assert_eq!(
+            (&report["stdout"], &report["truncated"]),
+            (&json!("hello\n"), &json!(false)),
+            "{dialect:?}"
+        );
+        assert_eq!(report["output_files"][0]["content"], "hello\n");
+        let wrong = act(&session, SkillAct::Run, &[], json!({"command": "true", "timeout_secs": 3})).await;
+        assert!(
+            wrong.text.ends_with("there is no argument 'timeout_secs': did you mean 'timeout'?"),
+            "{}",
+            wrong.text
+        );
+    }
+}
+
+/// The executor without processes cannot be typed into: these run for real.
+#[tokio::test]
+async fn every_dialect_talks_with_commands() {
+    let library = library();
+    for dialect in Dialect::ALL {
+        let real = Arc::new(LocalExecutor::new(LocalOptions::default()));
+        let (session, _scratch) = session(&library, options(dialect, Capabilities::all()), real).await;
+        let arguments = json!({"command": "read -r name; echo \"hello $name\"; sleep 600", "yield_ms": 10});
+        let started: Value =
+            serde_json::from_str(&done(act(&session, SkillAct::Start, &["tty"], arguments).await).text)
+                .unwrap();
+        let id = json!({"session_id": started["session_id"]});
+        let with = |more: Value| {
+            let mut all = id.clone();
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            all
+        };
+        let mut output = String::new();
+        let reply =
+            done(act(&session, SkillAct::Write, &[], with(json!({"chars": "crab", "yield_ms": 500}))).await);
+        output.push_str(reply.data.unwrap()["output"].as_str().unwrap());
+        for _ in 0..40 {
+            if output.contains("hello crab") {
+                break;
+            }
+            let reply = done(act(&session, SkillAct::Look, &[], with(json!({"yield_ms": 500}))).await);
+            output.push_str(reply.data.unwrap()["output"].as_str().unwrap());
+        }
+        assert!(output.contains("hello crab"), "{dialect:?}: {output}");
+        let ended = done(act(&session, SkillAct::End, &[], id.clone()).await);
+        assert_eq!(ended.data.unwrap()["status"], "ended", "{dialect:?}");
+    }
+}
+
+/// The tools of a session, by what they do and whether arguments for the skill are among what they take.
+fn has(session: &SkillSession) -> Vec<SkillAct> {
+    session.tools().iter().map(|tool| tool.act).collect()
+}
+
+#[tokio::test]
+async fn each_capability_is_there_without_the_others() {
+    let library = library();
+    let only = |change: fn(&mut Capabilities)| {
+        let mut capabilities = Capabilities::none();
+        change(&mut capabilities);
+        capabilities
+    };
+    for dialect in Dialect::ALL {
+        let acts = async |capabilities| {
+            let (session, _scratch) =
+                session(&library, options(dialect, capabilities), Arc::new(FakeExecutor)).await;
+            // What is not there is not told of, and cannot be called.
+            for name in
+                dialect.tool_names().filter(|name| !session.tools().iter().any(|tool| tool.name == *name))
+            {
+                let reply = session.call(name, json!({})).await;
+                assert!(reply.text.contains("There is no tool"), "{dialect:?} {name}: {}", reply.text);
+                assert!(!session.prompt().text.contains(name), "{dialect:?} {name}");
+                assert!(
+                    !session.tools().iter().any(|tool| tool.description.contains(name)),
+                    "{dialect:?} {name}"
+                );
+            }
+            let takes_arguments =
+                session.tools().iter().any(|tool| tool.parameters["properties"].get("args").is_some());
+            let mut acts = has(&session);
+            acts.dedup();
+            (acts, takes_arguments)
+        };
+        use SkillAct::{End, ListDocuments, Load, Look, Run, SelectDocuments, Start, Unload, Write};
+        assert_eq!(acts(Capabilities::none()).await, (vec![Load], false), "{dialect:?}");
+        assert_eq!(acts(only(|can| can.arguments = true)).await, (vec![Load], true), "{dialect:?}");
+        assert_eq!(acts(only(|can| can.unload = true)).await, (vec![Load, Unload], false), "{dialect:?}");
+        let documents = vec![Load, SelectDocuments, ListDocuments];
+        assert_eq!(acts(only(|can| can.documents = true)).await, (documents, false), "{dialect:?}");
+        assert_eq!(acts(only(|can| can.run = true)).await, (vec![Load, Run], false), "{dialect:?}");
+        let interactive = vec![Load, Start, Write, Look, End];
+        assert_eq!(acts(only(|can| can.interactive = true)).await, (interactive, false), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_overview_says_how_a_skill_gets_arguments() {
+    for (dialect, says) in [
+        (Dialect::DeepAgents, "load_skill(\"deploy\", args=\"[env]\")"),
+        (Dialect::Trpc, "skill_load_with_args(\"deploy\", args=\"[env]\")"),
+    ] {
+        let session = library().session_with(dialect, |options| options.capabilities.arguments = true).await;
+        assert!(session.overview().text.contains(says), "{}", session.overview().text);
+        let session = library().session_with(dialect, |options| options.capabilities.arguments = false).await;
+        assert!(!session.overview().text.contains("args="), "{}", session.overview().text);
+    }
+    // This one has no overview: its tools say what there is.
+    let session =
+        library().session_with(Dialect::OpenCode, |options| options.capabilities.arguments = true).await;
+    assert!(session.tools().iter().any(|tool| tool.description.ends_with("\n- deploy: [env]")));
+}
+
+#[tokio::test]
+async fn what_a_tool_says_of_time_is_what_the_session_allows() {
+    let library = library();
+    let scratch = tempfile::tempdir().unwrap();
+    let runner = Runner {
+        workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
+        artifacts: None,
+        executor: Some(Arc::new(FakeExecutor)),
+    };
+    let mut runs = Runs::new(runner, "one");
+    let timeout = async |runs: Runs| {
+        let options = SessionOptions::new(Dialect::Trpc);
+        let session = library.builder().options(options).runs(runs).start().await;
+        let tools = session.tools();
+        let run = tools.iter().find(|tool| tool.act == SkillAct::Run).unwrap();
+        run.parameters["properties"]["timeout"]["default"].as_u64().unwrap()
+    };
+    assert_eq!(timeout(runs.clone()).await, Limits::default().timeout.as_secs());
+    runs.limits.timeout = std::time::Duration::from_secs(7);
+    assert_eq!(timeout(runs).await, 7);
+}
+
+#[test]
+fn a_name_means_one_thing_in_all_dialects() {
+    for dialect in Dialect::ALL {
+        let names: Vec<&str> = dialect.tool_names().collect();
+        let mut once = names.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), names.len(), "{dialect:?}");
+        assert!(names.iter().all(|name| Dialect::act_of(name).is_some()));
+    }
+    for act in SkillAct::ALL {
+        assert!(!act.is_idempotent() || !act.runs() || act == SkillAct::End, "{act:?}");
+        assert!(!(act.changes_loaded() && act.reports()), "{act:?}");
+    }
+    for (name, act) in [
+        ("load_skill", SkillAct::Load),
+        ("skill_load", SkillAct::Load),
+        ("skill", SkillAct::Load),
+        ("unload_skill", SkillAct::Unload),
+        ("skill_unload", SkillAct::Unload),
+        ("skill_run", SkillAct::Run),
+        ("skill_kill_session", SkillAct::End),
+    ] {
+        assert_eq!(Dialect::act_of(name), Some(act));
+    }
+}
+
+/// Only `dialect/` tells dialects apart: nothing else of the crate branches on one.
+#[test]
+fn no_code_outside_branches_on_a_dialect() {
+    fn look(directory: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("src/dialect") {
+                    look(&path, found);
+                }
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for line in code.filter(|line| line.contains("Dialect::")) {
+                // The default of options is the only one that may be named.
+                if !line.contains("Self::new(Dialect::DeepAgents)") {
+                    found.push(format!("{}: {line}", path.display()));
+                }
+            }
+        }
+    }
+    let mut found = Vec::new();
+    look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
