@@ -10,7 +10,7 @@ use crate::model::{Finish, ModelError, Spent, Usage};
 use crate::tool::ToolAnswer;
 
 /// The version of the stored form of events. What is stored is read for good: a later version reads all before it.
-pub const EVENT_VERSION: u32 = 1;
+pub const EVENT_VERSION: u32 = 2;
 
 /// What happened in a thread.
 ///
