@@ -1,6 +1,8 @@
 //! No loaded skill is lost when messages are summarised.
 
-use prowess_skills::{Choice, Dialect, Lifetime, SelectMode, SkillDelta, SkillView, UnloadReason, UnloadedText};
+use prowess_skills::{
+    Choice, Dialect, Lifetime, SelectMode, SkillDelta, SkillView, UnloadReason, UnloadedText,
+};
 
 use crate::library::{Library, loaded};
 

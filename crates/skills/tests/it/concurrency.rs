@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use prowess_skills::{Choice, Dialect, PreparedLoad, SelectMode, SkillError, SkillEvent, SkillSession, SkillState};
+use prowess_skills::{
+    Choice, Dialect, PreparedLoad, SelectMode, SkillError, SkillEvent, SkillSession, SkillState,
+};
 
 use serde_json::json;
 

@@ -128,7 +128,9 @@ async fn documents_count_against_the_budget() {
 async fn documents_come_with_the_answer_where_that_is_their_place() {
     let library = library();
     let session = library.session().await;
-    let prepared = prepared(&session, session.view().load("web-research", None, Some(named(&["USAGE.md"])))).await.unwrap();
+    let prepared = prepared(&session, session.view().load("web-research", None, Some(named(&["USAGE.md"]))))
+        .await
+        .unwrap();
     let answer = session.hold(|state| prepared.finish(state)).unwrap();
     assert!(answer.text.contains("Use it well."));
     assert_eq!(answer.deltas.len(), 2);

@@ -192,7 +192,8 @@ impl World {
         assert!(state.all_resources().keys().all(|name| set.contains(name.as_str())));
         assert!(state.all_selections().keys().all(|name| set.contains(name.as_str())));
         let view = self.session.engine().view();
-        let stale: BTreeSet<String> = self.session.view().stale().into_iter().map(|stale| stale.name).collect();
+        let stale: BTreeSet<String> =
+            self.session.view().stale().into_iter().map(|stale| stale.name).collect();
         assert!(names.iter().all(|name| view.get(name).is_some() || stale.contains(*name)));
         let mut replayed = SkillState::default();
         replayed.replay(&self.deltas).unwrap();

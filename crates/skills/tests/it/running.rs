@@ -358,7 +358,10 @@ async fn always_covers_this_host_for_this_command() {
         let answering = async {
             while let Some(event) = front_end.next().await {
                 if let PermissionEvent::Asked(asked) = event {
-                    assert_eq!((asked.request.words().title.as_str(), asked.request.always.len()), (title, always));
+                    assert_eq!(
+                        (asked.request.words().title.as_str(), asked.request.always.len()),
+                        (title, always)
+                    );
                     broker
                         .reply(asked.id, if always > 0 { Reply::Always } else { Reply::Once })
                         .await

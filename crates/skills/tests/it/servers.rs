@@ -8,12 +8,10 @@ use prowess_catalog::{
     Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
     Resources, Root, SkillEntry, SkillText, scan_published,
 };
-use prowess_permission::{
-    Broker, Decision, Deed, Kind, Layer, Permissions, Policy, Question, Replies, Rule,
-};
+use prowess_permission::{Broker, Decision, Deed, Kind, Layer, Permissions, Policy, Question, Replies, Rule};
 use prowess_skills::{
-    Answer, Capabilities, Choice, Dialect, Operation, Outcome, Placement, PreparedLoad, Runs, SavedState, SelectMode,
-    SessionOptions, SkillError, SkillFiles, SkillSession,
+    Answer, Capabilities, Choice, Dialect, Operation, Outcome, Placement, PreparedLoad, Runs, SavedState,
+    SelectMode, SessionOptions, SkillError, SkillFiles, SkillSession,
 };
 use prowess_workspace::{
     LocalExecutor, LocalOptions, RunRequest, Runner, SkillFile, SkillFiles as StagedFiles, SkillListing,
@@ -153,7 +151,10 @@ async fn drive<T: Send + 'static>(
     operation.drive(session.service().files(), replies).await
 }
 
-async fn question<T: std::fmt::Debug + Send + 'static>(session: &SkillSession, operation: Operation<T>) -> Question {
+async fn question<T: std::fmt::Debug + Send + 'static>(
+    session: &SkillSession,
+    operation: Operation<T>,
+) -> Question {
     asked(drive(session, operation, &Replies::default()).await)
 }
 
@@ -321,7 +322,11 @@ async fn one_servers_skill_leads_to_no_read_at_another_unasked() {
     let choose = || session.view().select_documents("docs:pdf", SelectMode::Add, Choice::All);
     let request = question(&session, choose()).await;
     assert_eq!(shelf.fetched(), [""; 0]);
-    assert!(request.words().title.ends_with("while the model works with 'wiki:pdf' of wiki"), "{}", request.words().title);
+    assert!(
+        request.words().title.ends_with("while the model works with 'wiki:pdf' of wiki"),
+        "{}",
+        request.words().title
+    );
     let Outcome::Done(chosen) = drive(&session, choose(), &allowing(&request)).await else {
         panic!("it was allowed")
     };
