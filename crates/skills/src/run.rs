@@ -9,7 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prowess_permission::Asker;
 use prowess_workspace::{
-    Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink, RunContext, RunReport, RunRequest, Runner,
+    Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink, RunContext, RunReport, RunRequest,
+    Runner,
 };
 
 pub(crate) use self::report::shown;

@@ -29,6 +29,18 @@ use crate::view::SkillView;
 /// thread, a [`SkillSession`](crate::SkillSession) holds one.
 ///
 /// Clones are handles on the same; [`SessionBuilder::open`](crate::SessionBuilder::open) makes one.
+///
+/// ```
+/// use prowess_catalog::Catalog;
+/// use prowess_skills::{SkillSession, SkillState};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let service = SkillSession::builder(Catalog::empty()).open().await;
+/// let state = SkillState::default(); // the host's own
+/// assert_eq!(service.tools(&service.engine().at(&state))[0].name, "load_skill");
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SkillService {
     engine: SkillEngine,

@@ -436,7 +436,8 @@ impl SkillSession {
             }
             // Its changes are for the state that it was made for.
             let is_now = |state: &Arc<SkillState>| Arc::ptr_eq(state, view.state());
-            let fits = |state: &Arc<SkillState>| if is_now(state) { Ok(made) } else { Err(SkillError::Misfed) };
+            let fits =
+                |state: &Arc<SkillState>| if is_now(state) { Ok(made) } else { Err(SkillError::Misfed) };
             if let Ok(made) = self.commit(fits, |made| &made.deltas) {
                 return made;
             }

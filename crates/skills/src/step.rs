@@ -141,7 +141,7 @@ enum Need {
 }
 
 enum Given {
-    Fed(Fed),
+    Fed(Box<Fed>),
     Answer(Result<(), Refusal>),
 }
 
@@ -194,7 +194,7 @@ impl Io {
 
     async fn want(&self, want: Want) -> Result<Fed, SkillError> {
         match self.wire.get(Need::Want(want)).await {
-            Given::Fed(fed) => Ok(fed),
+            Given::Fed(fed) => Ok(*fed),
             Given::Answer(_) => Err(SkillError::Misfed),
         }
     }
@@ -297,7 +297,7 @@ impl<T: Send + 'static> Operation<T> {
 
     /// Gives it what it wanted. What it did not want ends it with an error.
     pub fn feed(&mut self, fed: Fed) {
-        self.give(Given::Fed(fed));
+        self.give(Given::Fed(Box::new(fed)));
     }
 
     /// Gives it the answer to what it asked. What "always" means is for the host to remember.
@@ -332,7 +332,7 @@ impl<T: Send + 'static> Operation<T> {
         loop {
             let fed = match self.step() {
                 Step::Ready => return Outcome::from(self.result()),
-                Step::Wants(want) => Given::Fed(files.feed(want).await),
+                Step::Wants(want) => Given::Fed(Box::new(files.feed(want).await)),
                 Step::Asks(question) => {
                     let question = question.clone();
                     match self.engine.permissions().pass(question, asker).await {
@@ -354,6 +354,13 @@ impl<T> fmt::Debug for Operation<T> {
 }
 
 /// What a gated operation comes to.
+///
+/// ```
+/// use prowess_skills::{Outcome, SkillError};
+///
+/// assert!(matches!(Outcome::Done(1).map(|one| one + 1), Outcome::Done(2)));
+/// assert!(matches!(Outcome::<()>::from(Err(SkillError::Misfed)), Outcome::Refused(_)));
+/// ```
 #[derive(Debug)]
 pub enum Outcome<T> {
     /// It is done.

@@ -281,6 +281,7 @@ mod tests {
         let places = BTreeMap::from([("kit".to_owned(), "/skills/kit/SKILL.md".to_owned())]);
         let digests = Digests::from([("kit".to_owned(), "sha256:00".to_owned())]);
         let parts = Parts { request, talk: None, places, digests };
-        assert_eq!(parts.binding(), "");
+        let stored = "run 2 sha256:9f3ee126939d4fe187498b3a0d59f7b4e2cf7657b06be277fc436e631a36122c";
+        assert_eq!(parts.binding(), stored);
     }
 }

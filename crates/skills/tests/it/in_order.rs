@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use prowess_permission::Nobody;
 use prowess_skills::{
-    Budgets, Dialect, Outcome, PreparedCall, SessionOptions, SkillService, SkillSession, SkillState, SkillView,
+    Budgets, Dialect, Outcome, PreparedCall, SessionOptions, SkillService, SkillSession, SkillState,
+    SkillView,
 };
 use serde_json::{Value, json};
 
@@ -43,7 +44,12 @@ fn call(tool: &str, at: usize) -> (&'static str, Value) {
     }
 }
 
-async fn prepare(service: &SkillService, view: &SkillView, tool: &str, at: usize) -> Result<PreparedCall, String> {
+async fn prepare(
+    service: &SkillService,
+    view: &SkillView,
+    tool: &str,
+    at: usize,
+) -> Result<PreparedCall, String> {
     let (tool, arguments) = call(tool, at);
     match service.call(view, tool, arguments, &Nobody).await {
         Outcome::Done(prepared) => Ok(prepared),
