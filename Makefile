@@ -111,6 +111,7 @@ dependencies:
 # The examples keep their promises: every command in them runs.
 examples:
 	python3 examples/run_examples.py
+	$(CARGO) nextest run -p prowess-agent --all-features --locked -E 'test(/^(lines|readme)::/)'
 
 # The program as a person installs it: one binary, which is all that it needs.
 install-check: components

@@ -57,8 +57,7 @@ async fn main() -> Result<(), Failed> {
     let agent = agent(Path::new(store), skills, self::model(model)?).await?;
     let mut thread = agent.open(thread.parse()?).await?;
     // A turn that was cut off goes on; one that waits asks again.
-    let turn = thread.go_on(&see).await?;
-    show(&turn);
+    show(&thread.go_on(&see).await?);
     // While a person thinks, the thread stays this program's.
     let next_line = || tokio::task::spawn_blocking(|| stdin().lines().next().transpose());
     while let Some(line) = thread.keep_while(next_line()).await??? {
@@ -74,7 +73,7 @@ async fn agent(store: &Path, skills: &str, model: Arc<dyn Model>) -> Result<Agen
     std::fs::create_dir_all(store)?;
     let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
     let runner = Runner::local(store.join("workspaces"))?;
-    let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("run", "*", Decision::Ask)];
+    let rules = ["tool", "read", "write"].map(|kind| Rule::new(kind, "*", Decision::Allow));
     let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
     let mut options = SessionOptions::new(Dialect::DeepAgents);
     options.capabilities = Capabilities::all();
@@ -92,9 +91,8 @@ fn model(name: &str) -> Result<Arc<dyn Model>, Failed> {
         Some(file) => Arc::new(Scripted::parse(&std::fs::read_to_string(file)?)?),
         None if name == "offline" => Arc::new(Offline),
         None => {
-            let builder = OpenAi::builder(name).key(std::env::var("OPENAI_API_KEY")?.into());
-            let base = std::env::var("OPENAI_BASE_URL").ok();
-            Arc::new(base.into_iter().fold(builder, |builder, base| builder.base_url(base)).build()?)
+            let (key, base) = (std::env::var("OPENAI_API_KEY")?, std::env::var("OPENAI_BASE_URL")?);
+            Arc::new(OpenAi::builder(name).key(key.into()).base_url(base).build()?)
         }
     })
 }
@@ -130,7 +128,7 @@ fn see(sight: Sight<'_>) {
     match sight {
         Sight::Text(text) => out(&json!({"text": text})),
         Sight::Stored(Event::StateChanged { .. }) => {} // what parts keep for themselves
-        Sight::Stored(event) => out(&json!(event)),
+        Sight::Stored(event) => out(&json!({"event": event})),
         _ => {}
     }
 }
@@ -140,8 +138,8 @@ fn show(turn: &Turn) {
     match turn {
         Turn::Ended(outcome) => out(&json!({"ended": outcome})),
         Turn::Waiting(all) => all.iter().for_each(|waiting| {
-            let (call, number, words) = (&waiting.call.id, waiting.number, waiting.question.words());
-            out(&json!({"question": words, "call": call, "number": number, "tool": waiting.call.name}));
+            let (call, words) = (&waiting.call, waiting.question.words());
+            out(&json!({"question": {"call": call.id, "number": waiting.number, "tool": call.name, "words": words}}));
         }),
         _ => {}
     }

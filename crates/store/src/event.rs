@@ -146,7 +146,7 @@ pub(crate) fn time(micros: i64) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use prowess_agent::{Message, Outcome};
+    use prowess_agent::{Message, Outcome, StateChange};
 
     use super::*;
 
@@ -183,16 +183,16 @@ mod tests {
     #[test]
     fn what_is_too_deep_to_be_read_is_not_written() {
         let nested = |depth: usize| {
-            let question = (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
-            Event::Asked { call: "a".into(), question, by_tool: false }
+            let delta = (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+            Event::StateChanged { changes: vec![StateChange { owner: "a".to_owned(), delta }] }
         };
-        // The event is an object itself.
-        let deepest = bodies(&[nested(MAX_DEPTH - 1)]).unwrap().remove(0);
+        // The event is an object itself, with a list of objects.
+        let deepest = bodies(&[nested(MAX_DEPTH - 3)]).unwrap().remove(0);
         assert_eq!(depth(&deepest), MAX_DEPTH);
         serde_json::from_slice::<Event>(&deepest).unwrap();
-        let deeper = serde_json::to_vec(&nested(MAX_DEPTH)).unwrap();
+        let deeper = serde_json::to_vec(&nested(MAX_DEPTH - 2)).unwrap();
         serde_json::from_slice::<Event>(&deeper).unwrap_err();
-        let refused = bodies(&[nested(MAX_DEPTH)]).unwrap_err().to_string();
+        let refused = bodies(&[nested(MAX_DEPTH - 2)]).unwrap_err().to_string();
         assert!(refused.contains("nested 128 deep"), "{refused}");
         assert_eq!(depth(br#"{"a": "[[\"[{", "b": [[]]}"#), 3);
     }

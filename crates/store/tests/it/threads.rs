@@ -9,6 +9,7 @@ use prowess_agent::testing::thread_store_suite;
 use prowess_agent::{
     CallId, Event, Lease, Reply, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore,
 };
+use prowess_permission::{Kind, Question};
 use prowess_store::{PostgresStore, SqliteStore};
 
 use crate::support::{LONG, postgres, postgres_url, said, texts, thread_of};
@@ -196,7 +197,7 @@ async fn a_question_waits_for_a_reply_from_elsewhere() {
         let call = CallId::from("call-1");
         let asked = Event::Asked {
             call: call.clone(),
-            question: serde_json::json!({"run": "rm \u{0}"}),
+            asking: Box::new(Question::new(Kind::RUN, "rm \u{0}").into()),
             by_tool: false,
         };
         one.append(&lease, 1, std::slice::from_ref(&asked)).await.unwrap();
