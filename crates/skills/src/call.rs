@@ -35,11 +35,12 @@ use crate::view::SkillView;
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let session = SkillSession::builder(catalog).start().await;
-/// let (service, mut state) = (session.service(), session.state());
-/// let call = service.call(&service.engine().at_shared(&state), "load_skill", json!({"skill_name": "greet"}), &Nobody);
-/// let Outcome::Done(prepared) = call.await else { unreachable!() };
-/// let reply = prepared.finish(&state);
-/// assert!(reply.text.contains("Wave.") && state.loaded().is_empty(), "read, and not loaded yet");
+/// let arguments = json!({"skill_name": "greet"});
+/// let call = session.service().call(&session.view(), "load_skill", arguments, &Nobody).await;
+/// let Outcome::Done(prepared) = call else { unreachable!() };
+/// assert!(session.state().loaded().is_empty(), "read, and not loaded yet");
+/// assert!(session.finish(prepared).text.contains("Wave."));
+/// assert_eq!(session.state().loaded()[0].name, "greet");
 /// # Ok(())
 /// # }
 /// ```

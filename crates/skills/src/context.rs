@@ -180,6 +180,7 @@ impl Making {
         blocks.extend(notices.into_iter().rev());
         section.text = blocks.join("\n\n");
         section.tokens = engine.options().tokens.count(&section.text);
+        engine.log(&section.deltas, &now);
         if !texts.is_empty() || !section.deltas.is_empty() {
             engine.keep(&now, texts);
         }

@@ -3,19 +3,27 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use prowess_catalog::{Catalog, CatalogDiff, CatalogView, SkillEntry};
 use prowess_permission::{Permissions, quoted};
+use tokio::sync::broadcast;
 
 use crate::delta::{ResourceMetadata, SkillDelta};
+use crate::error::SkillError;
+use crate::event::SkillEvent;
 use crate::known::Known;
-use crate::options::{Placement, SessionOptions};
+use crate::options::{Discovery, Placement, SessionOptions};
+use crate::refresh::{Refreshed, told};
 use crate::render::FramedText;
 use crate::secret::Secret;
 use crate::state::{Conflict, SkillState};
+use crate::step::{Io, Operation};
 use crate::sync::{Mutex, MutexGuard};
 use crate::view::SkillView;
+
+/// How many events a slow watcher may be behind before it misses some, and is told so.
+const EVENTS: usize = 1024;
 
 /// One agent's skills, without what is loaded: its catalog as its rules let it be known, its options, its permissions and
 /// the secret of its conversation.
@@ -30,6 +38,8 @@ struct Inner {
     permissions: Permissions,
     secret: Secret,
     seen: Mutex<Seen>,
+    /// Where watchers hear of changes. It has room for many, and so it is made for the first of them.
+    events: OnceLock<broadcast::Sender<SkillEvent>>,
 }
 
 /// What was seen of the world, so that it need not be looked at again. None of it is state: all of it can be lost.
@@ -71,7 +81,7 @@ impl SkillEngine {
         let (texts, outdated) = (HashMap::new(), BTreeSet::new());
         let (resources, used) = (Arc::default(), BTreeSet::new());
         let seen = Mutex::new(Seen { known, texts, outdated, resources, used });
-        Self(Arc::new(Inner { options, permissions, secret, seen }))
+        Self(Arc::new(Inner { options, permissions, secret, seen, events: OnceLock::new() }))
     }
 
     /// What can be seen and done when this is loaded.
@@ -118,20 +128,41 @@ impl SkillEngine {
         if is_servers { Placement::ToolAnswer } else { self.options().placement }
     }
 
-    /// Takes a newer catalog. Gives what changed in it, as far as this agent may know.
-    pub(crate) fn take_catalog(&self, catalog: &Catalog, state: &SkillState) -> CatalogDiff {
+    /// Takes a newer catalog, and tells those who watch. Gives what changed in it, as far as this agent may know.
+    pub(crate) fn take_catalog(&self, catalog: &Catalog, state: &Arc<SkillState>) -> Refreshed {
         let newer = Arc::new(Known::new(catalog, self.permissions()));
-        let mut seen = self.seen();
-        let seen = &mut *seen;
-        let older = std::mem::replace(&mut seen.known, newer);
-        let mut diff = older.view.catalog().diff(catalog);
-        seen.forget(&diff, state);
-        // What is denied is not told about, coming or going.
-        let is_known = |known: &Known, name: &String| known.view.get(name).is_some();
-        diff.added.retain(|name| is_known(&seen.known, name));
-        diff.changed.retain(|name| is_known(&seen.known, name));
-        diff.removed.retain(|name| is_known(&older, name));
-        diff
+        let diff = {
+            let mut seen = self.seen();
+            let seen = &mut *seen;
+            let older = std::mem::replace(&mut seen.known, newer);
+            let mut diff = older.view.catalog().diff(catalog);
+            seen.forget(&diff, state);
+            // What is denied is not told about, coming or going.
+            let is_known = |known: &Known, name: &String| known.view.get(name).is_some();
+            diff.added.retain(|name| is_known(&seen.known, name));
+            diff.changed.retain(|name| is_known(&seen.known, name));
+            diff.removed.retain(|name| is_known(&older, name));
+            diff
+        };
+        let refreshed = Refreshed { diff, stale: self.at_shared(state).stale() };
+        if !refreshed.diff.is_empty() {
+            let Refreshed { diff, stale } = &refreshed;
+            self.tell(|| SkillEvent::Refreshed { diff: diff.clone(), stale: stale.clone() });
+        }
+        refreshed
+    }
+
+    /// Every newer catalog from now on, and every change of a session that holds the state.
+    pub(crate) fn events(&self) -> broadcast::Receiver<SkillEvent> {
+        self.0.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
+    }
+
+    /// Tells those who watch, if anybody ever did.
+    pub(crate) fn tell(&self, event: impl FnOnce() -> SkillEvent) {
+        if let Some(events) = self.0.events.get() {
+            // They may have gone.
+            let _ = events.send(event());
+        }
     }
 
     /// The text with this nonce, if it was seen.
@@ -168,23 +199,31 @@ impl SkillEngine {
         seen.used.insert(name.to_owned()).then_some(found)
     }
 
-    /// The skills whose resources eager discovery has not found yet.
-    pub(crate) fn undiscovered(&self) -> (Arc<Known>, Vec<Arc<SkillEntry>>) {
-        let known = self.known();
-        let found = self.eager_resources();
-        let entries = known.view.entries().iter();
-        let missing = entries.filter(|entry| !found.contains_key(entry.skill.name.as_str())).cloned();
-        let missing = missing.collect();
-        (known, missing)
+    /// Looks for the resources of all skills whose resources it has not looked for yet, with eager discovery.
+    pub(crate) fn discovery(&self) -> Operation<()> {
+        let engine = self.clone();
+        Operation::new(self, |io| async move { engine.discover(&io).await })
     }
 
-    /// Takes what eager discovery found in a catalog. Whoever brought another one meanwhile looks again.
-    pub(crate) fn discovered(&self, known: &Arc<Known>, found: BTreeMap<String, Vec<ResourceMetadata>>) {
+    pub(crate) async fn discover(&self, io: &Io) -> Result<(), SkillError> {
+        if self.options().discovery == Discovery::Lazy {
+            return Ok(());
+        }
+        let (known, before) = (self.known(), self.eager_resources());
+        let mut found = BTreeMap::new();
+        let is_missing = |entry: &&Arc<SkillEntry>| !before.contains_key(entry.skill.name.as_str());
+        for entry in known.view.entries().iter().filter(is_missing) {
+            let resources = io.resources(entry, self.options().resource_depth).await?;
+            found.insert(entry.skill.name.to_string(), told(entry, &resources));
+        }
+        drop(before);
         let mut seen = self.seen();
-        if Arc::ptr_eq(&seen.known, known) {
+        // Whoever brought another catalog meanwhile looks again.
+        if Arc::ptr_eq(&seen.known, &known) {
             seen.used.retain(|name| !found.contains_key(name));
             Arc::make_mut(&mut seen.resources).extend(found);
         }
+        Ok(())
     }
 
     /// The state after all of `deltas`, if they fit it and the budgets.

@@ -55,6 +55,7 @@ impl SkillView {
         }
         let text = match io.text(entry).await {
             Ok(text) => text,
+            Err(SkillError::Misfed) => return Err(SkillError::Misfed),
             Err(error) => {
                 io.pass(plain).await.map_err(refused)?;
                 return Err(error);

@@ -104,7 +104,10 @@ impl SkillView {
         let in_play = waiting.filter(|(_, matchers)| {
             files.iter().any(|file| matchers.iter().any(|matcher| matcher.is_match(file)))
         });
-        in_play.map(|(name, _)| SkillDelta::Offered { name: name.clone() }).collect()
+        let deltas: Vec<SkillDelta> =
+            in_play.map(|(name, _)| SkillDelta::Offered { name: name.clone() }).collect();
+        self.engine().log(&deltas, self.state());
+        deltas
     }
 }
 

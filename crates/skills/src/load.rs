@@ -164,6 +164,7 @@ impl SkillView {
         self.pass_look_up_gate(io, server, name, &name_here).await?;
         if let Some(catalog) = io.look_up(name, catalog).await? {
             self.engine().take_catalog(&catalog, self.state());
+            self.engine().discover(io).await?;
         }
         let now = self.engine().at_shared(self.state());
         let entry = now.visible_to_model(&name_here)?;
@@ -354,7 +355,11 @@ impl PreparedLoad {
             return Err(self.engine.at(state).not_found(&self.name));
         }
         let is_loaded = state.get(&self.name).is_some();
-        let Some(deltas) = self.deltas(is_loaded) else { return Ok(already_loaded(&self.name)) };
+        let Some(deltas) = self.deltas(is_loaded) else {
+            // A call before this one may have unloaded it.
+            let not_loaded = || self.engine.at(state).not_loaded(&self.name);
+            return if is_loaded { Ok(already_loaded(&self.name)) } else { Err(not_loaded()) };
+        };
         let after = self
             .engine
             .after(state, &deltas)

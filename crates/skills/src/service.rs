@@ -1,11 +1,11 @@
 //! Skills with what they are read from and run by: what every host of skills shares, whoever owns the state.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prowess_catalog::Catalog;
 #[cfg(feature = "run")]
 use prowess_permission::Asker;
+use prowess_permission::Nobody;
 #[cfg(feature = "run")]
 use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
 
@@ -14,8 +14,7 @@ use crate::engine::SkillEngine;
 use crate::files::SkillFiles;
 #[cfg(feature = "run")]
 use crate::load::Caller;
-use crate::options::Discovery;
-use crate::refresh::{Refreshed, told};
+use crate::refresh::Refreshed;
 #[cfg(feature = "run")]
 use crate::run::{Running, SkillRuns};
 #[cfg(feature = "run")]
@@ -75,25 +74,15 @@ impl SkillService {
     /// Goes on with a newer snapshot of the catalog. Loaded skills stay loaded; what became of those that changed is in
     /// the answer, and [`SkillView::stale`](crate::SkillView::stale) keeps saying it.
     pub async fn refresh(&self, catalog: &Catalog, state: &SkillState) -> Refreshed {
-        let diff = self.engine.take_catalog(catalog, state);
-        let refreshed = Refreshed { diff, stale: self.engine.at(state).stale() };
+        let refreshed = self.engine.take_catalog(catalog, &Arc::new(state.clone()));
         self.discover_eagerly().await;
         refreshed
     }
 
     /// Looks for the resources of all skills, with eager discovery.
     pub(crate) async fn discover_eagerly(&self) {
-        let options = self.engine.options();
-        if options.discovery == Discovery::Lazy {
-            return;
-        }
-        let (known, missing) = self.engine.undiscovered();
-        let mut found = BTreeMap::new();
-        for entry in &missing {
-            let resources = self.files.resources(entry, options.resource_depth).await;
-            found.insert(entry.skill.name.to_string(), told(entry, &resources));
-        }
-        self.engine.discovered(&known, found);
+        // It asks nobody, and what cannot be listed is left out.
+        let _ = self.engine.discovery().drive(self.files(), &Nobody).await;
     }
 
     #[cfg(feature = "run")]

@@ -1,13 +1,14 @@
 //! A session: what one agent knows of a catalog, and what it has loaded.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use prowess_catalog::Catalog;
 use prowess_permission::{Asker, Nobody, Permissions};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+use crate::call::PreparedCall;
 use crate::context::LoadedSection;
 use crate::delta::{SelectMode, SkillDelta};
 use crate::dialect::{ToolReply, ToolSpec};
@@ -17,6 +18,7 @@ use crate::error::SkillError;
 use crate::event::SkillEvent;
 use crate::files::{LocalFiles, SkillFiles};
 use crate::known::Known;
+use crate::load::rejected;
 use crate::options::SessionOptions;
 use crate::overview::ModelView;
 use crate::ran::Ran;
@@ -31,9 +33,6 @@ use crate::view::SkillView;
 
 /// How often something is done again that others got in the way of, before it is left.
 const ATTEMPTS: usize = 16;
-
-/// How many events a slow watcher may be behind before it misses some, and is told so.
-const EVENTS: usize = 1024;
 
 /// One agent's skills with the state of what is loaded, for hosts without a log of their own.
 ///
@@ -69,8 +68,6 @@ pub struct SkillSession(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     service: SkillService,
     held: Mutex<Held>,
-    /// Where watchers hear of changes. It has room for many, and so it is made for the first of them.
-    events: OnceLock<broadcast::Sender<SkillEvent>>,
 }
 
 /// What is loaded. The lock is never held while something is read or asked.
@@ -221,7 +218,7 @@ impl SessionBuilder {
     pub async fn start(self) -> SkillSession {
         let (service, state) = self.opened().await;
         let held = Mutex::new(Held { state: Arc::new(state), sequence: 0 });
-        SkillSession(Arc::new(Inner { service, held, events: OnceLock::new() }))
+        SkillSession(Arc::new(Inner { service, held }))
     }
 
     async fn opened(self) -> (SkillService, SkillState) {
@@ -301,7 +298,7 @@ impl SkillSession {
 
     /// Every change from now on.
     pub fn events(&self) -> broadcast::Receiver<SkillEvent> {
-        self.0.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
+        self.engine().events()
     }
 
     /// Loads a skill for the model, with arguments if it takes some; see [`SkillView::load`].
@@ -310,8 +307,15 @@ impl SkillSession {
     ///
     /// Why it was not loaded. Nothing has changed then.
     pub async fn load(&self, name: &str, arguments: Option<&str>) -> Result<Answer, SkillError> {
-        let prepared = self.done(self.view().load(name, arguments, None)).await?;
-        self.hold(|state| prepared.finish(state))
+        let mut attempt = 1;
+        loop {
+            let prepared = self.done(self.view().load(name, arguments, None)).await?;
+            match self.hold(|state| prepared.finish(state)) {
+                // It was loaded when it was looked at, and somebody has unloaded it.
+                Err(SkillError::NotLoaded { .. }) if attempt < ATTEMPTS => attempt += 1,
+                finished => return finished,
+            }
+        }
     }
 
     /// Starts a skill as a person asked for it; see [`SkillView::invoke`].
@@ -396,19 +400,9 @@ impl SkillSession {
     }
 
     /// Finishes a call that was prepared by this session's service.
-    pub fn finish(&self, prepared: crate::call::PreparedCall) -> ToolReply {
-        let mut reply = None;
-        let finished = self.hold(|state| {
-            let finished = prepared.finish(state);
-            let deltas = finished.deltas.clone();
-            reply = Some(finished);
-            Ok(Answer { deltas, ..Answer::default() })
-        });
-        match (reply, finished) {
-            (Some(reply), Ok(_)) => reply,
-            (_, Err(error)) => ToolReply::from(Err(error)),
-            (None, Ok(answer)) => ToolReply::from(Ok(answer)),
-        }
+    pub fn finish(&self, prepared: PreparedCall) -> ToolReply {
+        self.commit(|state| Ok(prepared.finish(state)), |reply| &reply.deltas)
+            .unwrap_or_else(|error| ToolReply::from(Err(error)))
     }
 
     /// What one model call needs, all of the same moment.
@@ -420,7 +414,7 @@ impl SkillSession {
 
     /// The part of the system message that has the loaded skills' text; see [`SkillView::loaded_section`].
     pub async fn loaded_section(&self) -> LoadedSection {
-        self.section(|view| view.loaded_section()).await
+        self.section(SkillView::loaded_section).await
     }
 
     /// What must be put back into context after compaction; see [`SkillView::put_back`].
@@ -433,12 +427,17 @@ impl SkillSession {
         self.section(|view| view.put_back(kept.iter().copied(), budget)).await
     }
 
-    async fn section(&self, make: impl Fn(SkillView) -> Operation<LoadedSection>) -> LoadedSection {
+    async fn section(&self, make: impl Fn(&SkillView) -> Operation<LoadedSection>) -> LoadedSection {
         for _ in 0..ATTEMPTS {
-            let made = self.done(make(self.view())).await.unwrap_or_default();
-            // Somebody may have changed meanwhile what it is about.
-            let deltas = made.deltas.clone();
-            if self.hold(|_| Ok(Answer { deltas, ..Answer::default() })).is_ok() {
+            let view = self.view();
+            let made = self.done(make(&view)).await.unwrap_or_default();
+            if made.deltas.is_empty() {
+                return made;
+            }
+            // Its changes are for the state that it was made for.
+            let is_now = |state: &Arc<SkillState>| Arc::ptr_eq(state, view.state());
+            let fits = |state: &Arc<SkillState>| if is_now(state) { Ok(made) } else { Err(SkillError::Misfed) };
+            if let Ok(made) = self.commit(fits, |made| &made.deltas) {
                 return made;
             }
         }
@@ -447,22 +446,21 @@ impl SkillSession {
 
     /// Goes on with a newer snapshot of the catalog; see [`SkillService::refresh`].
     pub async fn refresh(&self, catalog: &Catalog) -> Refreshed {
-        let refreshed = self.service().refresh(catalog, &self.state()).await;
-        if !refreshed.diff.is_empty() {
-            let Refreshed { diff, stale } = &refreshed;
-            self.tell(|| SkillEvent::Refreshed { diff: diff.clone(), stale: stale.clone() });
-        }
+        // Nothing is loaded between the look at what is loaded and the newer catalog.
+        let refreshed = {
+            let held = self.lock();
+            self.engine().take_catalog(catalog, &held.state)
+        };
+        self.service().discover_eagerly().await;
         refreshed
     }
 
-    /// Makes changes that were decided over this session's state, such as [`SkillView::note_files`],
-    /// [`SkillView::after_model_call`] and [`SkillView::end_turn`] give. Gives those that still fit.
-    pub fn change(&self, decide: impl Fn(&SkillView) -> Vec<SkillDelta>) -> Vec<SkillDelta> {
-        let deltas = decide(&self.view()).into_iter();
-        let fits = |delta: &SkillDelta| {
-            self.hold(|_| Ok(Answer { deltas: vec![delta.clone()], ..Answer::default() })).is_ok()
-        };
-        deltas.filter(fits).collect()
+    /// Makes changes, such as [`SkillView::note_files`], [`SkillView::after_model_call`] and [`SkillView::end_turn`] give:
+    /// all of them or, if they do not fit, none. Gives those that it made. Nobody else can do anything with the session
+    /// while it decides.
+    pub fn change(&self, decide: impl FnOnce(&SkillView) -> Vec<SkillDelta>) -> Vec<SkillDelta> {
+        let engine = self.engine();
+        self.commit(|state| Ok(decide(&engine.at_shared(state))), |deltas| deltas).unwrap_or_default()
     }
 
     /// Does something that takes time, with whoever answers for this session's permissions.
@@ -480,31 +478,29 @@ impl SkillSession {
         &self,
         finish: impl FnOnce(&SkillState) -> Result<Answer, SkillError>,
     ) -> Result<Answer, SkillError> {
-        let mut held = self.lock();
-        let held = &mut *held;
-        let answer = finish(&held.state)?;
-        if answer.deltas.is_empty() {
-            return Ok(answer);
-        }
-        let engine = self.engine();
-        let after = engine.after(&held.state, &answer.deltas).map_err(|conflict| {
-            let name = answer.deltas[0].skill();
-            crate::load::rejected(engine.options(), name, &answer.deltas, conflict, &held.state)
-        })?;
-        held.state = Arc::new(after);
-        for delta in &answer.deltas {
-            held.sequence += 1;
-            self.tell(|| SkillEvent::Changed { sequence: held.sequence, delta: delta.clone() });
-        }
-        Ok(answer)
+        self.commit(|state| finish(state), |answer| &answer.deltas)
     }
 
-    /// Tells those who watch, if anybody ever did.
-    fn tell(&self, event: impl FnOnce() -> SkillEvent) {
-        if let Some(events) = self.0.events.get() {
-            // They may have gone.
-            let _ = events.send(event());
+    /// Decides over the state of now, and makes the changes that were decided: all of them or none.
+    fn commit<T>(
+        &self,
+        decide: impl FnOnce(&Arc<SkillState>) -> Result<T, SkillError>,
+        deltas: impl Fn(&T) -> &[SkillDelta],
+    ) -> Result<T, SkillError> {
+        let mut held = self.lock();
+        let held = &mut *held;
+        let decided = decide(&held.state)?;
+        let Some(first) = deltas(&decided).first() else { return Ok(decided) };
+        let (engine, all) = (self.engine(), deltas(&decided));
+        let after = engine
+            .after(&held.state, all)
+            .map_err(|conflict| rejected(engine.options(), first.skill(), all, conflict, &held.state))?;
+        held.state = Arc::new(after);
+        for delta in all {
+            held.sequence += 1;
+            engine.tell(|| SkillEvent::Changed { sequence: held.sequence, delta: delta.clone() });
         }
+        Ok(decided)
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {

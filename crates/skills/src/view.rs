@@ -97,7 +97,11 @@ impl SkillView {
         let over = self.state.loaded().iter().filter(|skill| is_over(skill.lifetime));
         let unloaded =
             |name: &String| SkillDelta::Unloaded { name: name.clone(), reason: UnloadReason::Expired };
-        over.map(|skill| unloaded(&skill.name)).collect()
+        let deltas: Vec<SkillDelta> = over.map(|skill| unloaded(&skill.name)).collect();
+        if let Ok(after) = self.engine.after(&self.state, &deltas) {
+            self.engine.log(&deltas, &after);
+        }
+        deltas
     }
 
     /// The skills of servers whose words the model has: whatever is run meanwhile is asked about.

@@ -22,8 +22,8 @@ use crate::world::World;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Said {
-    #[serde(default)]
-    content: String,
+    #[serde(default, rename = "content")]
+    _content: String,
 }
 
 /// A tool of this name that does this, and says much or nothing.

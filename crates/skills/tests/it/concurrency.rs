@@ -78,8 +78,9 @@ fn sixty_four_threads_lose_no_update_and_exceed_no_limit() {
                 scope.spawn(move || churn(session, names, seed, until))
             })
             .collect();
-        let balances: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+        let balances: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         is_over.store(true, Ordering::Relaxed);
+        let balances: Vec<_> = balances.into_iter().map(Result::unwrap).collect();
         (balances, watcher.join().unwrap())
     });
     assert!(most <= LIMIT, "{most} skills were loaded at once");

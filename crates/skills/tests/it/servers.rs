@@ -21,7 +21,7 @@ use serde_json::json;
 
 /// What servers have: the text of every file, by label and address.
 #[derive(Clone, Debug, Default)]
-struct Shelf {
+pub(crate) struct Shelf {
     files: Arc<Mutex<BTreeMap<(String, String), String>>>,
     fetched: Arc<Mutex<Vec<String>>>,
     unlisted: Option<Offer>,
@@ -29,7 +29,7 @@ struct Shelf {
 
 impl Shelf {
     /// Puts a skill there, and says so as its server would.
-    fn offer(&self, server: &str, name: &str, body: &str, files: &[(&str, &str)]) -> Offer {
+    pub(crate) fn offer(&self, server: &str, name: &str, body: &str, files: &[(&str, &str)]) -> Offer {
         let document = format!("---\nname: {name}\ndescription: From {server}.\n---\n{body}\n");
         let all = [("SKILL.md", document.as_str())].into_iter().chain(files.iter().copied());
         let mut published = Vec::new();
@@ -119,7 +119,7 @@ impl StagedFiles for Staged {
     }
 }
 
-fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
+pub(crate) fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
     let root = Arc::new(Root::server(&offers[0].published.server));
     scan_published(&root, offers, None)
 }
@@ -258,7 +258,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let permissions = rules(&[("run", "*"), ("mcp_skill", "docs:*")]);
     let (session, _place) = with_runs(&shelf, catalog.clone(), &permissions).await;
     let command = RunRequest::new("docs:kit", "sh scripts/a.sh");
-    let exec = json!({"skill_name": "docs:kit", "command": "cat"});
+    let exec = json!({"skill": "docs:kit", "command": "cat"});
     let nobody = Replies::default();
     // What it brings is a server's, whether it is loaded or not.
     let request = asked(session.attempt("skill_exec", exec.clone(), &nobody).await);
