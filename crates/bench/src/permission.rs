@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use anyhow::{Result, ensure};
-use prowess_permission::{Decision, Kind, Layer, Policy, Request, Rule};
+use prowess_permission::{Decision, Kind, Layer, Policy, Question, Rule};
 
 use crate::task::{Sample, cpu_of};
 
@@ -29,7 +29,7 @@ pub(crate) fn none_matches() -> Result<Sample> {
 fn evaluate(first: Rule, expected: Decision) -> Result<Sample> {
     let rules = std::iter::once(first).chain((1..RULES).map(other_rule));
     let policy = Policy::empty().with(Layer::User, rules);
-    let request = Request::new(Kind::RUN, SUBJECT);
+    let request = Question::new(Kind::RUN, SUBJECT);
     let verdict = policy.evaluate(&request);
     ensure!(verdict.decision == expected, "the rules said {}", verdict.decision);
     let (cpu_ms, ()) =
