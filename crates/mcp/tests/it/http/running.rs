@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prowess_mcp::{AddressedArtifacts, HttpLimits, LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::Allow;
+use prowess_permission::{Layer, Permissions, Rule};
 use prowess_skills::{Dialect, Runs, SkillSession};
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Scope, Workspaces};
 use serde_json::{Value, json};
@@ -16,6 +17,14 @@ use crate::library::{Library, permissions};
 
 /// A server whose clients each run commands in a workspace of their own, and where these are.
 async fn served(library: &Library) -> (Served, tempfile::TempDir) {
+    served_with(library, permissions(&[("run", "kit *", Allow)]), HttpLimits::default()).await
+}
+
+async fn served_with(
+    library: &Library,
+    permissions: Permissions,
+    limits: HttpLimits,
+) -> (Served, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let artifacts = Artifacts::in_memory();
@@ -25,7 +34,7 @@ async fn served(library: &Library) -> (Served, tempfile::TempDir) {
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
     let live = LiveSkills::new(library.catalog(&Default::default()));
-    let (made, permissions) = (Arc::clone(&live), permissions(&[("run", "kit *", Allow)]));
+    let made = Arc::clone(&live);
     let next = AtomicUsize::new(0);
     let make = move || {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +48,7 @@ async fn served(library: &Library) -> (Served, tempfile::TempDir) {
         let live = Arc::clone(&made);
         async move { SkillServer::new(live, session.start().await).with_artifacts(artifacts) }
     };
-    (Served::serve(live, HttpLimits::default(), make).await, scratch)
+    (Served::serve(live, limits, make).await, scratch)
 }
 
 fn links(result: &Value) -> Vec<String> {
@@ -167,4 +176,29 @@ async fn what_runs_ends_with_its_session_its_request_and_the_server() {
     until("they do not run", || is_running("87653") && is_running("87654")).await;
     served.end().await;
     until("they run on", || !is_running("87653") && !is_running("87654")).await;
+}
+
+#[tokio::test]
+async fn nothing_is_run_for_a_client_that_went_while_it_was_asked() {
+    let library = Library::usual();
+    let permissions = permissions(&[]);
+    let mut limits = HttpLimits::default();
+    limits.gone = std::time::Duration::from_millis(50);
+    let (served, _scratch) = served_with(&library, permissions.clone(), limits).await;
+    let client = served.client(OLDER[1]).await;
+    let run = json!({"name": "skill_run", "arguments": {"skill": "kit", "command": "exec sleep 87655"}});
+    let mut wire = client.open("tools/call", run.clone()).await;
+    wire.head().await.unwrap();
+    let form = wire.message().await.unwrap();
+    assert_eq!(form["method"], "elicitation/create");
+    // It would be let pass by now.
+    permissions.set(Layer::User, vec![Rule::new("run", "kit *", Allow)]);
+    drop(wire);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert!(!is_running("87655"));
+    // The session goes on, and nobody is asked in it any more.
+    let _wire = client.open("tools/call", run).await;
+    until("it does not run", || is_running("87655")).await;
+    served.end().await;
+    until("it runs on", || !is_running("87655")).await;
 }
