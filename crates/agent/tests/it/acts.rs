@@ -38,7 +38,10 @@ fn files() -> Arc<dyn Backend> {
 
 /// Notes what the tools of calls do, before they are made and around them.
 #[derive(Clone, Debug, Default)]
-struct Notes(Arc<Mutex<BTreeMap<String, (Option<ToolAct>, Option<ToolAct>)>>>);
+struct Notes(Arc<Mutex<BTreeMap<String, Noted>>>);
+
+/// Before, and around.
+type Noted = (Option<ToolAct>, Option<ToolAct>);
 
 #[async_trait]
 impl Middleware for Notes {

@@ -239,8 +239,9 @@ async fn a_lease_that_is_lost_in_a_call_of_the_model() {
     let mut thread = agent(Arc::new(Hangs::default()), &store).open(id.clone()).await.unwrap();
     let other = async {
         tokio::time::sleep(LEASE / 6).await;
-        // The process stands still for longer than its lease.
-        std::thread::sleep(LEASE * 2);
+        // As when the process stood still for longer than its lease.
+        let over = Lease { thread: id.clone(), owner: String::new(), epoch: 1, lasts: LEASE };
+        store.threads.release(&over).await.unwrap();
         let lease = store.threads.lease(&id, "another", LEASE).await.unwrap();
         store.threads.append(&lease, 1, &[Event::TurnEnded { outcome: Outcome::Cancelled }]).await.unwrap();
     };
