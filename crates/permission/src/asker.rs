@@ -81,19 +81,33 @@ impl Asker for Nobody {
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Replies(Vec<Fingerprint>);
+pub struct Replies {
+    once: Vec<Fingerprint>,
+    always: Vec<Fingerprint>,
+}
 
 impl Replies {
     /// These were allowed.
     #[must_use]
     pub fn allowing(allowed: impl IntoIterator<Item = Fingerprint>) -> Self {
-        Self(allowed.into_iter().collect())
+        Self { once: allowed.into_iter().collect(), always: Vec::new() }
+    }
+
+    /// The same, and this was allowed for good: it is remembered when it is asked again.
+    #[must_use]
+    pub fn and_always(mut self, allowed: Fingerprint) -> Self {
+        self.always.push(allowed);
+        self
     }
 }
 
 #[async_trait]
 impl Asker for Replies {
     async fn ask(&self, question: &Question) -> Option<Reply> {
-        self.0.iter().any(|allowed| question.is_answered_by(*allowed)).then_some(Reply::Once)
+        let is_among = |allowed: &[Fingerprint]| allowed.iter().any(|one| question.is_answered_by(*one));
+        if is_among(&self.always) {
+            return Some(Reply::Always);
+        }
+        is_among(&self.once).then_some(Reply::Once)
     }
 }

@@ -101,7 +101,7 @@ pub use pattern::{MAX_WILDCARD_CHARS, MAX_WILDCARDS, Pattern, PatternError};
 pub use permissions::Permissions;
 pub use place::{Place, has_case, ignores_case, real_path};
 pub use policy::{Policy, Verdict};
-pub use question::{Note, QUESTION_VERSION, Question};
+pub use question::{Note, QUESTION_VERSION, Question, RUN_BINDING};
 pub use reading::PathBase;
 pub use refusal::{Refusal, Stopped};
 pub use rule::{Layer, Rule};

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::judgement::Judgement;
 use crate::{
-    Asker, Broker, Decision, Grant, Granted, Kind, Layer, Nobody, Policy, Question, Refusal, Reply, Rule,
-    Stopped, Verdict,
+    Approval, Asker, Broker, Decision, Grant, Granted, Kind, Layer, Nobody, Note, Policy, Question,
+    RUN_BINDING, Refusal, Reply, Rule, Stopped, Verdict,
 };
 
 /// One session's permissions: rules that may change while they are used, and the broker that asks.
@@ -169,22 +169,35 @@ impl Permissions {
         Refusal::NobodyToAsk { kind: question.kind.clone(), subjects, each_time: question.each_time }
     }
 
-    /// Remembers an "always" that somebody answered elsewhere. What cannot be saved is remembered for now.
+    /// Remembers an "always" that somebody answered elsewhere. What cannot be saved is remembered for now. An approval of
+    /// an earlier version that it renews is forgotten.
     pub async fn remember(&self, question: &Question) {
         if let Err(error) = self.broker.remember(question).await {
             tracing::warn!(%error, "What was allowed for good is remembered for now alone");
         }
+        if question.note != Some(Note::ApprovedByEarlierVersion) {
+            return;
+        }
+        for old in self.broker.remembered() {
+            if is_outdated(&old, question) && question.always.contains(&old.pattern) {
+                // What cannot be forgotten covers nothing.
+                let _ = self.broker.forget(&old).await;
+            }
+        }
     }
 
-    /// Whether what was approved before covers subjects of this kind in a form that this version does not use any more.
+    /// The same question, saying so if an earlier version recorded an "always" for it in a form that covers nothing any
+    /// more.
     #[must_use]
-    pub fn has_outdated_approval(&self, question: &Question, is_current: impl Fn(&str) -> bool) -> bool {
-        let of = |approval: &crate::Approval| {
-            approval.kind == question.kind
-                && approval.binding.as_deref().is_some_and(|binding| !is_current(binding))
-                && question.subjects.iter().any(|subject| approval.pattern.matches(subject))
+    pub fn noting_outdated(&self, mut question: Question) -> Question {
+        let is_meant = |old: &Approval| {
+            is_outdated(old, &question)
+                && question.subjects.iter().any(|subject| old.pattern.matches(subject))
         };
-        self.broker.remembered().iter().any(of)
+        if self.broker.remembered().iter().any(is_meant) {
+            question.note = Some(Note::ApprovedByEarlierVersion);
+        }
+        question
     }
 
     /// Permission for an act that something the user trusts with it has approved before, such as the list
@@ -217,6 +230,15 @@ impl Permissions {
     pub fn broker(&self) -> &Arc<Broker> {
         &self.broker
     }
+}
+
+/// Whether an approval is bound as no version binds any more that knows the form of the question's binding.
+fn is_outdated(old: &Approval, question: &Question) -> bool {
+    let version =
+        |binding: &Option<String>| binding.as_deref().map(|binding| binding.starts_with(RUN_BINDING));
+    old.kind == question.kind
+        && version(&question.binding) == Some(true)
+        && version(&old.binding) == Some(false)
 }
 
 impl Default for Permissions {

@@ -10,6 +10,9 @@ use crate::{Deed, Fingerprint, Kind, Pattern, Place};
 /// The version that this crate writes. It reads this one and those before it.
 pub const QUESTION_VERSION: u32 = 2;
 
+/// What the binding of a run begins with, since version 2 of questions: a digest of canonical bytes follows.
+pub const RUN_BINDING: &str = "run 2 ";
+
 /// What an approval of a path is bound to: that the path is the real one. Approvals of earlier versions are not.
 pub(crate) const REAL_PATH: &str = "real path";
 

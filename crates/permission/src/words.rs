@@ -25,6 +25,10 @@ const MAX_NAME: usize = 64;
 pub struct Words {
     /// What is to be done, on one line.
     pub title: String,
+    /// The same without what the details tell whole: a command of several lines is not put in one line that looks like
+    /// another command.
+    #[serde(skip)]
+    pub heading: String,
     /// What else the person has to know, in order.
     pub details: Vec<Detail>,
     /// What "always" would record, as a rule's kind and pattern each; nothing where it is not offered.
@@ -91,7 +95,13 @@ impl Question {
                     .to_owned()
             }
         });
-        Words { title, details, always, is_bound: self.binding.is_some(), note }
+        let heading = match &self.deed {
+            Deed::Run(run) if one_line(&run.command) != run.command => {
+                title.strip_suffix(&one_line(&run.command)).unwrap_or(&title).trim_end().to_owned()
+            }
+            _ => title.clone(),
+        };
+        Words { heading, title, details, always, is_bound: self.binding.is_some(), note }
     }
 
     fn title(&self) -> String {

@@ -26,14 +26,14 @@ pub(crate) fn allowed_before(consulted: Option<&Consulted>) -> Vec<Fingerprint> 
 /// # Errors
 ///
 /// The person said no: the call's answer.
-pub(crate) async fn replies(
-    permissions: &Permissions,
-    consulted: Option<&Consulted>,
-) -> Result<Replies, ToolAnswer> {
+pub(crate) fn replies(consulted: Option<&Consulted>) -> Result<Replies, ToolAnswer> {
     let of_the_gate = consulted.filter(|consulted| consulted.asking.via.is_none());
     match of_the_gate.and_then(|consulted| Some((consulted, consulted.reply.as_ref()?))) {
         None | Some((_, Reply::Approve)) => {}
-        Some((consulted, Reply::Always)) => permissions.remember(&consulted.asking.question).await,
+        Some((consulted, Reply::Always)) => {
+            let always = consulted.asking.question.fingerprint();
+            return Ok(Replies::allowing(allowed_before(Some(consulted))).and_always(always));
+        }
         Some((_, Reply::Reject { message } | Reply::RejectAll { message })) => {
             let message = Some(message.clone());
             return Err(refused(&Refusal::Rejected { message }));
@@ -63,7 +63,7 @@ impl ToolContext<'_> {
     ///
     /// It may not, or has to wait: the output that the tool gives.
     pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<(), ToolOutput> {
-        let replies = replies(permissions, self.consulted).await?;
+        let replies = replies(self.consulted)?;
         match permissions.pass(question, &replies).await {
             Ok(_) => Ok(()),
             Err(Stopped::Asks(question)) => Err(ToolOutput::Ask(asking(*question, self.consulted))),

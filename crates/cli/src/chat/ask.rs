@@ -2,7 +2,7 @@
 
 use prowess_agent::{Reply, Waiting};
 use prowess_catalog::exact_line;
-use prowess_permission::{Deed, Detail, Look};
+use prowess_permission::{Detail, Look};
 
 use super::input::{Input, Show, Typed};
 use crate::rows;
@@ -27,15 +27,7 @@ pub(super) enum Answer {
 /// What a question looks like: with the beginnings of texts, or whole.
 pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
     let words = waiting.question.words();
-    let mut head = shown(&words.title);
-    // A command of several lines is told below as it is, and not in one line that looks like another command.
-    if let Deed::Run(run) = &waiting.question.deed
-        && shown(&run.command) != run.command
-        && let Some(start) = head.strip_suffix(&shown(&run.command))
-    {
-        head = start.trim_end().to_owned();
-    }
-    let mut lines = vec![format!("{} {head}", styled("?", Style::Name))];
+    let mut lines = vec![format!("{} {}", styled("?", Style::Name), shown(&words.heading))];
     lines.extend(words.note.iter().map(|note| format!("  {}", styled(shown(note), Style::Faint))));
     let mut is_cut = false;
     for told in words.details.iter().filter(|detail| !detail.is_in_title) {

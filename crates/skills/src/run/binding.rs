@@ -3,19 +3,12 @@
 use std::collections::BTreeMap;
 
 use prowess_catalog::Digest;
-use prowess_permission::{RunDeed, RunDeedInput, Talk};
+use prowess_permission::{RUN_BINDING, RunDeed, RunDeedInput, Talk};
 use prowess_workspace::{InputMode, RunInput, RunRequest, StageSource};
 use serde_json::{Value, json};
 
 use super::{Runs, SkillRuns};
 use crate::error::SkillError;
-
-/// What the bindings of runs begin with that this version writes.
-const BINDING: &str = "run 2 ";
-
-pub(super) fn is_current(binding: &str) -> bool {
-    binding.starts_with(BINDING)
-}
 
 /// What the gates of a run are asked about.
 pub(super) struct Asked<'a> {
@@ -138,7 +131,7 @@ fn binding(deed: &RunDeed, places: &BTreeMap<String, String>, digests: &Digests)
     }
     // Fields in their order and maps by their keys: the same for ever.
     put(&serde_json::to_string(deed).unwrap_or_default());
-    format!("{BINDING}{}", Digest::of(&bytes))
+    format!("{RUN_BINDING}{}", Digest::of(&bytes))
 }
 
 #[cfg(test)]
@@ -264,7 +257,7 @@ mod tests {
             let stored = serde_json::to_string(&parts.request).unwrap();
             let read = Parts { request: serde_json::from_str(&stored).unwrap(), ..parts.clone() };
             prop_assert_eq!(parts.binding(), read.binding());
-            prop_assert!(is_current(&parts.binding()));
+            prop_assert!(parts.binding().starts_with(RUN_BINDING));
             let changed = changed(&parts);
             let bindings: BTreeSet<String> = changed.iter().map(Parts::binding).collect();
             prop_assert!(!bindings.contains(&parts.binding()));

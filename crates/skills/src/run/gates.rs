@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prowess_catalog::{Digest, SkillEntry, code_text};
-use prowess_permission::{Decision, Deed, Kind, Note, Question, Refusal, RunDeed, Stopped, Talk, joined};
+use prowess_permission::{Decision, Deed, Kind, Question, Refusal, RunDeed, Stopped, Talk, joined};
 use prowess_workspace::{
     ExecuteError, HostGate, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
     StageSource,
 };
 use serde_json::json;
 
-use super::binding::{Asked, Digests, is_current};
+use super::binding::{Asked, Digests};
 use super::{Running, SkillRuns};
 use crate::delta::LoadedSkill;
 use crate::error::SkillError;
@@ -161,10 +161,8 @@ impl<'a> Running<'a> {
         if !because_of.is_empty() {
             details["asked_each_time_because_of"] = json!(because_of);
         }
-        let mut question = plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly));
-        if permissions.has_outdated_approval(&question, is_current) {
-            question.note = Some(Note::ApprovedByEarlierVersion);
-        }
+        let question = permissions
+            .noting_outdated(plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly)));
         self.pass(name, question).await?;
         Ok(bound.files)
     }
@@ -195,10 +193,8 @@ impl<'a> Running<'a> {
             }
             // For ever is for one host only, never for all below a domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
-            let mut question = plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly));
-            if permissions.has_outdated_approval(&question, is_current) {
-                question.note = Some(Note::ApprovedByEarlierVersion);
-            }
+            let question = permissions
+                .noting_outdated(plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly)));
             self.pass(name, question).await?;
             expected = bound.files;
         }

@@ -37,8 +37,7 @@ impl Tool for SkillTool {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let permissions = self.service.engine().permissions();
-        let replies = match consult::replies(permissions, context.consulted).await {
+        let replies = match consult::replies(context.consulted) {
             Ok(replies) => replies,
             Err(answer) => return answer.into(),
         };

@@ -6,6 +6,7 @@
 
 mod kept;
 mod questions;
+mod renewed;
 mod threads;
 mod writing;
 
