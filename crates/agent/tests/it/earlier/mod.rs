@@ -85,9 +85,9 @@ struct Gated {
 
 #[async_trait]
 impl Tool for Gated {
-    fn definition(&self) -> ToolDefinition {
+    fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "ls".to_owned(), description: "Does it.".to_owned(), parameters }
+        Arc::new(ToolDefinition { name: "ls".to_owned(), description: "Does it.".to_owned(), parameters })
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -3,6 +3,7 @@
 //! `tests/fixtures/VERSION.sql` is a dump of what that version stored. `writing.rs` says how it comes about. Skills and
 //! files are in memory, so nothing in it depends on a place on the disk.
 
+mod renewed;
 mod writing;
 
 use std::path::Path;
