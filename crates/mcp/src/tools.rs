@@ -31,7 +31,7 @@ impl SkillServer {
     /// The tools that there are now.
     pub(crate) async fn tools(&self) -> Vec<Tool> {
         let session = self.session().await;
-        session.tools().into_iter().filter(|spec| self.can(spec.act)).map(tool).collect()
+        session.tools().iter().filter(|spec| self.can(spec.act)).cloned().map(tool).collect()
     }
 
     /// Whether there are tools for an act. Where nothing is known of other calls, none goes on with them.

@@ -130,12 +130,6 @@ impl SkillEngine {
 }
 
 impl SkillService {
-    /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again for every model
-    /// call.
-    pub fn tools(&self, view: &SkillView) -> Vec<ToolSpec> {
-        dialect::tools(view, self.run_setting().as_ref())
-    }
-
     /// Makes a call of one of [`SkillService::tools`] in a moment: everything but the change of state. What is wrong with
     /// foolish arguments is an error whose text is for the model.
     pub async fn call(

@@ -41,6 +41,11 @@ impl Known {
         self.owners.get_or_init(|| Owners::of(&self.view))
     }
 
+    /// Whether files that come into play decide what is offered.
+    pub(crate) fn offers_by_files(&self) -> bool {
+        self.has_paths
+    }
+
     /// Whether these are the rules that it was made by.
     pub(crate) fn is_under(&self, policy: &Policy) -> bool {
         self.policy.is_same(policy)

@@ -1,5 +1,7 @@
 //! Layer 1: what a model is told about skills in every call.
 
+use std::sync::Arc;
+
 use prowess_catalog::{Activation, CatalogView, OverviewOptions, Rendered, ResourceCounts, SectionTemplate};
 
 use crate::context::LoadedSection;
@@ -37,7 +39,7 @@ pub struct ModelView {
     /// The section of the system prompt; [`SkillSession::prompt`] says more.
     pub prompt: Rendered,
     /// The tools; [`SkillSession::tools`] says more.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Arc<[ToolSpec]>,
     /// The text of loaded skills for the system message; [`SkillSession::loaded_section`] says more.
     pub loaded: LoadedSection,
 }

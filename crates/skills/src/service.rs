@@ -1,6 +1,6 @@
 //! Skills with what they are read from and run by: what every host of skills shares, whoever owns the state.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prowess_catalog::Catalog;
 #[cfg(feature = "run")]
@@ -9,9 +9,10 @@ use prowess_permission::Nobody;
 #[cfg(feature = "run")]
 use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
 
-use crate::dialect::RunSetting;
+use crate::dialect::{self, RunSetting, ToolSpec};
 use crate::engine::SkillEngine;
 use crate::files::SkillFiles;
+use crate::known::Known;
 #[cfg(feature = "run")]
 use crate::load::Caller;
 use crate::refresh::Refreshed;
@@ -22,7 +23,6 @@ use crate::session::Answer;
 use crate::state::SkillState;
 #[cfg(feature = "run")]
 use crate::step::Outcome;
-#[cfg(feature = "run")]
 use crate::view::SkillView;
 
 /// A [`SkillEngine`] with what its skills are read from and run by. It owns no state: an agent's is in the log of its
@@ -47,6 +47,17 @@ pub struct SkillService {
     files: Arc<dyn SkillFiles>,
     #[cfg(feature = "run")]
     runs: Option<SkillRuns>,
+    /// The tools that were asked for last: every call of a model needs them, and they seldom change.
+    made: Arc<Mutex<Option<MadeTools>>>,
+}
+
+/// Tools, and what they were made for.
+#[derive(Debug)]
+struct MadeTools {
+    known: Arc<Known>,
+    /// The names that a model may load, where files in play decide that.
+    offered: Option<Vec<String>>,
+    tools: Arc<[ToolSpec]>,
 }
 
 impl SkillService {
@@ -56,7 +67,25 @@ impl SkillService {
             files,
             #[cfg(feature = "run")]
             runs: None,
+            made: Arc::default(),
         }
+    }
+
+    /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again for every model
+    /// call. As long as nothing about them has changed they are the same ones.
+    pub fn tools(&self, view: &SkillView) -> Arc<[ToolSpec]> {
+        let known = view.known();
+        let offered = known.offers_by_files().then(|| view.offered_names());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*made
+            && Arc::ptr_eq(&made.known, known)
+            && made.offered == offered
+        {
+            return Arc::clone(&made.tools);
+        }
+        let tools: Arc<[ToolSpec]> = dialect::tools(view, self.run_setting().as_ref()).into();
+        *made = Some(MadeTools { known: Arc::clone(known), offered, tools: Arc::clone(&tools) });
+        tools
     }
 
     #[cfg(feature = "run")]

@@ -378,7 +378,7 @@ impl SkillSession {
     }
 
     /// The tools that a model handles skills with; see [`SkillService::tools`].
-    pub fn tools(&self) -> Vec<ToolSpec> {
+    pub fn tools(&self) -> Arc<[ToolSpec]> {
         self.service().tools(&self.view())
     }
 

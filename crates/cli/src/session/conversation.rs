@@ -83,7 +83,7 @@ impl<'a> Conversation<'a> {
                 Said { parts, deltas, ..Said::default() }
             }
             Command::Tools => {
-                let tools = json!(session.tools());
+                let tools = json!(&*session.tools());
                 Said::data(Part::Json(tools.clone()), tools)
             }
             Command::State => {

@@ -40,7 +40,7 @@ async fn case_17_names_stay_escaped_in_every_message() {
     for dialect in DIALECTS {
         let session = library.session_with(dialect, |options| options.budgets = Budgets::new(1, None)).await;
         let mut seen = vec![session.prompt().text, session.view().overview().text];
-        seen.extend(session.tools().into_iter().map(|tool| tool.description));
+        seen.extend(session.tools().iter().map(|tool| tool.description.clone()));
         let said = |result: Result<prowess_skills::Answer, SkillError>| match result {
             Ok(answer) => answer.text,
             Err(error) => error.for_model(),

@@ -265,7 +265,7 @@ fn outside() -> (String, String) {
 }
 
 fn tool(session: &SkillSession, name: &str) -> ToolSpec {
-    session.tools().into_iter().find(|tool| tool.name == name).unwrap()
+    session.tools().iter().find(|tool| tool.name == name).unwrap().clone()
 }
 
 fn may_reach(runs: Runs, hosts: &[&str]) -> Runs {

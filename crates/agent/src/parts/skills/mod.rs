@@ -145,10 +145,12 @@ impl Layer for Skills {
             models: self.models.clone(),
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),
-            definitions: Mutex::default(),
+            tools: Mutex::default(),
         }))
     }
 }
+
+type MadeTools = (Arc<[ToolSpec]>, Vec<Arc<dyn Tool>>);
 
 /// Skills in a thread, whose log has what is loaded.
 #[derive(Debug)]
@@ -158,8 +160,8 @@ pub(crate) struct Opened {
     forks: Option<SubAgents>,
     /// The secret of the conversation.
     secret: [u8; 16],
-    /// What the model was told of the tools.
-    definitions: Mutex<Vec<(ToolSpec, Arc<ToolDefinition>)>>,
+    /// The tools that there were last, and what they were made of.
+    tools: Mutex<Option<MadeTools>>,
 }
 
 impl Opened {
@@ -279,22 +281,23 @@ impl Middleware for Opened {
     }
 
     fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
-        let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
         let specs = self.service.tools(&self.at(moment.states));
-        // Those that are as they were are shared with the steps before.
-        let same = |spec: &ToolSpec| known.iter().find(|(known, _)| known == spec).cloned();
-        let new = |spec: &ToolSpec| {
+        let mut made = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        // As long as they are the same, they are shared with the steps before.
+        if let Some((of, tools)) = &*made
+            && Arc::ptr_eq(of, &specs)
+        {
+            return tools.clone();
+        }
+        let tool = |spec: &ToolSpec| {
             let ToolSpec { description, parameters, .. } = spec.clone();
-            (spec.clone(), Arc::new(ToolDefinition { name: spec.name.to_owned(), description, parameters }))
+            let definition = ToolDefinition { name: spec.name.to_owned(), description, parameters };
+            let (service, forks) = (self.service.clone(), self.forks.clone());
+            Arc::new(SkillTool { service, spec: spec.clone(), definition: Arc::new(definition), forks })
         };
-        *known = specs.iter().map(|spec| same(spec).unwrap_or_else(|| new(spec))).collect();
-        let tool = |(spec, (_, definition)): (ToolSpec, &(ToolSpec, Arc<ToolDefinition>))| SkillTool {
-            service: self.service.clone(),
-            spec,
-            definition: Arc::clone(definition),
-            forks: self.forks.clone(),
-        };
-        specs.into_iter().zip(&*known).map(|tools| Arc::new(tool(tools)) as Arc<dyn Tool>).collect()
+        let tools: Vec<Arc<dyn Tool>> = specs.iter().map(|spec| tool(spec) as Arc<dyn Tool>).collect();
+        *made = Some((specs, tools.clone()));
+        tools
     }
 
     async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {

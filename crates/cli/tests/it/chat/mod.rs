@@ -8,6 +8,7 @@ mod compacting;
 mod configured;
 mod costs;
 mod denied;
+mod dialects;
 mod evicted;
 mod finishing;
 mod forbidden;
