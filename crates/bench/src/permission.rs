@@ -15,13 +15,13 @@ const EVALUATIONS: u32 = 1_000;
 /// The subject: a command of ordinary length.
 const SUBJECT: &str = "cargo nextest run --workspace --all-features --locked";
 
-/// Evaluates a request that the very first rule matches. The last match wins, so the search begins at
+/// Evaluates a question that the very first rule matches. The last match wins, so the search begins at
 /// the other end.
 pub(crate) fn first_matches() -> Result<Sample> {
     evaluate(Rule::new("run", "cargo * --workspace *", Decision::Allow), Decision::Allow)
 }
 
-/// Evaluates a request that no rule matches.
+/// Evaluates a question that no rule matches.
 pub(crate) fn none_matches() -> Result<Sample> {
     evaluate(Rule::new("run", "cargo * --release *", Decision::Allow), Decision::Ask)
 }
@@ -29,11 +29,11 @@ pub(crate) fn none_matches() -> Result<Sample> {
 fn evaluate(first: Rule, expected: Decision) -> Result<Sample> {
     let rules = std::iter::once(first).chain((1..RULES).map(other_rule));
     let policy = Policy::empty().with(Layer::User, rules);
-    let request = Question::new(Kind::RUN, SUBJECT);
-    let verdict = policy.evaluate(&request);
+    let question = Question::new(Kind::RUN, SUBJECT);
+    let verdict = policy.evaluate(&question);
     ensure!(verdict.decision == expected, "the rules said {}", verdict.decision);
     let (cpu_ms, ()) =
-        cpu_of(|| (0..EVALUATIONS).for_each(|_| drop(black_box(policy.evaluate(black_box(&request))))));
+        cpu_of(|| (0..EVALUATIONS).for_each(|_| drop(black_box(policy.evaluate(black_box(&question))))));
     Sample::of(cpu_ms / f64::from(EVALUATIONS), policy.rules(Layer::User).len())
 }
 

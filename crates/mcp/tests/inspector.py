@@ -146,11 +146,11 @@ def surface(client: Once) -> None:
     assert server["protocolVersion"] == REVISION, server
     assert server["serverInfo"]["name"] == "prowess" and "**plain**" in server["instructions"], server
     tools = {tool["name"] for tool in client("tools/list", "--strict")["tools"]}
-    assert {"skill_load", "skill_run"} <= tools, tools
-    loaded = client("tools/call", "--tool-name", "skill_load", "--tool-arg", "skill=plain")
+    assert {"load_skill", "skill_run"} <= tools, tools
+    loaded = client("tools/call", "--tool-name", "load_skill", "--tool-arg", "skill_name=plain")
     assert "Read references/notes.md." in text(loaded), loaded
-    missing = client("tools/call", "--tool-name", "skill_load", "--tool-arg", "skill=none", code=TOOL_ERROR)
-    assert missing["isError"] and "unknown skill" in text(missing), missing
+    missing = client("tools/call", "--tool-name", "load_skill", "--tool-arg", "skill_name=none", code=TOOL_ERROR)
+    assert missing["isError"] and "not found" in text(missing), missing
     prompts = {prompt["name"]: prompt for prompt in client("prompts/list")["prompts"]}
     assert prompts["asking"]["arguments"][0]["description"] == "[who]", prompts
     prompt = client("prompts/get", "--prompt-name", "asking", "--prompt-args", "arguments=the world")

@@ -119,11 +119,11 @@ async def surface(client: Client) -> None:
         assert client.server_info.name == "prowess"
         assert "**plain**" in client.instructions
     tools = {tool.name for tool in (await client.list_tools()).tools}
-    assert {"skill_load", "skill_run"} <= tools, tools
-    loaded = await client.call_tool("skill_load", {"skill": "plain"})
+    assert {"load_skill", "skill_run"} <= tools, tools
+    loaded = await client.call_tool("load_skill", {"skill_name": "plain"})
     assert not loaded.is_error and "Read references/notes.md." in text(loaded), loaded
-    missing = await client.call_tool("skill_load", {"skill": "none"})
-    assert missing.is_error and "unknown skill" in text(missing), missing
+    missing = await client.call_tool("load_skill", {"skill_name": "none"})
+    assert missing.is_error and "not found" in text(missing), missing
     prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
     assert prompts["asking"].arguments[0].description == "[who]"
     prompt = await client.get_prompt("asking", {"arguments": "the world"})
@@ -167,9 +167,9 @@ async def questions(client: Client, person: Person) -> None:
     reject = types.ElicitResult(action="accept", content={"decision": "reject", "reason": "not today"})
     once = types.ElicitResult(action="accept", content={"decision": "once"})
     person.answers = [reject, once, types.ElicitResult(action="decline"), once]
-    no = await client.call_tool("skill_load", {"skill": "guarded"})
+    no = await client.call_tool("load_skill", {"skill_name": "guarded"})
     assert no.is_error and "not today" in text(no), no
-    yes = await client.call_tool("skill_load", {"skill": "guarded"})
+    yes = await client.call_tool("load_skill", {"skill_name": "guarded"})
     assert not yes.is_error and "Keep it." in text(yes), yes
     run = {"skill": "plain", "command": "echo hello > out/said.txt; cat out/said.txt", "output_files": ["out/*.txt"]}
     no = await client.call_tool("skill_run", run)

@@ -139,7 +139,7 @@ def script(host: Host) -> Callable[[Asked], Step]:
 
     steps: list[Callable[[Asked], Step]] = [
         lambda _: Call("list_mcp_resources", {"server": "prowess"}),
-        lambda _: Call(host.prefix + "skill_load", {"skill": "csv-report"}),
+        lambda _: Call(host.prefix + "load_skill", {"skill_name": "csv-report"}),
         lambda _: run(REPORT, "out/*.md"),
         read,
         lambda _: run(DENIED),
@@ -152,7 +152,7 @@ def script(host: Host) -> Callable[[Asked], Step]:
 def checked(host: Host, asked: list[Asked]) -> None:
     """Looks at what the host told the model."""
     first, last = asked[0], asked[-1]
-    for tool in ("skill_load", "skill_list_docs", "skill_unload", "skill_run"):
+    for tool in ("load_skill", "skill_list_docs", "unload_skill", "skill_run"):
         assert host.prefix + tool in first.offered, first.offered
     assert "**csv-report**: Profile a CSV" in first.text, "the overview of the skills is missing:\n" + first.text
     assert [len(one.results) for one in asked] == list(range(7)), "the conversation took another course"
