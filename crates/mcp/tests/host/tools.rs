@@ -22,7 +22,7 @@ fn permissions(rules: impl IntoIterator<Item = Rule>) -> Permissions {
 fn detail(waiting: &Waiting, name: &str) -> String {
     let details = waiting.question.words().details;
     let found = details.iter().find(|detail| detail.name == name);
-    found.map(|detail| detail.text.clone()).unwrap_or_else(|| panic!("no {name}: {details:?}"))
+    found.map_or_else(|| panic!("no {name}: {details:?}"), |detail| detail.text.clone())
 }
 
 async fn thread(lying: &Lying, permissions: Permissions, script: impl IntoIterator<Item = Says>) -> Thread {

@@ -16,7 +16,7 @@ fn library() -> Library {
 async fn transcript(library: &Library, dialect: Dialect, calls: &[(&str, Value)]) -> String {
     let session = library.session_in(dialect).await;
     let mut text = String::new();
-    for tool in session.tools() {
+    for tool in session.tools().iter() {
         let schema = serde_json::to_string_pretty(&sorted(&tool.parameters)).unwrap();
         text.push_str(&format!("=== tool {}\n{}\n{schema}\n\n", tool.name, tool.description));
     }
