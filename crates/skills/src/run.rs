@@ -156,7 +156,7 @@ impl<'a> Running<'a> {
         let data = serde_json::to_value(&report).unwrap_or_default();
         let deltas = self.led_by_run(&name);
         let ran = Some(Box::new(Ran::from(&report)));
-        Ok(Answer { text: shown(data.clone()).to_string(), deltas, data: Some(data), ran })
+        Ok(Answer { text: report_text(data.clone()), deltas, data: Some(data), ran })
     }
 
     /// What a server's skill puts out is its words, loaded or not.
@@ -537,6 +537,19 @@ impl Passed<'_> {
         context.expected.clone_from(&self.expected);
         context
     }
+}
+
+/// The report of a run as the text that a model reads: [`ToolReply::text`](crate::ToolReply::text) for the
+/// [`data`](crate::ToolReply::data) of a run. A host that adds to the data, such as addresses of files, writes the text
+/// anew with it.
+///
+/// ```
+/// let report = serde_json::json!({"stdout": "x".repeat(1_000_000), "truncated": false});
+/// let text = prowess_skills::report_text(report);
+/// assert!(text.len() < 100_000 && text.contains(r#""truncated":true"#));
+/// ```
+pub fn report_text(report: Value) -> String {
+    shown(report).to_string()
 }
 
 /// A report as a model reads it: the beginning and the end of what is long. It says that something was cut.

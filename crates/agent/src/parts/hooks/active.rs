@@ -25,9 +25,18 @@ pub(super) struct Due {
 impl Due {
     /// What tells it from all others of the thread.
     pub(super) fn key(&self) -> String {
+        self.of_origin(&self.hook.key)
+    }
+
+    /// Whether it ran before in this thread, as this version or an earlier one has noted it.
+    fn ran(&self, kept: &Kept) -> bool {
+        kept.ran.contains(&self.key()) || kept.ran.contains(&self.of_origin(&self.hook.earlier_key))
+    }
+
+    fn of_origin(&self, key: &str) -> String {
         match &self.skill {
-            Some(skill) => format!("{skill}/{}", self.hook.key),
-            None => self.hook.key.clone(),
+            Some(skill) => format!("{skill}/{key}"),
+            None => key.to_owned(),
         }
     }
 }
@@ -53,12 +62,7 @@ impl Known {
         happening: &Happening<'_>,
     ) -> Vec<Due> {
         let mut due = self.due(own, skills, happening);
-        due.retain(|due| {
-            !due.hook.once || {
-                let key = due.key();
-                !kept.ran.contains(&key) && lock(&self.claimed).insert(key)
-            }
-        });
+        due.retain(|due| !due.hook.once || (!due.ran(kept) && lock(&self.claimed).insert(due.key())));
         due
     }
 
