@@ -159,3 +159,25 @@ impl Known {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_ran_once_in_an_earlier_version_does_not_run_again() {
+        let hook = json!({"type": "prompt", "prompt": "Mind the gap.", "once": true});
+        let hooks = HookSet::parse(&json!({"Stop": [{"hooks": [hook]}]})).unwrap_or_default();
+        for skill in [None, Some("pdf".to_owned())] {
+            let due = Due { hook: hooks.0[0].clone(), skill };
+            for key in [due.of_origin(&due.hook.earlier_key), due.key()] {
+                let mut kept = Kept::default();
+                assert!(!due.ran(&kept));
+                kept.ran.insert(key);
+                assert!(due.ran(&kept));
+            }
+        }
+    }
+}

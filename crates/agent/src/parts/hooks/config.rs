@@ -324,7 +324,12 @@ mod tests {
             {"type": "agent", "agent": "critic", "prompt": "Is it done?"},
             {"type": "agent", "prompt": "Is it done?"}]}]}));
         let keys = hooks.unwrap_or_default().0.into_iter().map(|hook| [hook.key, hook.earlier_key].join(" "));
-        insta::assert_snapshot!(keys.collect::<Vec<_>>().join("\n"), @"");
+        insta::assert_snapshot!(keys.collect::<Vec<_>>().join("\n"), @"
+        704074d65fd6d965043afd9a a38eaf566f4b35e45bca84ae
+        e55c5fb22c2688b03012c77b 829d21af821458bf86ee4ffe
+        ce8ce55cf217466c157b8eee f088f437ea25101768c6bc05
+        9314f7bc90aa30b945c1d573 a2c066a1cc17ec7b831107e6
+        ");
     }
 
     #[test]
