@@ -222,15 +222,15 @@ fn write_entry(
     let origin = entry.published().map(|_| entry.root.label.clone());
     let annotations =
         [("From: ", &origin), ("License: ", &skill.license), ("Compatibility: ", &skill.compatibility)];
-    let mut separator = " (";
+    let mut is_first = true;
     for (label, value) in annotations {
         if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
-            text.extend([separator, label]);
+            text.extend([if is_first { " (" } else { ", " }, label]);
             prompt_line(value, text);
-            separator = ", ";
+            is_first = false;
         }
     }
-    if separator == ", " {
+    if !is_first {
         text.push(')');
     }
     if !skill.is_model_invocable() {

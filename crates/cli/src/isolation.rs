@@ -3,7 +3,6 @@
 use anyhow::{Context as _, Result};
 use prowess_workspace::{Executor as _, Level, LocalExecutor, LocalOptions};
 
-use crate::commands::run::level_name;
 use crate::confirm::{Answer, ask, can_ask};
 use crate::terminal::shown;
 
@@ -45,12 +44,11 @@ pub(crate) fn accepts(level: Level, why: &str) -> Result<bool> {
     if !can_ask() {
         return Ok(false);
     }
-    let name = level_name(level);
     let question = [
         shown(why),
-        format!("The strongest sandbox that works here is `{name}`: {}.", described(level)),
-        format!("To not be asked: `sandbox.level = \"{name}\"` in your prowess.toml."),
-        format!("Run commands with `{name}` this time?"),
+        format!("The strongest sandbox that works here is `{level}`: {}.", described(level)),
+        format!("To not be asked: `sandbox.level = \"{level}\"` in your prowess.toml."),
+        format!("Run commands with `{level}` this time?"),
     ];
     let lines = question.each_ref().map(String::as_str);
     Ok(ask(&lines, &mut std::io::stdin().lock())? == Answer::Yes)

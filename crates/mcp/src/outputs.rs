@@ -153,19 +153,6 @@ impl Output {
     }
 }
 
-/// A report as a model reads it, with the addresses that were put into the whole one. Hosts give their models no links.
-pub(crate) fn addressed(shown: String, report: &mut Value) -> String {
-    let Ok(mut read) = serde_json::from_str::<Value>(&shown) else { return shown };
-    for list in [TEXTS, ARTIFACTS] {
-        for (shown, file) in files(&mut read, list).zip(files(report, list)) {
-            if let (Some(shown), Some(uri)) = (shown.as_object_mut(), file.get("uri")) {
-                shown.insert("uri".to_owned(), uri.clone());
-            }
-        }
-    }
-    read.to_string()
-}
-
 fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
     report.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }
@@ -208,15 +195,19 @@ mod tests {
         assert_eq!(outputs.resources().len(), MAX_OUTPUTS);
     }
 
+    #[cfg(feature = "run")]
     #[test]
     fn reports_say_where_outputs_are() {
-        let shown =
-            json!({"output_files": [{"name": "a", "content": "…"}], "artifact_files": []}).to_string();
-        let mut report = json!({"output_files": [{"name": "a", "content": "long"}], "artifact_files": []});
+        let content = "x".repeat(2 * prowess_skills::MAX_SHOWN_FILES);
+        let mut report = json!({"output_files": [{"name": "a", "content": content}], "artifact_files": []});
         Outputs::default().keep(&mut report, None);
         assert_eq!(report["output_files"][0]["uri"], "run://1/a");
-        let shown: Value = serde_json::from_str(&addressed(shown, &mut report)).unwrap();
-        assert_eq!(shown["output_files"][0], json!({"name": "a", "content": "…", "uri": "run://1/a"}));
-        assert_eq!(addressed("no JSON".to_owned(), &mut report), "no JSON");
+        let shown: Value = serde_json::from_str(&prowess_skills::report_text(report)).unwrap();
+        let file = &shown["output_files"][0];
+        assert_eq!(
+            (&file["name"], &file["uri"], &file["truncated"]),
+            (&json!("a"), &json!("run://1/a"), &json!(true))
+        );
+        assert!(file["content"].as_str().is_some_and(|shown| shown.len() < content.len()));
     }
 }

@@ -12,7 +12,6 @@ use rmcp::service::RequestContext;
 use serde_json::Value;
 
 use crate::consent::{Attended, Call, Consent};
-use crate::outputs::addressed;
 use crate::progress;
 use crate::server::SkillServer;
 
@@ -87,7 +86,11 @@ impl SkillServer {
             outputs = self.outputs().keep(report, self.scope());
             if !outputs.is_empty() {
                 self.outputs_changed();
-                reply.text = addressed(reply.text, report);
+                // The model reads the addresses, too: hosts give their models no links.
+                #[cfg(feature = "run")]
+                {
+                    reply.text = prowess_skills::report_text(report.clone());
+                }
             }
         }
         let mut content = vec![ContentBlock::text(reply.text)];

@@ -112,7 +112,7 @@ pub use owner::{Owner, Withheld};
 pub use ran::{Ran, RanArtifact, RanFile};
 pub use refresh::Refreshed;
 #[cfg(feature = "run")]
-pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs, SkillRuns};
+pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs, SkillRuns, report_text};
 pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
 pub use secret::Secret;
 pub use service::SkillService;

@@ -14,7 +14,7 @@ use prowess_workspace::{
 };
 
 pub(crate) use self::report::shown;
-pub use self::report::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT};
+pub use self::report::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, report_text};
 use crate::delta::SkillDelta;
 use crate::dialect::RunSetting;
 use crate::error::SkillError;

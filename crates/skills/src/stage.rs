@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_backend::{Backend, BackendError, Cap, GlobQuery, ReadRange, VirtualPath};
 use prowess_catalog::one_line;
-use prowess_workspace::{InnerPath, MAX_SKILL_FILES, SkillFile, SkillFiles, SkillListing};
+use prowess_workspace::{InnerPath, MAX_SKILL_FILES, RunWarning, SkillFile, SkillFiles, SkillListing};
 
 /// The directory of a skill whose files may be run by their names: a backend knows no modes.
 const PROGRAMS: &str = "scripts/";
@@ -46,14 +46,13 @@ impl SkillFiles for BackendSkill {
                     size: entry.size,
                     stamp: entry.stamp.map(|stamp| format!("{}/{stamp}", self.identity)),
                 }),
-                Err(problem) => listing
-                    .warnings
-                    .push(format!("`{}` of the skill is not staged: {problem}", one_line(relative))),
+                Err(problem) => {
+                    let (path, reason) = (one_line(relative), problem.to_string());
+                    listing.warnings.push(RunWarning::NotStaged { path, reason });
+                }
             }
         }
-        let left_out = |error: &BackendError| {
-            format!("something of the skill is not staged: {}", one_line(&error.to_string()))
-        };
+        let left_out = |error: &BackendError| RunWarning::NotListed { reason: one_line(&error.to_string()) };
         listing.warnings.extend(found.skipped.iter().map(left_out));
         Ok(listing)
     }

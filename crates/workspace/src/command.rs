@@ -1,18 +1,22 @@
 //! A command to run, and what became of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
 
 use crate::host_rule::HostRule;
 use crate::limits::Limits;
+use crate::missing::Missing;
+use crate::warning::RunWarning;
 
 /// A command in a workspace, as an executor gets it: everything has been checked and staged.
 ///
@@ -188,7 +192,7 @@ pub struct Finished {
     /// The name of its own directory in `runs/`, if it had one: what `$RUN_DIR` is in globs.
     pub run: Option<String>,
     /// What else a person should know: a limit that bit, a part that was missing.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<RunWarning>,
 }
 
 /// How a command ended.
@@ -260,9 +264,9 @@ impl Captured {
 ///
 /// let (least, found) = (Level::BwrapNoproc, Level::Bwrap);
 /// assert!(found <= least, "strong enough: the stronger is the lesser");
+/// assert_eq!("bwrap-noproc".parse(), Ok(least));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
     /// A container of its own.
@@ -277,36 +281,60 @@ pub enum Level {
     None,
 }
 
-impl std::fmt::Display for Level {
-    /// Its name in reports and on the command line.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Level {
+    /// All of them, from strongest to weakest.
+    pub const ALL: [Self; 5] = [Self::Container, Self::Bwrap, Self::BwrapNoproc, Self::Landlock, Self::None];
+
+    /// Its name in reports, in configuration and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Container => "container",
             Self::Bwrap => "bwrap",
             Self::BwrapNoproc => "bwrap-noproc",
             Self::Landlock => "landlock",
             Self::None => "none",
-        })
+        }
     }
 }
 
-/// What is missing where the memory of a whole command has no control group.
-pub const NO_MEMORY_GROUP: &str = "memory is limited by address space and by looking five times a second, and memfd and \
-     System V shared memory are refused: no control group can be made";
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Level {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A name that no level has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no level of the sandbox: write container, bwrap, bwrap-noproc, landlock or none")]
+pub struct LevelError(String);
+
+impl FromStr for Level {
+    type Err = LevelError;
+
+    fn from_str(name: &str) -> Result<Self, LevelError> {
+        Self::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| LevelError(name.to_owned()))
+    }
+}
 
 /// What held a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sandbox {
     /// How strong it is.
     pub level: Level,
-    /// What could not be had, and why: [`NO_MEMORY_GROUP`].
-    pub missing: Vec<String>,
+    /// What could not be had, and why.
+    pub missing: Vec<Missing>,
 }
 
 impl Sandbox {
     /// Whether a control group limits the memory of a whole command.
     pub fn has_memory_group(&self) -> bool {
-        !self.missing.iter().any(|missing| missing == NO_MEMORY_GROUP)
+        !self.missing.contains(&Missing::MemoryGroup)
     }
 }
 
@@ -320,5 +348,17 @@ mod tests {
         assert_eq!(whole.text(), "all\u{fffd}");
         let cut = Captured { head: b"begin".to_vec(), tail: b"end".to_vec(), total: 1008 };
         assert_eq!(cut.text(), "begin\n[… 1000 bytes left out …]\nend");
+    }
+
+    #[test]
+    fn levels_are_named_the_same_everywhere() {
+        for level in Level::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
+            assert_eq!(serde_json::to_value(level).unwrap(), level.name());
+        }
+        let names = Level::ALL.map(Level::name).join(", ");
+        insta::assert_snapshot!(names, @"container, bwrap, bwrap-noproc, landlock, none");
+        let unknown = "docker".parse::<Level>().unwrap_err();
+        insta::assert_snapshot!(unknown, @"`docker` is no level of the sandbox: write container, bwrap, bwrap-noproc, landlock or none");
     }
 }

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 use crate::command::{Captured, Command, Exit, Finished, Input, Level, Sandbox};
 use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
+use crate::missing::Missing;
 
 /// Understands a little of the shell's language and does it to the workspace's files, without any process.
 ///
@@ -68,7 +69,10 @@ impl Executor for FakeExecutor {
 }
 
 fn sandbox() -> Sandbox {
-    Sandbox { level: Level::None, missing: vec!["everything: this executor runs no process".to_owned()] }
+    Sandbox {
+        level: Level::None,
+        missing: vec![Missing::Other("everything: this executor runs no process".to_owned())],
+    }
 }
 
 fn captured(bytes: Vec<u8>, kept: usize) -> Captured {

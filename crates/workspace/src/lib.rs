@@ -51,6 +51,7 @@ mod input;
 mod limits;
 mod live;
 mod mime;
+mod missing;
 mod path;
 mod report;
 mod request;
@@ -58,6 +59,7 @@ mod room;
 mod runner;
 mod span;
 mod stage;
+mod warning;
 mod workspace;
 
 #[cfg(feature = "s3")]
@@ -75,11 +77,11 @@ pub use collect::{
     CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
     MAX_VISITED, normalize_glob,
 };
-pub use command::{Captured, Command, Exit, Finished, Input, Level, NO_MEMORY_GROUP, Network, Sandbox, Stop};
+pub use command::{Captured, Command, Exit, Finished, Input, Level, LevelError, Network, Sandbox, Stop};
 pub use dir::remove_tree;
 pub use error::WorkspaceError;
 #[cfg(feature = "container")]
-pub use executor::container::{ContainerExecutor, ContainerOptions, Engine};
+pub use executor::container::{ContainerExecutor, ContainerOptions, Engine, EngineKind};
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{Abilities, ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use host_rule::{HostRule, HostRuleError};
@@ -87,6 +89,7 @@ pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUT
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
 pub use live::{LiveError, LiveOptions, LivePrompt, LiveRuns, LiveStatus, Look, MAX_WAIT, PromptKind};
 pub use mime::{Mime, mime_of};
+pub use missing::Missing;
 pub use path::{InnerPath, PathProblem};
 pub use report::RunReport;
 pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
@@ -96,6 +99,7 @@ pub use stage::{
     MAX_SKILL_BYTES, MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, SkillFile, SkillFiles,
     SkillListing, StageSource, StagedSkill,
 };
+pub use warning::RunWarning;
 pub use workspace::{Cleaned, NOBODY, Removed, Workspace, Workspaces};
 
 /// What tests of this crate's users need: suites for their own implementations, and a fake executor.

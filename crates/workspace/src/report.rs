@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::artifact::ArtifactFile;
 use crate::collect::CollectedFile;
 use crate::command::{Exit, Finished, Sandbox};
+use crate::warning::RunWarning;
 
 /// What became of a run, as the model gets it. A command that failed or took too long is an answer too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,14 +28,14 @@ pub struct RunReport {
     /// The artifacts that were saved.
     pub artifact_files: Vec<ArtifactFile>,
     /// What else should be known: what was left out, which limit bit.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<RunWarning>,
     /// What held the command.
     pub sandbox: Sandbox,
 }
 
 impl RunReport {
     /// The report of a finished command, before its files are collected.
-    pub(crate) fn of(finished: Finished, mut warnings: Vec<String>) -> Self {
+    pub(crate) fn of(finished: Finished, mut warnings: Vec<RunWarning>) -> Self {
         const KILLED: i32 = 128 + 9;
         let exit_code = match finished.exit {
             Exit::Code(code) => code,
@@ -43,8 +44,9 @@ impl RunReport {
             Exit::OutOfMemory | Exit::TooMuchOutput | Exit::WorkspaceFull | Exit::Cancelled => KILLED,
         };
         // That its time was over has a field of its own.
-        let why = finished.exit.killed_because().filter(|_| finished.exit != Exit::TimedOut);
-        warnings.extend(why.map(|why| format!("it was killed: {why}")));
+        if finished.exit.killed_because().is_some() && finished.exit != Exit::TimedOut {
+            warnings.push(RunWarning::Killed(finished.exit));
+        }
         warnings.extend(finished.warnings);
         let truncated = finished.stdout.left_out() + finished.stderr.left_out() > 0;
         Self {

@@ -1,11 +1,10 @@
 //! How large the answer to a run may be, whatever its caller asks for.
 
-use std::fmt::Write as _;
-
 use bytes::Bytes;
 
 use crate::collect::{Collected, CollectedFile};
 use crate::report::RunReport;
+use crate::warning::RunWarning;
 
 /// The most that a report takes as JSON, in bytes. Whoever sends it has two of 16 MiB left for what goes around it.
 pub const MAX_REPORT_BYTES: usize = 14 << 20;
@@ -68,25 +67,12 @@ impl Room {
 
     /// Says in a report what there was no room for.
     pub(crate) fn told(self, report: &mut RunReport) {
-        const NAMED: usize = 5;
-        if let [first, ..] = &self.cut[..] {
-            let mut names = format!("`{first}`");
-            for name in self.cut.iter().take(NAMED).skip(1) {
-                let _ = write!(names, ", `{name}`");
-            }
-            if self.cut.len() > NAMED {
-                let _ = write!(names, " and {} more", self.cut.len() - NAMED);
-            }
-            report.warnings.push(format!(
-                "an answer holds {} MiB: {names} shown in part; save files as artifacts to keep them whole",
-                MAX_REPORT_BYTES >> 20
-            ));
+        if !self.cut.is_empty() {
+            report.warnings.push(RunWarning::ShownInPart { paths: self.cut });
         }
         report.truncated |= self.unnamed > 0 || report.output_files.iter().any(|file| file.truncated);
         if self.unnamed > 0 {
-            report
-                .warnings
-                .push(format!("{} files more are not named: their names are too long", self.unnamed));
+            report.warnings.push(RunWarning::NotNamed { count: self.unnamed });
         }
     }
 }

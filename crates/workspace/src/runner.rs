@@ -26,6 +26,7 @@ use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
 use crate::room::{MAX_REPORT_BYTES, Room};
 use crate::span::{count, step};
 use crate::stage::{StageSource, StagedSkill, check_name};
+use crate::warning::RunWarning;
 use crate::workspace::{Workspace, Workspaces};
 
 /// Why there is no report of a run. Nothing ran.
@@ -222,7 +223,7 @@ pub(crate) struct Prepared {
     _skills: (StagedSkill, Vec<StagedSkill>),
     inputs: StagedInputs,
     wanted: Wanted,
-    warnings: Vec<String>,
+    warnings: Vec<RunWarning>,
 }
 
 impl Runner {
@@ -377,7 +378,7 @@ impl Runner {
         let (mut plain, mut declared) = match collected.await {
             Ok(collected) => collected,
             Err(error) => {
-                report.warnings.push(format!("nothing was collected: {error}"));
+                report.warnings.push(RunWarning::NotCollected { reason: error.to_string() });
                 return;
             }
         };
@@ -414,7 +415,7 @@ impl Runner {
     ) {
         let Some(artifacts) = &self.artifacts else {
             if !files.is_empty() {
-                report.warnings.push("artifacts are not configured: nothing was saved".to_owned());
+                report.warnings.push(RunWarning::NoArtifacts);
             }
             return;
         };
@@ -423,14 +424,16 @@ impl Runner {
             match outcome {
                 Ok(Some(kept)) => report.artifact_files.push(kept),
                 Ok(None) => {}
-                Err(reason) => report.warnings.push(format!("`{}` was not saved: {reason}", file.name)),
+                Err(reason) => {
+                    report.warnings.push(RunWarning::NotSaved { path: file.name.clone(), reason });
+                }
             }
         }
     }
 }
 
 impl Wanted {
-    fn parse(request: &RunRequest, warnings: &mut Vec<String>) -> Result<Self, RunError> {
+    fn parse(request: &RunRequest, warnings: &mut Vec<RunWarning>) -> Result<Self, RunError> {
         let outputs = request.outputs.as_ref();
         let prefixes = [
             request.artifact_prefix.as_deref(),
@@ -448,7 +451,7 @@ impl Wanted {
 
     /// The same with the run's own directory for `$RUN_DIR`. What cannot be bound to it matches nothing:
     /// other runs' files are no answer.
-    fn of_run(self, request: &RunRequest, run: Option<&str>, warnings: &mut Vec<String>) -> Self {
+    fn of_run(self, request: &RunRequest, run: Option<&str>, warnings: &mut Vec<RunWarning>) -> Self {
         let is_name = |run: &&str| InnerPath::parse(run).is_ok_and(|path| path.split() == ("", *run));
         let own = run.filter(is_name).map(|run| format!("runs/{}", globset::escape(run)));
         let mut bind = |globs: &[String], known: Globs| {
@@ -464,19 +467,13 @@ impl Wanted {
                         Some(below) if below.is_empty() || below.starts_with('/') => {
                             bound.push(format!("{own}{below}"));
                         }
-                        _ => warnings.push(format!(
-                            "`{}` matches nothing: `$RUN_DIR` has to be followed by `/`",
-                            shown(glob.as_ref())
-                        )),
+                        _ => warnings.push(RunWarning::RunDirectoryGlob { glob: glob.clone() }),
                     },
-                    None => warnings.push(format!(
-                        "`{}` matches nothing: the run's own directory is not known",
-                        shown(glob.as_ref())
-                    )),
+                    None => warnings.push(RunWarning::NoRunDirectory { glob: glob.clone() }),
                 }
             }
             Globs::parse(&bound).unwrap_or_else(|error| {
-                warnings.push(format!("nothing was collected: {error}"));
+                warnings.push(RunWarning::NotCollected { reason: error.to_string() });
                 Globs::default()
             })
         };
@@ -490,7 +487,7 @@ impl Wanted {
 }
 
 /// How much of what `outputs` names is collected. What is only shown need not be read beyond what an answer holds.
-fn limits(outputs: Option<&RunOutputs>, warnings: &mut Vec<String>) -> CollectLimits {
+fn limits(outputs: Option<&RunOutputs>, warnings: &mut Vec<RunWarning>) -> CollectLimits {
     let limits = outputs.map(RunOutputs::limits).unwrap_or_default().bounded(warnings);
     if outputs.is_some_and(|outputs| outputs.save) {
         return limits;
@@ -546,7 +543,7 @@ fn command(
     inputs: &StagedInputs,
     request: &RunRequest,
     context: &RunContext<'_>,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<RunWarning>,
 ) -> Command {
     let mut command = Command::new(workspace.path(), directory, &request.command);
     command.environment = request.env.clone();
@@ -561,10 +558,7 @@ fn command(
     if let Some(seconds) = request.timeout.filter(|seconds| *seconds > 0) {
         let asked = Duration::from_secs(seconds);
         if asked > MAX_TIMEOUT {
-            warnings.push(format!(
-                "the timeout was lowered to {} seconds, the most there is",
-                MAX_TIMEOUT.as_secs()
-            ));
+            warnings.push(RunWarning::TimeoutLowered { seconds: MAX_TIMEOUT.as_secs() });
         }
         command.limits.timeout = asked.min(MAX_TIMEOUT);
     }

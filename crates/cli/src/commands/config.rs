@@ -42,12 +42,23 @@ enum Command {
 struct Row {
     key: String,
     value: Option<Value>,
-    origin: &'static str,
+    origin: Word,
     /// The file, the variable or the option.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
+}
+
+/// The word for where a value is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Default,
+    User,
+    Project,
+    Environment,
+    Flag,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
@@ -93,11 +104,11 @@ fn rows(config: &Config) -> Vec<Row> {
         .values()
         .map(|(path, value, origin)| {
             let (word, line) = match origin {
-                Origin::Default => ("default", None),
-                Origin::User(_, line) => ("user", Some(*line)),
-                Origin::Project(_, line) => ("project", Some(*line)),
-                Origin::Environment(_) => ("environment", None),
-                Origin::Flag(_) => ("flag", None),
+                Origin::Default => (Word::Default, None),
+                Origin::User(_, line) => (Word::User, Some(*line)),
+                Origin::Project(_, line) => (Word::Project, Some(*line)),
+                Origin::Environment(_) => (Word::Environment, None),
+                Origin::Flag(_) => (Word::Flag, None),
             };
             let from = match origin {
                 Origin::Default => None,
@@ -109,7 +120,7 @@ fn rows(config: &Config) -> Vec<Row> {
         .collect();
     for unset in config::all_keys() {
         if !rows.iter().any(|row| row.key == unset) {
-            rows.push(Row { key: unset, value: None, origin: "default", from: None, line: None });
+            rows.push(Row { key: unset, value: None, origin: Word::Default, from: None, line: None });
         }
     }
     rows.sort_by(|a, b| a.key.cmp(&b.key));
@@ -133,7 +144,7 @@ fn print(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
     let from = |row: &Row| match (&row.from, row.line) {
         (Some(from), Some(line)) => format!("{}:{line}", shown(from)),
         (Some(from), None) => shown(from),
-        (None, _) => row.origin.to_owned(),
+        (None, _) => "default".to_owned(),
     };
     let is_screen = terminal.is_screen();
     let widest = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0);
@@ -141,7 +152,7 @@ fn print(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
         let (key, value, from) = (shown(&row.key), value(row), from(row));
         if !is_screen {
             writeln!(terminal, "{key}\t{value}\t{from}")?;
-        } else if row.origin == "default" {
+        } else if row.origin == Word::Default {
             writeln!(terminal, "{}", styled(format!("{key:widest$}  {value}  {from}"), Style::Faint))?;
         } else {
             let from = styled(from, Style::Faint);

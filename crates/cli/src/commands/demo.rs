@@ -7,7 +7,7 @@ use clap::Args;
 use prowess_workspace::{Level, LocalOptions};
 
 use crate::commands::Outcome;
-use crate::commands::run::{level, level_name};
+use crate::commands::run::level;
 use crate::demo;
 use crate::isolation::{self, Isolation};
 use crate::terminal::{Terminal, shown};
@@ -39,14 +39,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             }
         }
     }
-    let level = least.map(level_name);
+    let level = least.map(Level::name);
     Ok(demo::play(level, terminal)?.map_or(Outcome::Done, Outcome::Code))
 }
 
 /// Why the demo is not played, and what to do about it.
 fn refusal(why: &str, strongest: Option<Level>) -> String {
     let offer = strongest
-        .map(level_name)
+        .map(Level::name)
         .map(|level| format!(" `prowess demo --sandbox {level}` plays it with less around the commands."));
     format!("commands cannot be isolated here: {why}{}", offer.unwrap_or_default())
 }

@@ -7,13 +7,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use prowess_workspace::{
-    ContainerExecutor, Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT,
-    NO_MEMORY_GROUP, Sandbox,
+    ContainerExecutor, Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT, Missing,
+    Sandbox,
 };
 use serde::Serialize;
 
 use crate::commands::Outcome;
-use crate::commands::run::level_name;
 use crate::config::{Config, OfProject, SandboxSettings};
 use crate::executor::Containers;
 use crate::isolation;
@@ -77,7 +76,7 @@ struct ContainersReport {
     engine: Option<EngineReport>,
     image: String,
     /// What the engine cannot do.
-    missing: Vec<String>,
+    missing: Vec<Missing>,
 }
 
 #[derive(Serialize)]
@@ -186,7 +185,7 @@ async fn examine_containers(containers: &Containers) -> ContainersReport {
     let image = options.image.clone();
     let executor = ContainerExecutor::new(options);
     let engine = match executor.engine().await {
-        Ok(found) => EngineReport { name: found.name, version: found.version, socket: found.socket },
+        Ok(found) => EngineReport { name: found.kind.name(), version: found.version, socket: found.socket },
         Err(error) => {
             let (problem, advice) = (Some(error.to_string()), start_of_podman());
             let missing = Vec::new();
@@ -265,8 +264,8 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     )?;
     let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
     // Memory has a line of its own.
-    for missing in missing.filter(|missing| *missing != NO_MEMORY_GROUP) {
-        line("missing", missing)?;
+    for missing in missing.filter(|missing| **missing != Missing::MemoryGroup) {
+        line("missing", &missing.to_string())?;
     }
     line("bubblewrap", &told(&report.bubblewrap))?;
     if let Some(setpriv) = &report.setpriv {
@@ -291,8 +290,11 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         Some(problem) => format!("cannot run (nothing else needs them): {problem}"),
     };
     line("containers", &verdict)?;
-    for more in containers.advice.iter().chain(&containers.missing) {
-        line("", more)?;
+    if let Some(advice) = &containers.advice {
+        line("", advice)?;
+    }
+    for missing in &containers.missing {
+        line("", &missing.to_string())?;
     }
     for (label, directory) in [("workspaces", &report.workspaces), ("artifacts", &report.artifacts)] {
         let place = directory.path.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());
@@ -345,7 +347,7 @@ fn network(report: &Report) -> String {
 }
 
 fn described(level: Level) -> String {
-    format!("{}: {}", level_name(level), isolation::described(level))
+    format!("{level}: {}", isolation::described(level))
 }
 
 fn told(program: &Program) -> String {

@@ -16,7 +16,8 @@ use prowess_catalog::Trust;
 use prowess_permission::Permissions;
 use prowess_skills::{Runs, SkillSession, SkillState};
 use prowess_workspace::{
-    ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest, Runner,
+    ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest,
+    RunWarning, Runner,
 };
 use serde::Serialize;
 
@@ -225,7 +226,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     };
     if options.out.is_empty() {
         // Nobody said that there would be one.
-        report.warnings.retain(|warning| *warning != format!("`{DEFAULT_OUT}` matched no file"));
+        report
+            .warnings
+            .retain(|warning| !matches!(warning, RunWarning::NoMatch { glob } if glob == DEFAULT_OUT));
     }
     let copied = match &options.to {
         Some(directory) => copy_out(&mut report, &live.files(), directory, workspace.path()),
@@ -235,7 +238,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         terminal.json(&Printed { report: &report, workspace: workspace.path().to_string_lossy() })?;
     } else {
         // Who saw it live has seen all of it.
-        report.warnings.retain(|warning| !warning.ends_with("bytes in its middle were left out"));
+        report.warnings.retain(|warning| !matches!(warning, RunWarning::OutputCut { .. }));
         let is_within_line = live.finish();
         let mut err = terminal.errors();
         if is_within_line {
@@ -344,25 +347,9 @@ fn variable(given: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
-    PossibleValuesParser::new(["bwrap", "bwrap-noproc", "landlock", "none"]).map(|given| {
-        match given.as_str() {
-            "bwrap-noproc" => Level::BwrapNoproc,
-            "landlock" => Level::Landlock,
-            "none" => Level::None,
-            _ => Level::Bwrap,
-        }
-    })
-}
-
-/// The word for a level.
-pub(crate) fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Container => "container",
-        Level::Bwrap => "bwrap",
-        Level::BwrapNoproc => "bwrap-noproc",
-        Level::Landlock => "landlock",
-        _ => "none",
-    }
+    // Containers are chosen with --executor.
+    let local = Level::ALL.into_iter().filter(|level| *level != Level::Container);
+    PossibleValuesParser::new(local.map(Level::name)).try_map(|given| given.parse::<Level>())
 }
 
 /// Copies the results that were collected whole; says of the others why not.
@@ -380,7 +367,10 @@ fn copy_out(
         };
         match outcome {
             Ok(path) => copied.push(path),
-            Err(reason) => report.warnings.push(format!("`{}` was not copied: {reason}", file.name)),
+            Err(reason) => {
+                let warning = format!("`{}` was not copied: {reason}", file.name);
+                report.warnings.push(RunWarning::Other(warning));
+            }
         }
     }
     copied
@@ -410,12 +400,12 @@ fn summarize(
         137 => (format!("killed after {seconds:.2} s"), Style::Bad),
         code => (format!("exit {code} after {seconds:.2} s"), Style::Bad),
     };
-    writeln!(err, "{}, sandbox {}", styled(end, style), level_name(report.sandbox.level))?;
+    writeln!(err, "{}, sandbox {}", styled(end, style), report.sandbox.level)?;
     let mut line = |label: &str, text: &str| {
         writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), shown(text))
     };
     for missing in &report.sandbox.missing {
-        line("missing", missing)?;
+        line("missing", &missing.to_string())?;
     }
     for file in &report.output_files {
         let cut = if file.truncated { ", truncated" } else { "" };
@@ -433,7 +423,7 @@ fn summarize(
         line("workspace", &workspace.display().to_string())?;
     }
     for warning in &report.warnings {
-        line("warning", warning)?;
+        line("warning", &warning.to_string())?;
     }
     Ok(())
 }

@@ -195,6 +195,40 @@ fn json_is_the_report_alone() {
 }
 
 #[test]
+fn only_a_pattern_that_was_given_is_warned_about() {
+    let world = reachable();
+    let said = |options: &[&str]| stderr(&run(&world, options, &["true"]));
+    let reported = |options: &[&str]| {
+        let output = run(&world, &[&["--json"], options].concat(), &["true"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["warnings"].clone()
+    };
+    assert!(!said(&[]).contains("matched no file"), "{}", said(&[]));
+    assert_eq!(reported(&[]), serde_json::json!([]));
+    // Also when it is the very pattern that is taken when none is given.
+    for pattern in ["out/**", "out/*.csv"] {
+        let (warning, options) = (format!("`{pattern}` matched no file"), ["--out", pattern]);
+        assert!(said(&options).contains(&format!("  warning    {warning}\n")), "{}", said(&options));
+        assert_eq!(reported(&options), serde_json::json!([warning]));
+    }
+}
+
+#[test]
+fn who_saw_all_of_the_output_is_not_told_that_a_report_has_less() {
+    let world = reachable();
+    let long = ["head -c 5000000 /dev/zero | tr '\\0' x"];
+    let output = run(&world, &[], &long);
+    assert_eq!(output.stdout.len(), 5_000_000);
+    assert!(!stderr(&output).contains("left out"), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&run(&world, &["--json"], &long).stdout).unwrap();
+    let warning = report["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.starts_with("stdout: ") && warning.ends_with(" bytes in its middle were left out"),
+        "{warning}"
+    );
+}
+
+#[test]
 fn words_input_and_variables_reach_the_command_as_they_are() {
     let world = reachable();
     world.file("project/a=b.txt", "from a file\n").file("project/sub/c.txt", "c\n");

@@ -117,6 +117,13 @@ fn the_environment_the_shell_the_directory_and_the_limits_are_the_same() {
 }
 
 #[test]
+fn a_pattern_without_a_file_is_warned_about_alike() {
+    let ran = both("", "tides", "true", &[], &json!({}));
+    assert_same(&ran);
+    assert_eq!(ran[1].report()["warnings"], json!(["`out/**` matched no file"]));
+}
+
+#[test]
 fn a_shell_that_a_skill_names_is_the_same_or_refused_alike() {
     let shell = "echo ${BASH_VERSION:-none}";
     let ran = both("", "plain", shell, &[], &json!({}));

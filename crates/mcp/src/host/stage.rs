@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_workspace::{InnerPath, SkillFile, SkillFiles, SkillListing};
+use prowess_workspace::{InnerPath, RunWarning, SkillFile, SkillFiles, SkillListing};
 
 use super::held::HeldEntry;
 use super::servers::Servers;
@@ -39,7 +39,8 @@ impl SkillFiles for ServerSkill {
                     stamp: Some(file.digest.to_string()),
                 }),
                 Err(problem) => {
-                    listing.warnings.push(format!("`{}` of the skill is not staged: {problem}", file.path));
+                    let (path, reason) = (file.path.clone(), problem.to_string());
+                    listing.warnings.push(RunWarning::NotStaged { path, reason });
                 }
             }
         }

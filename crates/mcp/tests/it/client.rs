@@ -171,12 +171,14 @@ impl Client {
     pub(crate) async fn shown(&self, word: &str) -> Value {
         let wait = async {
             loop {
-                let mut forms = self.unanswered.lock().unwrap();
-                let says = |form: &Value| form["params"]["message"].as_str().unwrap().contains(word);
-                if let Some(at) = forms.iter().position(says) {
-                    return forms.remove(at)["id"].clone();
+                let found = {
+                    let mut forms = self.unanswered.lock().unwrap();
+                    let says = |form: &Value| form["params"]["message"].as_str().unwrap().contains(word);
+                    forms.iter().position(says).map(|at| forms.remove(at)["id"].clone())
+                };
+                if let Some(id) = found {
+                    return id;
                 }
-                drop(forms);
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -84,6 +84,22 @@ async fn a_command_s_outputs_are_structured_and_can_be_read() {
 }
 
 #[tokio::test]
+async fn warnings_are_words_over_the_wire() {
+    let library = Library::usual();
+    let (server, _artifacts, _scratch) = server(&library, &[("run", "kit *", Allow)]).await;
+    let client = Client::newest(server).await;
+    let run = json!({"skill": "kit", "command": "true", "output_files": ["out/**"], "timeout": 100_000});
+    let ran = client.call("skill_run", run).await;
+    let told: Value = serde_json::from_str(ran["content"][0]["text"].as_str().unwrap()).unwrap();
+    for report in [&ran["structuredContent"], &told] {
+        let expected =
+            ["the timeout was lowered to 600 seconds, the most there is", "`out/**` matched no file"];
+        assert_eq!(report["warnings"], json!(expected), "{report}");
+        assert_eq!(report["sandbox"]["level"], "bwrap");
+    }
+}
+
+#[tokio::test]
 async fn x_11_what_fails_is_an_internal_error() {
     let library = Library::usual();
     let (server, _artifacts, _scratch) = server(&library, &[("run", "kit *", Allow)]).await;

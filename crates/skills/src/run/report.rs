@@ -9,6 +9,19 @@ pub const MAX_SHOWN_FILES: usize = 32 * 1024;
 /// How many warnings a model reads.
 const MAX_SHOWN_WARNINGS: usize = 20;
 
+/// The report of a run as the text that a model reads: [`ToolReply::text`](crate::ToolReply::text) for the
+/// [`data`](crate::ToolReply::data) of a run. A host that adds to the data, such as addresses of files, writes the text
+/// anew with it.
+///
+/// ```
+/// let report = serde_json::json!({"stdout": "x".repeat(1_000_000), "truncated": false});
+/// let text = prowess_skills::report_text(report);
+/// assert!(text.len() < 100_000 && text.contains(r#""truncated":true"#));
+/// ```
+pub fn report_text(report: Value) -> String {
+    shown(report).to_string()
+}
+
 /// A report as a model reads it: the beginning and the end of what is long. It says that something was cut.
 pub(crate) fn shown(mut report: Value) -> Value {
     let mut is_cut = false;

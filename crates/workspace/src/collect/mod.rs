@@ -16,6 +16,7 @@ use crate::executor::local::Redactor;
 use crate::mime::{Mime, mime_of, text_of};
 use crate::path::shown;
 use crate::span::count;
+use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
 pub(crate) use globs::Globs;
@@ -61,17 +62,14 @@ impl Default for CollectLimits {
 
 impl CollectLimits {
     /// These limits, none of them over what this crate keeps in memory for one run.
-    pub(crate) fn bounded(self, warnings: &mut Vec<String>) -> Self {
+    pub(crate) fn bounded(self, warnings: &mut Vec<RunWarning>) -> Self {
         let bounded = Self {
             max_files: self.max_files.min(MOST.max_files),
             max_file_bytes: self.max_file_bytes.min(MOST.max_file_bytes),
             max_total_bytes: self.max_total_bytes.min(MOST.max_total_bytes),
         };
         if bounded != self {
-            warnings.push(format!(
-                "limits of `outputs` were lowered: at most {} files, {} bytes each, {} bytes in all",
-                MOST.max_files, MOST.max_file_bytes, MOST.max_total_bytes
-            ));
+            warnings.push(RunWarning::LimitsLowered { most: MOST });
         }
         bounded
     }
@@ -124,7 +122,7 @@ impl Collected {
 #[derive(Debug, Default)]
 pub(crate) struct Collection {
     pub(crate) files: Vec<Collected>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Vec<RunWarning>,
     /// Whether a limit ended it: there are more files.
     pub(crate) is_cut: bool,
 }
@@ -136,10 +134,7 @@ impl Collection {
         for file in &mut self.files {
             if let Some(shown) = Redactor::new(secrets).redacted(&file.bytes) {
                 file.bytes = shown.into();
-                self.warnings.push(format!(
-                    "`{}` has a secret in it, which is not shown here; an artifact made of it has it still",
-                    file.name
-                ));
+                self.warnings.push(RunWarning::HasSecret { path: file.name.clone() });
             }
         }
     }
@@ -159,7 +154,7 @@ impl Workspace {
         &self,
         globs: &[String],
         limits: CollectLimits,
-    ) -> Result<(Vec<CollectedFile>, Vec<String>), GlobError> {
+    ) -> Result<(Vec<CollectedFile>, Vec<RunWarning>), GlobError> {
         let mut warnings = Vec::new();
         let limits = limits.bounded(&mut warnings);
         let collection = collect(self.dir(), &Globs::parse(globs)?, limits, Seen::All);
@@ -238,13 +233,13 @@ impl Walk<'_> {
         }
         self.collection.files.sort_by(|one, other| one.name.cmp(&other.name));
         if self.unsaid > 0 {
-            self.collection.warnings.push(format!("{} more files were left out or flagged", self.unsaid));
+            self.collection.warnings.push(RunWarning::MoreLeftOut { count: self.unsaid });
         }
         if stopped {
             return;
         }
         for (glob, _) in self.globs.texts().zip(&self.matched).filter(|(_, matched)| !**matched) {
-            self.collection.warnings.push(format!("`{}` matched no file", shown(OsStr::new(glob))));
+            self.collection.warnings.push(RunWarning::NoMatch { glob: glob.to_owned() });
         }
     }
 
@@ -254,14 +249,14 @@ impl Walk<'_> {
         let directory = match self.root.dir(path) {
             Ok(directory) => directory,
             Err(error) => {
-                self.warn(path, &format!("cannot be listed: {error}"));
+                self.leave_out(path, format!("cannot be listed: {error}"));
                 return Ok(());
             }
         };
         let (entries, more) = match directory.entries(MAX_VISITED - self.visited) {
             Ok(listed) => listed,
             Err(error) => {
-                self.warn(path, &format!("cannot be listed: {error}"));
+                self.leave_out(path, format!("cannot be listed: {error}"));
                 return Ok(());
             }
         };
@@ -285,39 +280,38 @@ impl Walk<'_> {
             match kind {
                 FileType::RegularFile if !matches.is_empty() => self.file(&directory, &name, &full)?,
                 FileType::Symlink if !matches.is_empty() || self.globs.leads_through(&full) => {
-                    self.warn(&full, "is a link; links are not followed");
+                    self.leave_out(&full, "is a link; links are not followed".to_owned());
                 }
                 other if other != FileType::RegularFile && !matches.is_empty() => {
-                    self.warn(&full, &format!("is a {}", special(other)));
+                    self.leave_out(&full, format!("is a {}", special(other)));
                 }
                 _ => {}
             }
         }
         pending.extend(below.into_iter().rev());
         if more {
-            return Err(self.stop(&format!("the workspace has more than {MAX_VISITED} files")));
+            return Err(self.stop(format!("the workspace has more than {MAX_VISITED} files")));
         }
         Ok(())
     }
 
     fn file(&mut self, directory: &Dir, name: &OsStr, path: &OsStr) -> Result<(), Stopped> {
         if self.collection.files.len() == self.limits.max_files {
-            return Err(self.stop(&format!("more than {} files match", self.limits.max_files)));
+            return Err(self.stop(format!("more than {} files match", self.limits.max_files)));
         }
         if self.bytes_left == 0 {
             let limit = self.limits.max_total_bytes;
-            return Err(self.stop(&format!("the files that match have more than {limit} bytes")));
+            return Err(self.stop(format!("the files that match have more than {limit} bytes")));
         }
         let (file, stat) = match directory.file(name) {
             Ok(opened) => opened,
             Err(refused) => {
-                self.warn(path, &refused.reason());
+                self.leave_out(path, refused.reason());
                 return Ok(());
             }
         };
         if stat.st_nlink > 1 {
-            let names = stat.st_nlink;
-            self.say(format!("`{}` has {names} names (hard links) and was collected", shown(path)));
+            self.say(RunWarning::HardLinked { path: shown(path), names: stat.st_nlink });
         }
         let cap = self.limits.max_file_bytes.min(self.bytes_left);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -330,31 +324,31 @@ impl Walk<'_> {
                 let truncated = moving || more || size > read;
                 let name = shown(path);
                 if moving {
-                    self.say(format!("`{name}` was written while it was collected: it may be a mix"));
+                    self.say(RunWarning::Moving { path: name.clone() });
                 } else if truncated {
-                    self.say(format!("`{name}` is truncated: {read} of its {} bytes", size.max(read)));
+                    self.say(RunWarning::Truncated { path: name.clone(), read, size: size.max(read) });
                 }
                 let mime = mime_of(&name, &bytes, truncated);
                 let size = if more { size.max(read + 1) } else { size.max(read) };
                 let bytes = bytes.into();
                 self.collection.files.push(Collected { name, mime, size, truncated, moving, bytes });
             }
-            Err(error) => self.warn(path, &format!("cannot be read: {error}")),
+            Err(error) => self.leave_out(path, format!("cannot be read: {error}")),
         }
         Ok(())
     }
 
-    fn stop(&mut self, reason: &str) -> Stopped {
+    fn stop(&mut self, reason: String) -> Stopped {
         self.collection.is_cut = true;
-        self.collection.warnings.push(format!("collecting stopped: {reason}; the rest was left out"));
+        self.collection.warnings.push(RunWarning::Stopped { reason });
         Stopped
     }
 
-    fn warn(&mut self, path: &OsStr, reason: &str) {
-        self.say(format!("`{}` {reason}; left out", shown(path)));
+    fn leave_out(&mut self, path: &OsStr, reason: String) {
+        self.say(RunWarning::LeftOut { path: shown(path), reason });
     }
 
-    fn say(&mut self, warning: String) {
+    fn say(&mut self, warning: RunWarning) {
         if self.collection.warnings.len() < MAX_WARNINGS {
             self.collection.warnings.push(warning);
         } else {

@@ -1,6 +1,8 @@
 //! What the end of a command means, wherever it ran.
 
+use super::Stream;
 use crate::command::{Captured, Exit};
+use crate::warning::RunWarning;
 
 /// Signals that end a program that does nothing about them. Others are not what a code above 128 means.
 const DEADLY: [i32; 16] = [
@@ -31,10 +33,10 @@ pub(super) fn told(code: i32) -> Exit {
 }
 
 /// How a command ended by itself, when something of it may have been killed for its memory.
-pub(super) fn with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut Vec<String>) -> Exit {
+pub(super) fn with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut Vec<RunWarning>) -> Exit {
     match (out_of_memory, by_itself) {
         (true, Exit::Code(0)) => {
-            warnings.push("a process was killed because it used too much memory".to_owned());
+            warnings.push(RunWarning::ProcessOutOfMemory);
             by_itself
         }
         (true, _) => Exit::OutOfMemory,
@@ -43,10 +45,10 @@ pub(super) fn with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut V
 }
 
 /// Says what is not in the answer.
-pub(super) fn left_out(stdout: &Captured, stderr: &Captured) -> Vec<String> {
-    let streams = [("stdout", stdout.left_out()), ("stderr", stderr.left_out())];
-    let lacking = streams.into_iter().filter(|(_, left_out)| *left_out > 0);
-    lacking.map(|(name, left_out)| format!("{name}: {left_out} bytes in its middle were left out")).collect()
+pub(super) fn left_out(stdout: &Captured, stderr: &Captured) -> Vec<RunWarning> {
+    let streams = [(Stream::Stdout, stdout.left_out()), (Stream::Stderr, stderr.left_out())];
+    let lacking = streams.into_iter().filter(|(_, bytes)| *bytes > 0);
+    lacking.map(|(stream, bytes)| RunWarning::OutputCut { stream, bytes }).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::place::Written;
 use crate::dir::Dir;
+use crate::warning::RunWarning;
 
 /// The bits that are taken.
 const BITS: u32 = 0o6000;
@@ -22,7 +23,7 @@ const MAX_ENTRIES: usize = 1_000_000;
 ///
 /// Other commands may write here at the same time, and we may be root: no link is followed, each directory is opened
 /// from the one above it, and the way back up is taken only if it leads to where the walk came from.
-pub(super) fn clear(written: &Written) -> Option<String> {
+pub(super) fn clear(written: &Written) -> Option<RunWarning> {
     let root = match Dir::open(&written.root) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -33,12 +34,12 @@ pub(super) fn clear(written: &Written) -> Option<String> {
 }
 
 /// Takes the bits from a workspace whose commands were killed with their runtime.
-pub(crate) fn clear_workspace(workspace: &Path) -> Option<String> {
+pub(crate) fn clear_workspace(workspace: &Path) -> Option<RunWarning> {
     clear(&Written::in_workspace(workspace))
 }
 
 /// The same for the directories of commands that ran apart: `all` holds them and nothing else.
-pub(crate) fn clear_own(all: &Path) -> Option<String> {
+pub(crate) fn clear_own(all: &Path) -> Option<RunWarning> {
     let root = match Dir::open(all) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -53,10 +54,8 @@ pub(crate) fn clear_own(all: &Path) -> Option<String> {
     }
 }
 
-fn unseen(error: &io::Error) -> String {
-    format!(
-        "not all files could be looked at for set-uid and set-gid bits: {error}; do not run programs from the workspace"
-    )
+fn unseen(error: &io::Error) -> RunWarning {
+    RunWarning::SetIdsUnseen { reason: error.to_string() }
 }
 
 struct Walk {

@@ -16,6 +16,7 @@ use super::processes::{self, Processes};
 use crate::command::Exit;
 use crate::dir::Dir;
 use crate::limits::Limits;
+use crate::warning::RunWarning;
 
 /// A command that ran for less is not looked at when it has ended.
 const SHORT: Duration = Duration::from_millis(200);
@@ -64,16 +65,13 @@ impl Watch {
     }
 
     /// What a person should know once the command has ended.
-    pub(super) fn warnings(&self, ran_for: Duration) -> Vec<String> {
+    pub(super) fn warnings(&self, ran_for: Duration) -> Vec<RunWarning> {
         // What a short command can write is not worth a walk; the next command is looked at like any other.
         if !self.was_full && (ran_for < SHORT || !self.is_full(0)) {
             return Vec::new();
         }
-        let Limits { workspace_bytes, workspace_entries, .. } = self.limits;
-        vec![format!(
-            "the workspace holds more than {workspace_bytes} bytes or {workspace_entries} files, or a directory that \
-             cannot be looked into"
-        )]
+        let Limits { workspace_bytes: bytes, workspace_entries: entries, .. } = self.limits;
+        vec![RunWarning::WorkspaceFull { bytes, entries }]
     }
 
     /// Whether the writable parts hold more than they may. Stops looking at the first sign of it.

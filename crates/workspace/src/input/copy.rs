@@ -10,6 +10,7 @@ use super::host::Opened;
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::dir::{Dir, Owner, finish, special};
 use crate::path::{InnerPath, shown};
+use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
 /// The deepest directory of an input.
@@ -69,7 +70,7 @@ pub(super) fn copy(
     source: Opened,
     to: &InnerPath,
     left: &mut Left,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<RunWarning>,
 ) -> Result<(), Failure> {
     let (parent, name) = place(workspace, to)?;
     let owner = workspace.owner();
@@ -126,7 +127,7 @@ pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) ->
 struct Copying<'a> {
     owner: Owner,
     left: &'a mut Left,
-    warnings: &'a mut Vec<String>,
+    warnings: &'a mut Vec<RunWarning>,
 }
 
 impl Copying<'_> {
@@ -149,7 +150,10 @@ impl Copying<'_> {
                     let below = target.make_dir(&name, 0o755, self.owner)?;
                     self.directory(&source.dir(&name)?, &below, &path, depth + 1)?;
                 }
-                other => self.warnings.push(format!("`{path}` is a {}; left out", special(other))),
+                other => {
+                    let reason = format!("is a {}", special(other));
+                    self.warnings.push(RunWarning::LeftOut { path, reason });
+                }
             }
         }
         target.hand_over(0o755, self.owner)?;

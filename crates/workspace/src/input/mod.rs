@@ -19,6 +19,7 @@ use crate::error::WorkspaceError;
 use crate::path::{InnerPath, expand, shown};
 use crate::request::{InputMode, RunInput};
 use crate::span::{count, step};
+use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 use copy::{Failure, Left};
 use host::{HostFile, Opened};
@@ -46,7 +47,7 @@ pub struct StagedInputs {
     /// [`Command::read_only`](crate::Command::read_only).
     pub read_only: Vec<(PathBuf, String)>,
     /// What was left out or done otherwise.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<RunWarning>,
     /// The last first: one may lie in another.
     placeholders: Vec<Arc<Placeholder>>,
 }
@@ -160,7 +161,7 @@ impl Workspace {
         let store = artifacts.ok_or_else(|| input.refused("artifacts are not configured"))?;
         let loaded = store.load(name, *version).await.map_err(|error| input.refused(error.to_string()))?;
         if input.mode == InputMode::Link {
-            staged.warnings.push(format!("`{}` was copied: an artifact cannot be linked", input.from));
+            staged.warnings.push(RunWarning::ArtifactCopied { from: input.from.clone() });
         }
         let (workspace, mut own) = (self.clone(), *left);
         let (input, written) = blocking(move || {

@@ -25,6 +25,7 @@ use crate::executor::{ExecuteError, OutputSink, Stream};
 use crate::report::RunReport;
 use crate::request::RunRequest;
 use crate::runner::{Prepared, RunContext, RunError, Runner};
+use crate::warning::RunWarning;
 
 /// The longest that one look waits.
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -523,7 +524,7 @@ async fn keep(
     if live.written().asked + idle <= Instant::now()
         && let Ok(report) = &mut ended
     {
-        report.warnings.push(format!("nobody asked for it for {} seconds", idle.as_secs()));
+        report.warnings.push(RunWarning::Idle { seconds: idle.as_secs() });
     }
     let _ = live.ended.set(ended.map_err(Arc::new));
     live.changed.notify_waiters();

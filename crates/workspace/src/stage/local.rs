@@ -11,6 +11,7 @@ use super::source::{SkillFile, SkillListing};
 use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageLimit};
 use crate::dir::{Dir, special};
 use crate::path::{InnerPath, shown};
+use crate::warning::RunWarning;
 use crate::workspace::is_same;
 
 /// A file changed so shortly before it is looked at may be written again without its times moving on.
@@ -51,8 +52,7 @@ pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
     let stat = root.stat()?;
     walk.directory(&root.dir("").map_err(io::Error::from)?, "", &mut vec![stat])?;
     if walk.unsaid > 0 {
-        let unsaid = walk.unsaid;
-        walk.listing.warnings.push(format!("{unsaid} more of the skill are not staged"));
+        walk.listing.warnings.push(RunWarning::MoreNotStaged { count: walk.unsaid });
     }
     Ok(Listed { files: walk.listing, versions: walk.versions })
 }
@@ -102,10 +102,10 @@ impl Walk<'_> {
                 },
                 FileType::Directory => match directory.dir(&name) {
                     Ok(below) => self.enter(&below, &inner, above)?,
-                    Err(error) => self.skip(inner.as_str(), &format!("it cannot be opened: {error}")),
+                    Err(error) => self.skip(inner.as_str(), format!("it cannot be opened: {error}")),
                 },
                 FileType::Symlink => self.link(inner, above)?,
-                other => self.skip(inner.as_str(), &format!("it is a {}", special(other))),
+                other => self.skip(inner.as_str(), format!("it is a {}", special(other))),
             }
         }
         Ok(())
@@ -128,7 +128,7 @@ impl Walk<'_> {
         if above.iter().any(|one| is_same(one, &stat)) {
             self.skip(path.as_str(), "it is a link to a directory that it lies in");
         } else if above.len() > MAX_DEPTH {
-            self.skip(path.as_str(), &format!("it is more than {MAX_DEPTH} directories deep"));
+            self.skip(path.as_str(), format!("it is more than {MAX_DEPTH} directories deep"));
         } else {
             above.push(stat);
             self.listing.directories.push(path.clone());
@@ -144,7 +144,7 @@ impl Walk<'_> {
             Err(crate::dir::NoFile::Directory) => match self.root.dir_through_links(path.as_str()) {
                 Ok(below) => self.enter(&below, &path, above),
                 Err(error) => {
-                    self.skip(path.as_str(), &format!("the link cannot be followed: {error}"));
+                    self.skip(path.as_str(), format!("the link cannot be followed: {error}"));
                     Ok(())
                 }
             },
@@ -155,13 +155,13 @@ impl Walk<'_> {
         }
     }
 
-    fn skip(&mut self, path: &str, reason: &str) {
+    fn skip(&mut self, path: &str, reason: impl Into<String>) {
         if self.listing.warnings.len() == MAX_WARNINGS {
             self.unsaid += 1;
             return;
         }
-        let path = shown(OsStr::new(path));
-        self.listing.warnings.push(format!("`{path}` of the skill is not staged: {reason}"));
+        let (path, reason) = (shown(OsStr::new(path)), reason.into());
+        self.listing.warnings.push(RunWarning::NotStaged { path, reason });
     }
 
     /// Whether no later version of a file can have the same times.

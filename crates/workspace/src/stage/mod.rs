@@ -18,6 +18,7 @@ use crate::dir::{Dir, OWN_PREFIX};
 use crate::error::WorkspaceError;
 use crate::path::InnerPath;
 use crate::span::step;
+use crate::warning::RunWarning;
 use crate::workspace::{RunGuard, Workspace};
 use manifest::{Manifest, Staged};
 
@@ -63,7 +64,7 @@ pub struct StagedSkill {
     /// How many files were copied; none when it was there already.
     pub copied: usize,
     /// What was left out, and what a reader of the skill's text should know.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<RunWarning>,
     _guard: RunGuard,
 }
 
@@ -304,10 +305,7 @@ fn stage(
     let mut warnings = listing.warnings.clone();
     for (own, link) in LINKS.iter().filter(|(own, _)| ships(listing, own)) {
         let place = link.trim_start_matches("../");
-        warnings.push(format!(
-            "the skill has its own `{own}`; the workspace's is `$WORKSPACE_DIR/{place}`, and outputs are \
-             collected from there"
-        ));
+        warnings.push(RunWarning::OwnDirectory { own, place });
     }
     Ok(StagedSkill {
         name: name.to_owned(),

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::path::InnerPath;
+use crate::warning::RunWarning;
 
 /// The files of a skill, wherever they are kept.
 ///
@@ -70,7 +71,7 @@ pub struct SkillListing {
     /// Directories that are there even if they have no file.
     pub directories: Vec<InnerPath>,
     /// What was left out, and why.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<RunWarning>,
 }
 
 /// A file of a skill.

@@ -80,7 +80,7 @@ impl Workspaces {
         let left = set_ids::clear_workspace(&place.join(INSIDE));
         match left.or_else(|| set_ids::clear_own(&place.join(OWN))) {
             None => Ok(Left::Settled),
-            Some(problem) => Err(io::Error::other(problem)),
+            Some(problem) => Err(io::Error::other(problem.to_string())),
         }
     }
 }

@@ -190,7 +190,13 @@ async fn who_is_forgotten_is_ended() {
     assert!(gone("1000.25").await);
     // Its end can be seen for as long again, and then it is gone.
     let look = table.runs.look(&id, Some(0), LONG).await.unwrap();
-    assert!(look.report.unwrap().warnings.iter().any(|warning| warning.contains("nobody asked")));
+    assert!(
+        look.report
+            .unwrap()
+            .warnings
+            .iter()
+            .any(|warning| matches!(warning, prowess_workspace::RunWarning::Idle { .. }))
+    );
     tokio::time::sleep(idle * 2).await;
     assert!(matches!(table.runs.look(&id, None, LONG).await, Err(LiveError::Unknown(_))));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
-    Artifacts, CollectLimits, CollectedFile, RunContext, RunError, RunReport, RunRequest, Runner,
+    Artifacts, CollectLimits, CollectedFile, RunContext, RunError, RunReport, RunRequest, RunWarning, Runner,
     StageSource, Workspace, Workspaces,
 };
 
@@ -125,7 +125,13 @@ pub(crate) fn collect_within(
     limits: CollectLimits,
 ) -> (Vec<CollectedFile>, Vec<String>) {
     let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
-    workspace.collect(&globs, limits).unwrap()
+    let (files, warnings) = workspace.collect(&globs, limits).unwrap();
+    (files, said(&warnings))
+}
+
+/// Warnings as a person reads them.
+pub(crate) fn said(warnings: &[RunWarning]) -> Vec<String> {
+    warnings.iter().map(ToString::to_string).collect()
 }
 
 pub(crate) fn names(files: &[CollectedFile]) -> Vec<&str> {

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
     Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunError,
-    RunInput, RunOutputs, RunReport, RunRequest, Runner, Sandbox,
+    RunInput, RunOutputs, RunReport, RunRequest, RunWarning, Runner, Sandbox,
 };
 use serde_json::json;
 
-use crate::place::{Place, names, tree};
+use crate::place::{Place, names, said, tree};
 
 fn with_demo() -> Place {
     let place = Place::new();
@@ -118,7 +118,7 @@ async fn time_is_the_default_or_what_was_asked_up_to_the_most() {
     let report = run("sleep 601", Some(100_000)).await;
     assert!(report.timed_out);
     assert_eq!(report.duration_ms, MAX_TIMEOUT.as_secs() * 1000);
-    assert_eq!(report.warnings, ["the timeout was lowered to 600 seconds, the most there is"]);
+    assert_eq!(said(&report.warnings), ["the timeout was lowered to 600 seconds, the most there is"]);
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn a_truncated_file_is_not_saved_as_if_whole() {
     assert!(report.output_files[0].truncated);
     let kept: Vec<_> = report.artifact_files.iter().map(|kept| kept.name.as_str()).collect();
     assert_eq!(kept, ["out/short"]);
-    assert!(report.warnings.contains(&"`out/long` was not saved: it is truncated".to_owned()));
+    assert!(said(&report.warnings).contains(&"`out/long` was not saved: it is truncated".to_owned()));
     let listed = place.runner().artifacts.unwrap().list().await.unwrap();
     assert_eq!(listed.len(), 1);
 }
@@ -246,7 +246,7 @@ fn a_file_that_is_written_while_it_is_collected_is_not_saved() {
         "`out/moving` was written while it was collected: it may be a mix",
         "`out/moving` was not saved: it was written while it was collected",
     ] {
-        assert!(report.warnings.contains(&warning.to_owned()), "{:?}", report.warnings);
+        assert!(said(&report.warnings).contains(&warning.to_owned()), "{:?}", report.warnings);
     }
     let report = crate::place::block_on(place.run(asked)).unwrap();
     assert_eq!((report.artifact_files.len(), report.output_files[0].truncated), (1, false));
@@ -261,7 +261,7 @@ async fn without_a_store_saving_is_a_warning() {
     asked.save_as_artifacts = true;
     let skills = |name: &str| place.source(name);
     let report = runner.run("test", asked, RunContext::new(&skills)).await.unwrap();
-    assert_eq!(report.warnings, ["artifacts are not configured: nothing was saved"]);
+    assert_eq!(report.warnings, [RunWarning::NoArtifacts]);
     assert_eq!(contents(&report), [("out/a", Some("text\n"))]);
 }
 
@@ -330,7 +330,7 @@ async fn the_runs_own_directory_is_never_that_of_a_run_beside_it() {
         let texts: Vec<_> = own.map(|file| file.content.as_deref()).collect();
         assert_eq!(texts, vec![Some("own\n"); expected], "{glob}");
         assert_eq!(report.output_files.len(), expected + 1, "{glob}");
-        assert_eq!(report.warnings.iter().map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(warning));
+        assert_eq!(said(&report.warnings), Vec::from_iter(warning));
     }
 }
 
@@ -407,7 +407,7 @@ async fn the_skills_own_warnings_are_in_the_report() {
     place.skill("demo", &[("out/own.txt", "own")]);
     let report = place.run(request("cat out/own.txt && echo x > $OUTPUT_DIR/a")).await.unwrap();
     assert_eq!(report.stdout, "own");
-    assert!(report.warnings[0].contains("`$WORKSPACE_DIR/out`"), "{:?}", report.warnings);
+    assert!(report.warnings[0].to_string().contains("`$WORKSPACE_DIR/out`"), "{:?}", report.warnings);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prowess_workspace::{
     ArtifactName, Artifacts, InputMode, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunOutputs,
-    RunReport, RunRequest, Runner, StageSource, Workspaces,
+    RunReport, RunRequest, RunWarning, Runner, StageSource, Workspaces,
 };
 
 use crate::place::Scratch;
@@ -121,7 +121,7 @@ async fn secrets_are_taken_out_of_files_that_are_shown() {
     let report = machine.run(request).await;
     let content = report.output_files[0].content.as_deref();
     assert_eq!((report.stdout.as_str(), content), ("key=[redacted]\n", Some("key=[redacted]\n")));
-    assert!(report.warnings.iter().any(|warning| warning.contains("`out/a.txt` has a secret")), "{report:?}");
+    assert!(report.warnings.contains(&RunWarning::HasSecret { path: "out/a.txt".to_owned() }), "{report:?}");
     assert!(!format!("{report:?}").contains("correct-horse"));
     let artifacts = machine.runner.artifacts.as_ref().unwrap();
     let kept = artifacts.load(&ArtifactName::parse("out/a.txt").unwrap(), None).await.unwrap();

@@ -25,9 +25,18 @@ pub(super) struct Due {
 impl Due {
     /// What tells it from all others of the thread.
     pub(super) fn key(&self) -> String {
+        self.of_origin(&self.hook.key)
+    }
+
+    /// Whether it ran before in this thread, as this version or an earlier one has noted it.
+    fn ran(&self, kept: &Kept) -> bool {
+        kept.ran.contains(&self.key()) || kept.ran.contains(&self.of_origin(&self.hook.earlier_key))
+    }
+
+    fn of_origin(&self, key: &str) -> String {
         match &self.skill {
-            Some(skill) => format!("{skill}/{}", self.hook.key),
-            None => self.hook.key.clone(),
+            Some(skill) => format!("{skill}/{key}"),
+            None => key.to_owned(),
         }
     }
 }
@@ -53,12 +62,7 @@ impl Known {
         happening: &Happening<'_>,
     ) -> Vec<Due> {
         let mut due = self.due(own, skills, happening);
-        due.retain(|due| {
-            !due.hook.once || {
-                let key = due.key();
-                !kept.ran.contains(&key) && lock(&self.claimed).insert(key)
-            }
-        });
+        due.retain(|due| !due.hook.once || (!due.ran(kept) && lock(&self.claimed).insert(due.key())));
         due
     }
 
@@ -154,4 +158,26 @@ impl Known {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_ran_once_in_an_earlier_version_does_not_run_again() {
+        let hook = json!({"type": "prompt", "prompt": "Mind the gap.", "once": true});
+        let hooks = HookSet::parse(&json!({"Stop": [{"hooks": [hook]}]})).unwrap_or_default();
+        for skill in [None, Some("pdf".to_owned())] {
+            let due = Due { hook: hooks.0[0].clone(), skill };
+            for key in [due.of_origin(&due.hook.earlier_key), due.key()] {
+                let mut kept = Kept::default();
+                assert!(!due.ran(&kept));
+                kept.ran.insert(key);
+                assert!(due.ran(&kept));
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hmac_sha256::Hash;
 use prowess_skills::prowess_catalog;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::event::HookEvent;
 use super::matcher::Matcher;
@@ -89,6 +89,8 @@ pub(super) struct Hook {
     pub(super) once: bool,
     /// What tells it from others of its origin, the same whenever it is read.
     pub(super) key: String,
+    /// The same as threads have it that an earlier version wrote.
+    pub(super) earlier_key: String,
 }
 
 /// What a hook does.
@@ -100,6 +102,19 @@ pub(super) enum Handler {
     Prompt(String),
     /// Asks an agent.
     Agent { name: Option<String>, prompt: String },
+}
+
+impl Handler {
+    /// What tells a hook from others of its origin. Threads store it: its bytes are those of this JSON, version 2, and
+    /// stay as they are.
+    fn key(&self, event: HookEvent, matcher: &str) -> String {
+        let handler = match self {
+            Self::Command(line) => json!(["command", line]),
+            Self::Prompt(text) => json!(["prompt", text]),
+            Self::Agent { name, prompt } => json!(["agent", name, prompt]),
+        };
+        key_of(&json!([2, event.to_string(), matcher, handler]).to_string())
+    }
 }
 
 impl HookSet {
@@ -176,8 +191,9 @@ fn read_group(
             return Err(HookProblem::TooMany);
         }
         let read = read_hook(hook).map(|(handler, timeout, once)| {
-            let key = key(&format!("{event}\0{text}\0{handler:?}"));
-            Hook { event, matcher: matcher.clone(), handler, timeout, once, key }
+            let key = handler.key(event, text);
+            let earlier_key = key_of(&format!("{event}\0{text}\0{handler:?}"));
+            Hook { event, matcher: matcher.clone(), handler, timeout, once, key, earlier_key }
         });
         match read {
             Ok(hook) => hooks.0.push(hook),
@@ -250,7 +266,7 @@ fn shown(text: &str) -> String {
 }
 
 /// A short name that only this text has.
-fn key(text: &str) -> String {
+fn key_of(text: &str) -> String {
     Hash::hash(text.as_bytes())[..12].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -270,7 +286,6 @@ mod tests {
     #![allow(clippy::needless_pass_by_value, reason = "`json!` is given as it is written")]
 
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::super::matcher::MAX_MATCHER;
     use super::*;
@@ -299,6 +314,22 @@ mod tests {
         let agent = Handler::Agent { name: Some("critic".to_owned()), prompt: "Is it done?".to_owned() };
         assert_eq!((hooks[2].event, &hooks[2].handler), (HookEvent::Stop, &agent));
         assert_ne!(hooks[0].key, hooks[1].key);
+    }
+
+    #[test]
+    fn keys_stay_as_threads_have_stored_them() {
+        let hooks = HookSet::parse(&json!({"PreToolUse": [{"matcher": "Edit|Write", "hooks": [
+            {"type": "command", "command": "say \"é\"\n"},
+            {"type": "prompt", "prompt": "Mind the gap."},
+            {"type": "agent", "agent": "critic", "prompt": "Is it done?"},
+            {"type": "agent", "prompt": "Is it done?"}]}]}));
+        let keys = hooks.unwrap_or_default().0.into_iter().map(|hook| [hook.key, hook.earlier_key].join(" "));
+        insta::assert_snapshot!(keys.collect::<Vec<_>>().join("\n"), @"
+        704074d65fd6d965043afd9a a38eaf566f4b35e45bca84ae
+        e55c5fb22c2688b03012c77b 829d21af821458bf86ee4ffe
+        ce8ce55cf217466c157b8eee f088f437ea25101768c6bc05
+        9314f7bc90aa30b945c1d573 a2c066a1cc17ec7b831107e6
+        ");
     }
 
     #[test]

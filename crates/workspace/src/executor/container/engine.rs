@@ -10,6 +10,7 @@ use super::filter::filter;
 use super::options::ContainerOptions;
 use crate::executor::ExecuteError;
 use crate::executor::local::seccomp::Memory;
+use crate::missing::Missing;
 
 /// How long an engine may take to answer, in seconds.
 const ANSWERS_WITHIN: u64 = 60;
@@ -18,12 +19,32 @@ const VERSIONS: [ClientVersion; 2] = [version(44), version(41)];
 /// Where engines listen; that of the user's own Podman comes after these.
 const SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
+/// The container engines that are known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineKind {
+    /// Docker, or what says that it is.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+impl EngineKind {
+    /// Its name, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "Docker",
+            Self::Podman => "Podman",
+        }
+    }
+}
+
 /// A container engine that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Engine {
-    /// `Docker` or `Podman`.
-    pub name: &'static str,
+    /// Which one it is.
+    pub kind: EngineKind,
     /// Its version.
     pub version: String,
     /// Where it listens.
@@ -33,7 +54,10 @@ pub struct Engine {
 impl Engine {
     /// The program that people use it with.
     pub(super) fn program(&self) -> &'static str {
-        if self.name == "Podman" { "podman" } else { "docker" }
+        match self.kind {
+            EngineKind::Podman => "podman",
+            EngineKind::Docker => "docker",
+        }
     }
 }
 
@@ -52,7 +76,7 @@ pub(super) struct Facts {
     /// How many processors it has.
     pub(super) processors: Option<f64>,
     /// What it cannot do.
-    pub(super) missing: Vec<String>,
+    pub(super) missing: Vec<Missing>,
 }
 
 /// Finds an engine that answers.
@@ -134,7 +158,7 @@ async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
     let parts = version.components.unwrap_or_default();
     let is_podman = parts.iter().any(|part| part.name.contains("Podman"));
     let engine = Engine {
-        name: if is_podman { "Podman" } else { "Docker" },
+        kind: if is_podman { EngineKind::Podman } else { EngineKind::Docker },
         version: version.version.unwrap_or_default(),
         socket: socket.to_owned(),
     };
@@ -178,26 +202,23 @@ fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bo
     let wants_filter = match Filters::of(security) {
         // One for an engine that has none would be an error.
         Filters::Never => {
-            missing.push("the engine filters no system calls".to_owned());
+            missing.push(Missing::EngineFilter);
             false
         }
         Filters::Otherwise => true,
         // Docker's own is good.
-        Filters::ByItself => engine.name == "Podman",
+        Filters::ByItself => engine.kind == EngineKind::Podman,
     };
     if wants_filter && !has_filter {
-        missing.push(
-            "system calls are filtered as the engine likes, or not at all: there is no filter for this processor"
-                .to_owned(),
-        );
+        missing.push(Missing::FilterForEngine);
     }
     let limits = [
-        (info.memory_limit, "memory is limited by looking: the engine cannot do it"),
-        (info.swap_limit, "swap is not limited: the engine cannot do it"),
-        (info.pids_limit, "processes are not limited: the engine cannot do it"),
-        (info.cpu_cfs_quota, "processors are not limited: the engine cannot do it"),
+        (info.memory_limit, Missing::EngineMemory),
+        (info.swap_limit, Missing::EngineSwap),
+        (info.pids_limit, Missing::EngineProcesses),
+        (info.cpu_cfs_quota, Missing::EngineProcessors),
     ];
-    missing.extend(limits.iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| (*what).to_owned()));
+    missing.extend(limits.into_iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| what));
     Facts {
         needs_filter: wants_filter && has_filter,
         engine,
@@ -252,13 +273,10 @@ mod tests {
 
     #[test]
     fn what_an_engine_cannot_do_is_missing() {
-        let engine = Engine { name: "Podman", version: "4".into(), socket: "/x".into() };
+        let engine = Engine { kind: EngineKind::Podman, version: "4".into(), socket: "/x".into() };
         let info = SystemInfo { pids_limit: Some(false), ..SystemInfo::default() };
         let facts = facts(engine, 44, &info, true);
-        assert_eq!(
-            facts.missing,
-            ["the engine filters no system calls", "processes are not limited: the engine cannot do it"]
-        );
+        assert_eq!(facts.missing, [Missing::EngineFilter, Missing::EngineProcesses]);
         assert!(facts.memory && !facts.rootless);
     }
 
@@ -282,20 +300,20 @@ mod tests {
 
     #[test]
     fn a_filter_is_given_or_its_lack_is_told() {
-        let with = |name, option: &str, has_filter| {
-            let engine = Engine { name, version: "1".into(), socket: "/x".into() };
+        let with = |kind, option: &str, has_filter| {
+            let engine = Engine { kind, version: "1".into(), socket: "/x".into() };
             let security_options = Some(vec![option.to_owned()]);
             let facts =
                 facts(engine, 44, &SystemInfo { security_options, ..SystemInfo::default() }, has_filter);
             (facts.needs_filter, facts.missing.len())
         };
         let (builtin, unconfined) = ("name=seccomp,profile=builtin", "name=seccomp,profile=unconfined");
-        assert_eq!(with("Docker", builtin, true), (false, 0));
-        assert_eq!(with("Docker", builtin, false), (false, 0));
-        assert_eq!(with("Docker", unconfined, true), (true, 0));
-        assert_eq!(with("Docker", unconfined, false), (false, 1));
-        assert_eq!(with("Podman", builtin, true), (true, 0));
-        assert_eq!(with("Podman", builtin, false), (false, 1));
-        assert_eq!(with("Docker", "name=apparmor", true), (false, 1));
+        assert_eq!(with(EngineKind::Docker, builtin, true), (false, 0));
+        assert_eq!(with(EngineKind::Docker, builtin, false), (false, 0));
+        assert_eq!(with(EngineKind::Docker, unconfined, true), (true, 0));
+        assert_eq!(with(EngineKind::Docker, unconfined, false), (false, 1));
+        assert_eq!(with(EngineKind::Podman, builtin, true), (true, 0));
+        assert_eq!(with(EngineKind::Podman, builtin, false), (false, 1));
+        assert_eq!(with(EngineKind::Docker, "name=apparmor", true), (false, 1));
     }
 }

@@ -30,8 +30,8 @@ use bollard::Docker;
 use secrecy::SecretString;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-pub use self::engine::Engine;
 use self::engine::Facts;
+pub use self::engine::{Engine, EngineKind};
 pub use self::options::{ContainerOptions, DEFAULT_IMAGE};
 use self::owner::Owner;
 use self::run::Place;
@@ -136,7 +136,7 @@ impl Shared {
     async fn meet(&self) -> Result<(Docker, &Facts), ExecuteError> {
         let look = async || {
             let (docker, facts) = engine::find(&self.options).await?;
-            if facts.rootless && facts.engine.name == "Docker" {
+            if facts.rootless && facts.engine.kind == EngineKind::Docker {
                 return Err(ExecuteError::NoSandbox {
                     what: "Docker without root cannot run a command as the owner of its workspace".to_owned(),
                     remedy: "Use Podman without root, or an engine of the machine.".to_owned(),

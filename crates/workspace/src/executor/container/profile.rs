@@ -155,13 +155,13 @@ fn signed(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::container::engine::Engine;
+    use crate::executor::container::engine::{Engine, EngineKind};
 
     #[test]
     fn the_whole_container() {
         let facts = Facts {
             engine: Engine {
-                name: "Podman",
+                kind: EngineKind::Podman,
                 version: "4.3.1".into(),
                 socket: "/run/podman/podman.sock".into(),
             },

@@ -10,7 +10,7 @@ use rustix::process::{getegid, geteuid};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::cell::Cell;
-use super::engine::{Facts, failed};
+use super::engine::{EngineKind, Facts, failed};
 use super::filter::filter;
 use super::instance::{self, Instance};
 use super::keep::{Ears, Kept, keep};
@@ -29,6 +29,7 @@ use crate::executor::privileges::sandbox_owner;
 use crate::executor::set_ids;
 use crate::executor::stream::Piece;
 use crate::executor::watch::Watch;
+use crate::warning::RunWarning;
 
 /// An engine, and what to ask it for.
 pub(super) struct Place<'a> {
@@ -91,7 +92,7 @@ impl Place<'_> {
         let mut warnings = watch.warnings(started.elapsed());
         warnings.extend(uncleared);
         warnings.extend(left_out(&kept.stdout, &kept.stderr));
-        warnings.extend(kept.left_behind.clone());
+        warnings.extend(kept.left_behind.clone().map(|reason| RunWarning::ContainerLeft { reason }));
         let code = state.exit_code.unwrap_or(-1);
         let exit = match kept.verdict {
             Some(verdict) => verdict,
@@ -133,7 +134,7 @@ impl Place<'_> {
             Ok(found) => Ok(found.config.and_then(|config| config.volumes).unwrap_or_default()),
             Err(Error::DockerResponseServerError { status_code: 404, .. }) => {
                 let engine = &self.facts.engine;
-                let (name, program) = (engine.name, engine.program());
+                let (name, program) = (engine.kind.name(), engine.program());
                 Err(ExecuteError::NoSandbox {
                     what: format!("{name} at {} has no image {image:?}", engine.socket.display()),
                     remedy: format!(
@@ -162,8 +163,8 @@ impl Place<'_> {
         let memory = if self.facts.memory { Memory::Counted } else { Memory::Watched };
         let filter = filter(memory).filter(|_| self.facts.needs_filter);
         // Docker takes the filter itself, Podman the path of one.
-        let filter = match (filter, self.facts.engine.name) {
-            (Some(filter), "Podman") => {
+        let filter = match (filter, self.facts.engine.kind) {
+            (Some(filter), EngineKind::Podman) => {
                 let kept = cell.keep_filter(&filter).map_err(no_cell)?;
                 Some(kept.to_string_lossy().into_owned())
             }

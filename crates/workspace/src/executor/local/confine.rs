@@ -20,11 +20,7 @@ use super::seccomp::{self, Memory};
 use super::spawn::{ProcessGroup, highest, spawn_below};
 use super::system::System;
 use crate::command::Command;
-
-/// What is missing at this level on every machine.
-const MISSING: &str = "no namespaces: commands see which files exist, share the machine's name and \
-     process numbers, and one that leaves its group can outlive its run where no control group holds it; temporary \
-     files count to the workspace";
+use crate::missing::Missing;
 
 /// What a login shell reads, and says so when it may not.
 const SHELL: [&str; 3] = ["/etc/profile", "/etc/profile.d", "/etc/bash.bashrc"];
@@ -123,22 +119,16 @@ fn strong_enough(version: ABI) -> io::Result<()> {
 }
 
 /// What is missing at this level on this machine, tried for real.
-pub(super) fn missing() -> Vec<String> {
+pub(super) fn missing() -> Vec<Missing> {
     // A restriction cannot be taken off again, so it is put on a thread that ends.
     let tried = std::thread::spawn(|| Confinement::nothing().restrict()).join();
     let version = tried.ok().and_then(Result::ok).map_or(ABI::Unsupported, version);
-    [MISSING].into_iter().chain(lacking(version)).map(str::to_owned).collect()
+    [Missing::Namespaces].into_iter().chain(lacking(version)).collect()
 }
 
 /// What a version of Landlock does not have. Its part in the network is not told: the filter forbids all sockets.
-fn lacking(version: ABI) -> impl Iterator<Item = &'static str> {
-    let pieces = [
-        (ABI::V5, "this kernel's Landlock does not hold ioctl on devices"),
-        (
-            ABI::V6,
-            "this kernel's Landlock does not hold signals: commands can end other processes of their user",
-        ),
-    ];
+fn lacking(version: ABI) -> impl Iterator<Item = Missing> {
+    let pieces = [(ABI::V5, Missing::LandlockDevices), (ABI::V6, Missing::LandlockSignals)];
     pieces.into_iter().filter(move |(since, _)| version < *since).map(|(_, what)| what)
 }
 
@@ -202,10 +192,10 @@ mod tests {
 
     #[test]
     fn each_further_piece_that_is_missing_is_named() {
-        let lacking = |abi| lacking(abi).collect::<Vec<_>>().join("; ");
-        assert!(lacking(ABI::V3).contains("ioctl") && lacking(ABI::V3).contains("signals"));
-        assert!(lacking(ABI::V5).contains("signals") && !lacking(ABI::V5).contains("ioctl"));
-        assert_eq!(lacking(ABI::V6), "");
+        let lacking = |abi| lacking(abi).collect::<Vec<_>>();
+        assert_eq!(lacking(ABI::V3), [Missing::LandlockDevices, Missing::LandlockSignals]);
+        assert_eq!(lacking(ABI::V5), [Missing::LandlockSignals]);
+        assert_eq!(lacking(ABI::V6), []);
     }
 
     #[test]

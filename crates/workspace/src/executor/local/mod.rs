@@ -61,7 +61,8 @@ use super::span::spanned;
 use super::stream::{PIECES, show};
 use super::{Abilities, ExecuteError, Executor, OutputSink};
 use super::{environment, place, privileges, processes, redact, set_ids, watch};
-use crate::command::{Command, Finished, NO_MEMORY_GROUP, Network, Sandbox};
+use crate::command::{Command, Finished, Network, Sandbox};
+use crate::missing::Missing;
 
 /// How long the drop of a run waits for the death of its processes.
 const DEAD_BY: Duration = Duration::from_secs(5);
@@ -174,7 +175,7 @@ impl Executor for LocalExecutor {
                 let _ = answer.send(shared.host.found(&shared.options).map(|found| {
                     let mut sandbox = found.sandbox;
                     if group.is_none() {
-                        sandbox.missing.push(NO_MEMORY_GROUP.to_owned());
+                        sandbox.missing.push(Missing::MemoryGroup);
                     }
                     sandbox
                 }));

@@ -23,6 +23,7 @@ use super::{confine, privileges};
 use crate::command::{Input, Level, Sandbox};
 use crate::executor::ExecuteError;
 use crate::limits::Limits;
+use crate::missing::Missing;
 
 /// How long one try may take on a loaded machine.
 const TRY_FOR: Duration = Duration::from_secs(20);
@@ -111,12 +112,10 @@ impl Host {
         };
         let mut missing = Vec::new();
         if self.filter.is_none() {
-            missing.push(format!("no filter of system calls exists for {}", std::env::consts::ARCH));
+            missing.push(Missing::Filter { architecture: std::env::consts::ARCH });
         }
-        let mut why = "bubblewrap is not installed: bwrap was not found".to_owned();
-        if options.strongest > Level::Bwrap {
-            why = "the configuration asks for less than bubblewrap".to_owned();
-        }
+        let mut why =
+            if options.strongest > Level::Bwrap { Missing::BubblewrapUnwanted } else { Missing::Bubblewrap };
         if let Some(bwrap) = options.find("bwrap") {
             for level in
                 [Level::Bwrap, Level::BwrapNoproc].into_iter().filter(|level| *level >= options.strongest)
@@ -130,8 +129,8 @@ impl Host {
                     Ok(()) => return allowed(found, options, &why),
                     Err(error) => {
                         if level == Level::Bwrap {
-                            why = format!("bubblewrap cannot make a sandbox: {error}");
-                            missing.push(format!("commands have no /proc: {error}"));
+                            why = Missing::BubblewrapFailed { error: error.clone() };
+                            missing.push(Missing::Proc { error });
                         }
                     }
                 }
@@ -144,10 +143,7 @@ impl Host {
             return allowed(found, options, &why);
         }
         let setpriv = found.setpriv;
-        let missing = vec![
-            why.clone(),
-            "commands see the host's files, processes and network; a process that leaves its group can outlive them".to_owned(),
-        ];
+        let missing = vec![why.clone(), Missing::Isolation];
         allowed(
             Found { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv },
             options,
@@ -218,22 +214,24 @@ fn is_a_prefix(path: &Path) -> bool {
 }
 
 /// Refuses what is weaker than the user wants.
-fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Refusal> {
+fn allowed(found: Found, options: &LocalOptions, why: &Missing) -> Result<Found, Refusal> {
     let level = found.sandbox.level;
     if level <= options.least {
         return Ok(found);
     }
-    let mut remedy = if options.strongest > Level::Bwrap {
-        "Ask for `bwrap`".to_owned()
-    } else if why.contains("Can't find source path") {
-        "Correct the directories that the configuration binds".to_owned()
-    } else if why.contains("not installed") {
-        "Install the package `bubblewrap`".to_owned()
-    } else {
-        "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
-         kernel.apparmor_restrict_unprivileged_userns)"
-            .to_owned()
-    };
+    let mut remedy = match why {
+        _ if options.strongest > Level::Bwrap => "Ask for `bwrap`",
+        Missing::Bubblewrap => "Install the package `bubblewrap`",
+        // Bubblewrap says it in words alone.
+        Missing::BubblewrapFailed { error } if error.contains("Can't find source path") => {
+            "Correct the directories that the configuration binds"
+        }
+        _ => {
+            "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+             kernel.apparmor_restrict_unprivileged_userns)"
+        }
+    }
+    .to_owned();
     remedy.push_str(match level {
         Level::BwrapNoproc => ", or allow the level `bwrap-noproc` (`--sandbox bwrap-noproc`).",
         Level::Landlock => {
@@ -241,5 +239,5 @@ fn allowed(found: Found, options: &LocalOptions, why: &str) -> Result<Found, Ref
         }
         _ => ", or use containers (`--executor container`), or allow the level `none` (`--sandbox none`).",
     });
-    Err(Refusal { what: why.to_owned(), remedy })
+    Err(Refusal { what: why.to_string(), remedy })
 }

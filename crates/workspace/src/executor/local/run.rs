@@ -22,10 +22,11 @@ use super::seccomp::Memory;
 use super::supervise::{Kept, supervise};
 use super::watch::Watch;
 use super::{network, privileges, set_ids, verdict};
-use crate::command::{Command, Finished, Level, NO_MEMORY_GROUP, Network};
+use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
 use crate::executor::stream::Piece;
+use crate::missing::Missing;
 
 /// Address space is not memory: programs reserve much more than they use.
 const ADDRESS_SPACE: u64 = 4;
@@ -111,12 +112,12 @@ fn bridge(options: &LocalOptions, way: OwnedFd, bare: bool) -> Result<Bridge, Ex
 }
 
 /// Limits memory by a control group; says how many were killed in it before, or what is missing.
-fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<String>) -> Option<u64> {
+fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<Missing>) -> Option<u64> {
     let limited = group.as_mut().map(|group| group.limit(command.limits.memory).map(|()| group.killed()));
     if let Some(Ok(Some(killed))) = limited {
         return Some(killed);
     }
-    missing.push(NO_MEMORY_GROUP.to_owned());
+    missing.push(Missing::MemoryGroup);
     None
 }
 

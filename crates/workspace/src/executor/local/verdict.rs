@@ -6,6 +6,7 @@ use super::supervise::Kept;
 use crate::command::{Command, Exit};
 use crate::executor::ExecuteError;
 use crate::executor::ending::{left_out, told, with_memory};
+use crate::warning::RunWarning;
 
 /// The command never began: what was said about it.
 #[derive(Debug)]
@@ -30,10 +31,10 @@ pub(super) fn exit(
     outside: Option<WaitStatus>,
     bare: bool,
     out_of_memory: bool,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<RunWarning>,
 ) -> Result<Exit, Never> {
     if !kept.gone {
-        warnings.push("a killed process hangs in the kernel and may still be there".to_owned());
+        warnings.push(RunWarning::Hangs);
     }
     warnings.extend(left_out(&kept.stdout, &kept.stderr));
     if let Some(verdict) = kept.verdict {

@@ -67,7 +67,11 @@ async fn case_47_memory_bomb() {
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;
     assert_eq!(finished.exit, Exit::Code(0));
-    assert!(finished.warnings.iter().any(|warning| warning.contains("memory")), "{:?}", finished.warnings);
+    assert!(
+        finished.warnings.contains(&prowess_workspace::RunWarning::ProcessOutOfMemory),
+        "{:?}",
+        finished.warnings
+    );
 }
 
 #[tokio::test]

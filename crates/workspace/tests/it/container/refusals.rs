@@ -59,7 +59,7 @@ async fn terminals_are_refused() {
 async fn what_is_there_is_told() {
     let executor = ContainerExecutor::new(options());
     let engine = executor.engine().await.unwrap();
-    assert!(["Docker", "Podman"].contains(&engine.name) && !engine.version.is_empty(), "{engine:?}");
+    assert!(["Docker", "Podman"].contains(&engine.kind.name()) && !engine.version.is_empty(), "{engine:?}");
     assert_eq!(Some(engine.socket), options().socket);
     assert_eq!(executor.probe().await.unwrap().level, Level::Container);
 }

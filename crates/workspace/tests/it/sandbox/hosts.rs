@@ -15,6 +15,7 @@ use prowess_workspace::{
 
 use crate::home::{Home, processes_with, text, unique};
 use crate::modes::{Mode, again, in_both_modes};
+use crate::place::said;
 
 in_both_modes!(
     a_host_on_the_list_is_reached,
@@ -121,7 +122,7 @@ async fn a_host_on_the_list_is_reached() {
     let home = Home::new();
     let finished = run(&home, &[&server.rule()], &get(&server.rule())).await;
     assert!(text(&finished).ends_with("hello from outside\n"), "{}", text(&finished));
-    assert_eq!((finished.exit, finished.warnings), (Exit::Code(0), Vec::<String>::new()));
+    assert_eq!((finished.exit, finished.warnings), (Exit::Code(0), vec![]));
     let expected = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.rule());
     assert_eq!(server.heard(), [expected]);
     // By the name of this machine's loopback, when a rule says so.
@@ -177,15 +178,15 @@ async fn what_is_not_on_the_list_is_forbidden_and_reported() {
         raw("CONNECT [::1]:443 HTTP/1.1\\r\\n\\r\\n"),
     ];
     let finished = run(&home, &[&allowed.rule(), "example.com"], &line.join("; ")).await;
-    let said = text(&finished);
-    assert_eq!(said.matches("HTTP/1.1 403 Forbidden\n").count(), 6, "{said}");
+    let output = text(&finished);
+    assert_eq!(output.matches("HTTP/1.1 403 Forbidden\n").count(), 6, "{output}");
     let denied = |host: &str| format!("network: {host} is not on the list of allowed hosts");
     let mut expected =
         vec![denied(&other.rule()), denied("example.org:80"), denied("127.0.0.1:80"), denied("[::1]:443")];
     expected.push(denied(&format!("localhost:{}", allowed.port)));
     expected.sort();
-    assert_eq!(finished.warnings, expected);
-    assert!(said.contains("\n\nexample.org:80 is not on the list of allowed hosts\n"), "{said}");
+    assert_eq!(said(&finished.warnings), expected);
+    assert!(output.contains("\n\nexample.org:80 is not on the list of allowed hosts\n"), "{output}");
     assert!(other.heard().is_empty() && allowed.heard().is_empty());
 }
 

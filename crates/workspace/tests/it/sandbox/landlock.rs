@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prowess_workspace::executor::local::LocalOptions;
-use prowess_workspace::{Executor as _, Exit, Level};
+use prowess_workspace::{Executor as _, Exit, Level, Missing};
 
 use crate::home::{Home, processes_with, text, unique};
 use crate::modes::{SECRET, in_both_modes};
@@ -33,7 +33,7 @@ async fn landlock_needs_the_user_s_word() {
     for least in [Level::Landlock, Level::None] {
         let sandbox = home(least).executor.probe().await.unwrap();
         assert_eq!(sandbox.level, Level::Landlock);
-        assert!(sandbox.missing.iter().any(|one| one.contains("no namespaces")), "{sandbox:?}");
+        assert!(sandbox.missing.contains(&Missing::Namespaces), "{sandbox:?}");
     }
 }
 

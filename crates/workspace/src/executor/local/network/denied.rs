@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::warning::RunWarning;
+
 /// So many hosts are named; the others are counted.
 const MAX_NAMED: usize = 20;
 
@@ -29,12 +31,12 @@ impl Denied {
     }
 
     /// The warnings for the report.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<RunWarning> {
         let seen = self.lock();
-        let mut warnings: Vec<String> =
-            seen.sentences.iter().map(|sentence| format!("network: {sentence}")).collect();
+        let named = seen.sentences.iter().map(|what| RunWarning::Denied { what: what.clone() });
+        let mut warnings: Vec<RunWarning> = named.collect();
         if seen.others > 0 {
-            warnings.push(format!("network: {} more requests to other hosts were denied", seen.others));
+            warnings.push(RunWarning::MoreDenied { count: seen.others });
         }
         warnings
     }
@@ -57,7 +59,7 @@ mod tests {
         }
         let warnings = denied.warnings();
         assert_eq!(warnings.len(), MAX_NAMED + 1);
-        assert_eq!(warnings[0], "network: 00");
-        assert_eq!(warnings[MAX_NAMED], "network: 10 more requests to other hosts were denied");
+        assert_eq!(warnings[0], RunWarning::Denied { what: "00".to_owned() });
+        assert_eq!(warnings[MAX_NAMED], RunWarning::MoreDenied { count: 10 });
     }
 }

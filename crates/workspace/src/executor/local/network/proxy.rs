@@ -21,6 +21,7 @@ use super::head::{self, Asked, MAX_HEAD, What};
 use super::relay::{Upward, relay};
 use super::way;
 use crate::host_rule::{Host, HostRule};
+use crate::warning::RunWarning;
 
 /// So many connections at once; the next ones wait.
 pub(super) const MAX_CONNECTIONS: usize = 64;
@@ -124,7 +125,7 @@ impl Proxy {
     }
 
     /// What was denied, as warnings.
-    pub(in super::super) fn warnings(&self) -> Vec<String> {
+    pub(in super::super) fn warnings(&self) -> Vec<RunWarning> {
         self.list.denied.warnings()
     }
 }
@@ -281,6 +282,10 @@ mod tests {
         Proxy::with(rules.iter().map(|rule| rule.parse().unwrap()).collect(), names, HASTE).unwrap()
     }
 
+    fn denied(proxy: &Proxy) -> Vec<String> {
+        proxy.warnings().iter().map(ToString::to_string).collect()
+    }
+
     async fn client(way: &OwnedFd) -> UnixStream {
         UnixStream::connect(format!("/proc/self/fd/{}", way.as_raw_fd())).await.unwrap()
     }
@@ -319,7 +324,7 @@ mod tests {
         // Of several addresses only the public ones are tried.
         assert_eq!(checked("example.com", &["127.0.0.1", "1.1.1.1"]), Ok(addresses(&["1.1.1.1"])));
         assert_eq!(checked("10.0.0.1", &["10.0.0.1"]), Ok(addresses(&["10.0.0.1"])));
-        assert_eq!(proxy.warnings(), ["network: example.com:443 leads to no public address"]);
+        assert_eq!(denied(&proxy), ["network: example.com:443 leads to no public address"]);
     }
 
     /// A name on the list whose owner lets it lead to this machine.
@@ -352,7 +357,7 @@ mod tests {
         .await;
         let more = timeout(Duration::from_millis(50), home.accept()).await;
         assert!(more.is_err(), "nobody else came: {more:?}");
-        assert_eq!(proxy.warnings(), [format!("network: {host} leads to no public address")]);
+        assert_eq!(denied(&proxy), [format!("network: {host} leads to no public address")]);
     }
 
     #[tokio::test]
