@@ -47,12 +47,14 @@ impl SkillFiles for BackendSkill {
                     stamp: entry.stamp.map(|stamp| format!("{}/{stamp}", self.identity)),
                 }),
                 Err(problem) => {
-                    let (path, reason) = (one_line(relative), problem.to_string());
+                    let (path, reason) = (one_line(relative).into_owned(), problem.to_string());
                     listing.warnings.push(RunWarning::NotStaged { path, reason });
                 }
             }
         }
-        let left_out = |error: &BackendError| RunWarning::NotListed { reason: one_line(&error.to_string()) };
+        let left_out = |error: &BackendError| RunWarning::NotListed {
+            reason: one_line(&error.to_string()).into_owned(),
+        };
         listing.warnings.extend(found.skipped.iter().map(left_out));
         Ok(listing)
     }
