@@ -322,11 +322,7 @@ fn words(question: &Question) -> String {
     let mut lines = vec![format!("Permission is needed: {}", one_line(&words.title))];
     lines.extend(words.note.iter().map(|note| one_line(note).into_owned()));
     lines.extend(words.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), shown(detail))));
-    if !words.always.is_empty() {
-        let patterns: Vec<String> = question.always.iter().map(|pattern| json(pattern.as_str())).collect();
-        let binding = if words.is_bound { ", as long as it says what it says now" } else { "" };
-        lines.push(format!("`always` would allow {} {}{binding}", question.kind, patterns.join(", ")));
-    }
+    lines.extend(words.always_line());
     lines.join("\n")
 }
 

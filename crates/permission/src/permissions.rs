@@ -115,23 +115,26 @@ impl Permissions {
     ///
     /// It may not happen, or somebody has to be asked first who cannot be asked now.
     pub async fn pass(&self, question: Question, asker: &dyn Asker) -> Result<Grant, Stopped> {
-        let judgement = self.broker.judge(&self.session.policy(), &question);
-        let how = match judgement {
-            Judgement::Granted(how, _) => how,
-            Judgement::Denied(verdict) => return Err(Refusal::denied(&question.kind, verdict).into()),
-            Judgement::Asking(..) => match asker.ask(&question).await {
-                Some(Reply::Once) => Granted::Once,
-                Some(Reply::Always) => Granted::Always,
-                Some(Reply::Reject { message }) => return Err(Refusal::Rejected { message }.into()),
-                None if self.broker.is_attended() => {
-                    // It remembers an "always" by itself.
-                    let how =
-                        self.broker.ask(&self.session, question.clone(), question.fingerprint()).await?;
-                    return self.granted(&question, how);
+        if let Some(settled) = self.settled(&question) {
+            return Ok(settled?);
+        }
+        let reply = asker.ask(&question).await;
+        if reply.is_none() && self.broker.is_attended() {
+            // It remembers an "always" by itself. A front end that goes away has not answered.
+            let asked = self.broker.ask(&self.session, question.clone(), question.fingerprint()).await?;
+            if let Some(how) = asked {
+                if how == Granted::Always {
+                    self.renew(&question).await;
                 }
-                None if asker.keeps_questions() => return Err(Stopped::Asks(Box::new(question))),
-                None => return Err(self.nobody(&question).into()),
-            },
+                return self.granted(&question, how);
+            }
+        }
+        let how = match reply {
+            Some(Reply::Once) => Granted::Once,
+            Some(Reply::Always) => Granted::Always,
+            Some(Reply::Reject { message }) => return Err(Refusal::Rejected { message }.into()),
+            None if asker.keeps_questions() => return Err(Stopped::Asks(Box::new(question))),
+            None => return Err(self.nobody(&question).into()),
         };
         let grant = self.granted(&question, how)?;
         if how == Granted::Always {
@@ -175,6 +178,11 @@ impl Permissions {
         if let Err(error) = self.broker.remember(question).await {
             tracing::warn!(%error, "What was allowed for good is remembered for now alone");
         }
+        self.renew(question).await;
+    }
+
+    /// Forgets the approvals of an earlier version that an "always" to this question took the place of.
+    async fn renew(&self, question: &Question) {
         if question.note != Some(Note::ApprovedByEarlierVersion) {
             return;
         }

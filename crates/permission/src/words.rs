@@ -77,6 +77,27 @@ impl Look {
     }
 }
 
+impl Words {
+    /// What the answer "always" would allow, in a line; nothing where it is not offered.
+    ///
+    /// ```
+    /// use prowess_permission::{Kind, Question};
+    ///
+    /// let words = Question::new(Kind::RUN, "make").bound_to("x").words();
+    /// let line = words.always_line().unwrap();
+    /// assert_eq!(line, "`always` would allow run \"make\", as long as it says what it says now");
+    /// ```
+    #[must_use]
+    pub fn always_line(&self) -> Option<String> {
+        if self.always.is_empty() {
+            return None;
+        }
+        let binding = if self.is_bound { ", as long as it says what it says now" } else { "" };
+        let always: Vec<String> = self.always.iter().map(|rule| exact_line(rule)).collect();
+        Some(format!("`always` would allow {}{binding}", always.join(", ")))
+    }
+}
+
 impl Question {
     /// The question in words.
     #[must_use]

@@ -152,6 +152,14 @@ impl SkillEngine {
         refreshed
     }
 
+    /// Takes a catalog that was made of the one that is known in `of`, unless another one came meanwhile.
+    pub(crate) fn take_catalog_of(&self, of: &Arc<Known>, catalog: &Catalog, state: &Arc<SkillState>) {
+        let is_newest = Arc::ptr_eq(&self.known(), of);
+        if is_newest {
+            self.take_catalog(catalog, state);
+        }
+    }
+
     /// Every newer catalog from now on, and every change of a session that holds the state.
     pub(crate) fn events(&self) -> broadcast::Receiver<SkillEvent> {
         self.0.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
@@ -184,7 +192,6 @@ impl SkillEngine {
             seen.outdated.remove(&text.nonce);
             seen.texts.insert(text.nonce.clone(), text);
         }
-        seen.outdated.retain(|nonce| state.has_text(nonce));
     }
 
     /// The resources that eager discovery found.
@@ -254,6 +261,7 @@ impl fmt::Debug for SkillEngine {
 impl Seen {
     /// Forgets what was known of skills that are others now. Their text is read again before it is shown again.
     fn forget(&mut self, diff: &CatalogDiff, state: &SkillState) {
+        self.outdated.retain(|nonce| state.has_text(nonce));
         for name in diff.changed.iter().chain(&diff.added) {
             let Some(skill) = state.get(name) else { continue };
             self.texts.remove(&skill.nonce);

@@ -115,7 +115,11 @@ impl Running<'_> {
         let started = passed.runs.start(passed.request.clone(), &context, terminal).await;
         let id = started.map_err(SkillError::Live)?;
         let deltas = self.led_by_run(&run.skill);
-        Ok(Answer { deltas, ..self.look(&id, None, yield_ms).await? })
+        // It runs, whatever the first look says: the model has words of it from now on.
+        Ok(match self.look(&id, None, yield_ms).await {
+            Ok(answer) => Answer { deltas, ..answer },
+            Err(error) => Answer { text: error.for_model(), deltas, ..Answer::default() },
+        })
     }
 
     /// Writes to a command that goes on, and waits for its next question or its end.

@@ -163,7 +163,7 @@ impl SkillView {
         }
         self.pass_look_up_gate(io, server, name, &name_here).await?;
         if let Some(catalog) = io.look_up(name, catalog).await? {
-            self.engine().take_catalog(&catalog, self.state());
+            self.engine().take_catalog_of(self.known(), &catalog, self.state());
             self.engine().discover(io).await?;
         }
         let now = self.engine().at_shared(self.state());

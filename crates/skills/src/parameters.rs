@@ -46,6 +46,8 @@ fn hint(nearest: Option<&str>, known: &[String]) -> String {
         Some(nearest) => format!(": did you mean `{nearest}`?"),
         None if known.is_empty() => ", and none at all".to_owned(),
         None => {
+            let mut known: Vec<&String> = known.iter().collect();
+            known.sort();
             let listed: Vec<String> = known.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
             format!("; there are {}", listed.join(", "))
         }

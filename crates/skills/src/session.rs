@@ -428,9 +428,13 @@ impl SkillSession {
     }
 
     async fn section(&self, make: impl Fn(&SkillView) -> Operation<LoadedSection>) -> LoadedSection {
-        for _ in 0..ATTEMPTS {
+        // Whoever got in the way has made a change, so this comes to an end.
+        loop {
             let view = self.view();
-            let made = self.done(make(&view)).await.unwrap_or_default();
+            let made = self.done(make(&view)).await.unwrap_or_else(|error| {
+                tracing::error!(%error, "The text of loaded skills cannot be put together");
+                LoadedSection::default()
+            });
             if made.deltas.is_empty() {
                 return made;
             }
@@ -442,7 +446,6 @@ impl SkillSession {
                 return made;
             }
         }
-        LoadedSection::default()
     }
 
     /// Goes on with a newer snapshot of the catalog; see [`SkillService::refresh`].

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use prowess_catalog::{
-    Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText,
+    Catalog, DocumentError, DocumentText, Documents, MANIFEST, ReadError, Resources, SkillEntry, SkillText,
 };
 use prowess_permission::{Asker, Question, Refusal, Reply, Stopped};
 
@@ -259,7 +259,11 @@ impl Io {
     /// A text that was fed, if it is that of the skill that was asked for.
     fn of(&self, entry: &SkillEntry, text: Result<SkillText, ReadError>) -> Result<SkillText, SkillError> {
         let text = text.map_err(|error| self.unreadable(entry, error))?;
-        let is_same = text.skill.location == entry.skill.location && text.skill.name == entry.skill.name;
+        let published = entry.published().and_then(|published| published.file(MANIFEST));
+        let is_same = text.skill.location == entry.skill.location
+            && text.skill.name == entry.skill.name
+            // What a server says of its files is what was approved.
+            && published.is_none_or(|file| file.digest == text.digest);
         if is_same { Ok(text) } else { Err(SkillError::Misfed) }
     }
 

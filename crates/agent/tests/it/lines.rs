@@ -15,7 +15,7 @@ calls = [{ tool = "load_skill", arguments = { skill_name = "sums" } }]
 
 [[turn]]
 expect = { last = "Add them." }
-calls = [{ tool = "skill_run", arguments = { skill_name = "sums", command = "echo $((20 + 22))" } }]
+calls = [{ tool = "skill_run", arguments = { skill = "sums", command = "echo $((20 + 22))" } }]
 
 [[turn]]
 expect = { last = "42" }

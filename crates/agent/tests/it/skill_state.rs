@@ -105,7 +105,7 @@ async fn calls_of_one_answer_hold_the_limits_together() {
     ] {
         let world = world().await;
         let skill = |name: &str| json!({"skill_name": name}).to_string();
-        let select = json!({"skill_name": "ant", "docs": ["references/food.md"]}).to_string();
+        let select = json!({"skill": "ant", "docs": ["references/food.md"]}).to_string();
         let model = Says::new([
             calls(&[("1", "load_skill", &skill("ant"))]),
             calls(&[
@@ -209,11 +209,10 @@ fn any_call() -> impl Strategy<Value = (&'static str, String)> {
     (0..5_u8, name).prop_map(|(act, name)| match act {
         0 | 1 => ("load_skill", json!({"skill_name": name}).to_string()),
         2 => ("unload_skill", json!({"skill_name": name}).to_string()),
-        3 => ("skill_select_docs", json!({"skill_name": name, "docs": ["references/food.md"]}).to_string()),
-        _ => (
-            "skill_select_docs",
-            json!({"skill_name": name, "include_all_docs": true, "mode": "add"}).to_string(),
-        ),
+        3 => ("skill_select_docs", json!({"skill": name, "docs": ["references/food.md"]}).to_string()),
+        _ => {
+            ("skill_select_docs", json!({"skill": name, "include_all_docs": true, "mode": "add"}).to_string())
+        }
     })
 }
 

@@ -1,9 +1,9 @@
 //! A question of the permission gate, and its answer.
 
-use prowess_permission::{Pattern, Question, Reply};
+use prowess_permission::{Question, Reply};
 
 use super::line::echo;
-use crate::terminal::shown;
+use crate::terminal::{shown, shown_lines};
 
 /// What can be answered.
 pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]; y, a and n will do.";
@@ -11,15 +11,14 @@ pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]
 /// What a person has to know to answer.
 pub(crate) fn text(question: &Question) -> String {
     let words = question.words();
-    let patterns: Vec<String> =
-        question.always.iter().map(|pattern| shown(&format!("{:?}", Pattern::as_str(pattern)))).collect();
-    let always = match patterns.as_slice() {
-        [] => "`always` would record nothing".to_owned(),
-        patterns => format!("`always` would allow {} {}", question.kind, patterns.join(", ")),
-    };
-    let binding = if words.is_bound { ", as long as it says what it says now" } else { "" };
-    let note = words.note.map(|note| format!("\n{}", shown(&note))).unwrap_or_default();
-    format!("Permission is needed: {}{note}\n{always}{binding}\n{ANSWERS}", shown(&words.title))
+    let mut lines = vec![format!("Permission is needed: {}", shown(&words.heading))];
+    lines.extend(words.note.iter().map(|note| shown(note)));
+    for detail in words.details.iter().filter(|detail| !detail.is_in_title) {
+        lines.push(format!("{}: {}", shown(&detail.name), shown_lines(&detail.text).replace('\n', "\n  ")));
+    }
+    lines.push(words.always_line().unwrap_or_else(|| "`always` would record nothing".to_owned()));
+    lines.push(ANSWERS.to_owned());
+    lines.join("\n")
 }
 
 /// What an answer means.

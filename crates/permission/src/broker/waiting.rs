@@ -120,8 +120,21 @@ impl Broker {
         state.reconsider(|waiting| Arc::ptr_eq(&waiting.session, session));
     }
 
-    /// Asks, and waits for the answer.
+    /// Asks, and waits for the answer; nothing when nobody is left who could answer.
     pub(crate) async fn ask(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        request: Question,
+        fingerprint: Fingerprint,
+    ) -> Result<Option<Granted>, Refusal> {
+        match self.answered(session, request, fingerprint).await {
+            Ok(how) => Ok(Some(how)),
+            Err(Refusal::NobodyToAsk { .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    async fn answered(
         self: &Arc<Self>,
         session: &Arc<Session>,
         request: Question,

@@ -163,7 +163,7 @@ struct Write {
     session_id: String,
     #[serde(default)]
     chars: String,
-    #[schemars(description = "Press Enter after chars")]
+    #[schemars(description = "Press Enter after chars; true unless only close is given")]
     #[serde(default)]
     submit: Option<bool>,
     #[schemars(description = "End its input after this")]
@@ -258,9 +258,6 @@ pub(super) fn schema(takes: Takes, capabilities: Capabilities, runs: Option<&Run
     }
     if let Some(wait) = properties.get_mut("yield_ms") {
         wait["maximum"] = json!(MAX_WAIT.as_millis());
-    }
-    if let Some(submit) = properties.get_mut("submit") {
-        submit["default"] = true.into();
     }
     if runs.is_some_and(|runs| runs.hosts.is_empty()) {
         properties.retain(|name, _| name != "network");
@@ -390,7 +387,7 @@ mod tests {
         assert_eq!(defaults(input), json!({"mode": InputMode::default()}));
         let wait = json!(WAIT.as_millis());
         assert_eq!(given(Takes::Start), json!({"tty": false, "yield_ms": wait}));
-        assert_eq!(given(Takes::Write), json!({"submit": true, "close": false, "yield_ms": wait}));
+        assert_eq!(given(Takes::Write), json!({"close": false, "yield_ms": wait}));
         assert_eq!(given(Takes::Look), json!({"yield_ms": wait}));
         // What was left out is the same as the default.
         let parsed = |takes, mut given: Value, more: Value| {

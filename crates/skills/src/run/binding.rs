@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prowess_catalog::Digest;
-use prowess_permission::{RUN_BINDING, RunDeed, RunDeedInput, Talk};
+use prowess_permission::{Question, RUN_BINDING, RunDeed, RunDeedInput, Talk};
 use prowess_workspace::{InputMode, RunInput, RunRequest, StageSource};
 use serde_json::{Value, json};
 
@@ -29,8 +29,17 @@ pub(super) type Digests = BTreeMap<String, String>;
 pub(super) struct Bound {
     pub(super) files: Digests,
     pub(super) binding: String,
-    /// The same as version 1 wrote it, for what it asked and stored.
-    pub(super) formerly: String,
+    /// The same as version 1 may have written it, for what it asked and stored: its JSON had the fields as they were
+    /// declared or by their names, as the program happened to be built.
+    formerly: [String; 2],
+}
+
+impl Bound {
+    /// The question bound to this, which is the one that version 1 asked with these details.
+    pub(super) fn bind(&self, question: Question, details: &Value) -> Question {
+        let bound = question.bound_to(self.binding.as_str());
+        self.formerly.iter().fold(bound, |bound, formerly| bound.formerly(details, Some(formerly)))
+    }
 }
 
 impl Asked<'_> {
@@ -66,14 +75,36 @@ impl Asked<'_> {
             let staged = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?;
             files.insert(name.clone(), staged.digest.clone());
         }
-        let all = Digest::of(self.all().to_string().as_bytes());
-        let mut formerly = format!("{files:?} {all} {:?}", self.sources);
-        if !self.published.is_empty() {
-            formerly.push_str(&format!(" {:?}", self.published));
+        let mut declared = serde_json::to_string(self.request).unwrap_or_default();
+        if let (Some(talk), Some(fields)) = (self.talk, declared.strip_suffix('}')) {
+            declared = format!("{fields},\"talk\":{}}}", json!(talk));
         }
+        let formerly = [declared, by_names(&self.all())].map(|all| {
+            let all = Digest::of(all.as_bytes());
+            let formerly = format!("{files:?} {all} {:?}", self.sources);
+            if self.published.is_empty() { formerly } else { format!("{formerly} {:?}", self.published) }
+        });
         let published = self.published.iter().map(|(name, digest)| (name.clone(), digest.to_string()));
         let digests = files.iter().map(|(name, digest)| (name.clone(), digest.clone())).chain(published);
         Ok(Bound { binding: binding(&self.deed(), self.places, &digests.collect()), files, formerly })
+    }
+}
+
+/// JSON with the fields of all objects by their names, however this program keeps them.
+fn by_names(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, &Value> = fields.iter().collect();
+            let fields: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("{}:{}", json!(name), by_names(value)))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(by_names).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
     }
 }
 

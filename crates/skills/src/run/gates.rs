@@ -161,8 +161,7 @@ impl<'a> Running<'a> {
         if !because_of.is_empty() {
             details["asked_each_time_because_of"] = json!(because_of);
         }
-        let question = permissions
-            .noting_outdated(plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly)));
+        let question = permissions.noting_outdated(bound.bind(plain, &details));
         self.pass(name, question).await?;
         Ok(bound.files)
     }
@@ -193,8 +192,7 @@ impl<'a> Running<'a> {
             }
             // For ever is for one host only, never for all below a domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
-            let question = permissions
-                .noting_outdated(plain.bound_to(bound.binding).formerly(&details, Some(&bound.formerly)));
+            let question = permissions.noting_outdated(bound.bind(plain, &details));
             self.pass(name, question).await?;
             expected = bound.files;
         }

@@ -8,7 +8,7 @@ use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use prowess_permission::{Asker, Nobody, Permissions, Question};
+use prowess_permission::{Nobody, Permissions, Replies};
 use prowess_skills::{
     AllowedTools, LoadedSection, Operation, Secret, SessionBuilder, SkillDelta, SkillError, SkillService,
     SkillState, SkillView, ToolCall, ToolSpec, ToolVerdict, UnloadReason,
@@ -231,8 +231,13 @@ impl Opened {
         if !view.commands().iter().any(|command| command.name == name) {
             return Vec::new();
         }
-        // Who types a skill's name wants it loaded: where the rules would ask, that was the answer.
-        let invoked = match view.invoke(&line).drive(self.service.files(), &Typed).await {
+        let mut invoked = view.invoke(&line).drive(self.service.files(), &Replies::default()).await;
+        // Who types a skill's name wants it loaded: where nobody else can be asked, that was the answer.
+        if let prowess_skills::Outcome::Asks(question) = &invoked {
+            let typed = Replies::allowing([question.fingerprint()]);
+            invoked = view.invoke(&line).drive(self.service.files(), &typed).await;
+        }
+        let invoked = match invoked {
             prowess_skills::Outcome::Done(prepared) => prepared.finish(view.state()),
             prowess_skills::Outcome::Refused(error) => Err(error),
             prowess_skills::Outcome::Asks(_) => return Vec::new(),
@@ -262,16 +267,6 @@ fn after(view: &SkillView, deltas: &[SkillDelta]) -> SkillView {
     // What does not fit was refused when it was made.
     let _ = state.replay(deltas);
     view.engine().at(&state)
-}
-
-/// A person who typed the skill's name, and so has answered.
-struct Typed;
-
-#[async_trait]
-impl Asker for Typed {
-    async fn ask(&self, _: &Question) -> Option<prowess_permission::Reply> {
-        Some(prowess_permission::Reply::Once)
-    }
 }
 
 #[async_trait]
