@@ -176,7 +176,7 @@ impl Permissions {
     /// an earlier version that it renews is forgotten.
     pub async fn remember(&self, question: &Question) {
         if let Err(error) = self.broker.remember(question).await {
-            tracing::warn!(%error, "What was allowed for good is remembered for now alone");
+            tracing::warn!(%error, "Could not save the approval; it lasts until this process exits");
         }
         self.renew(question).await;
     }

@@ -210,7 +210,11 @@ impl<'de> Deserialize<'de> for Question {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         let value = Value::deserialize(deserializer)?;
-        let Some(version) = value.get("version") else { return Ok(earlier::question(&value)) };
+        // Version 1 was any value, also one that a tool of somebody's own made.
+        let is_ours = value.get("kind").is_some() && value.get("deed").is_some();
+        let Some(version) = value.get("version").filter(|_| is_ours) else {
+            return Ok(earlier::question(&value));
+        };
         if version.as_u64().is_none_or(|version| version > u64::from(QUESTION_VERSION)) {
             return Err(D::Error::custom(format!(
                 "the question has version {version}, and this program knows {QUESTION_VERSION}: update the program"

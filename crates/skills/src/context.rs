@@ -88,6 +88,25 @@ impl SkillView {
         self.section(present, budget, format!("{TITLE}\n\n{AGAIN}"), meant)
     }
 
+    /// Whether the text of every loaded skill that belongs into tool answers is whole in one of the `kept` messages. It is not
+    /// where they were loaded with other options, such as a dialect that puts text into the system message.
+    pub fn has_all_texts<'a>(&self, kept: impl IntoIterator<Item = &'a str>) -> bool {
+        let is_in_answers =
+            |skill: &&LoadedSkill| self.engine().placement_of(skill.from.is_some()) == Placement::ToolAnswer;
+        let answered = self.state().loaded().iter().filter(is_in_answers);
+        let mut missing: BTreeSet<&str> = answered.map(|skill| skill.nonce.as_str()).collect();
+        let secret = self.engine().secret().as_bytes();
+        for text in kept {
+            if missing.is_empty() {
+                break;
+            }
+            for framed in Frame::find_all(text, secret) {
+                missing.remove(framed.nonce.as_str());
+            }
+        }
+        missing.is_empty()
+    }
+
     fn section(
         &self,
         present: BTreeSet<String>,

@@ -58,7 +58,8 @@ pub(crate) enum Caller {
 pub struct PreparedLoad {
     engine: SkillEngine,
     name: String,
-    caller: Caller,
+    /// Whether a skill that is loaded gets this text in the place of the one it had.
+    reloads: bool,
     /// Nothing when it was loaded already, for a model.
     fresh: Option<Fresh>,
     chosen: Option<Chosen>,
@@ -106,8 +107,13 @@ impl SkillView {
         let (state, options) = (self.state(), self.engine().options());
         let is_loaded = state.get(name).is_some();
         let engine = self.engine().clone();
-        let mut prepared = PreparedLoad { engine, name: name.to_owned(), caller, fresh: None, chosen: None };
-        if caller == Caller::Model && is_loaded {
+        let mut prepared =
+            PreparedLoad { engine, name: name.to_owned(), reloads: false, fresh: None, chosen: None };
+        // Other arguments are another text; the same ones, or none, are what the model has.
+        let is_given_anew = arguments.is_some()
+            && state.get(name).is_some_and(|loaded| loaded.arguments.as_deref() != arguments);
+        prepared.reloads = caller == Caller::Person || is_given_anew;
+        if is_loaded && !prepared.reloads {
             if let Some(choice) = documents.filter(|_| options.dialect.reselects()) {
                 prepared.chosen = Some(self.choose(io, name, SelectMode::Replace, choice).await?);
             }
@@ -387,9 +393,7 @@ impl PreparedLoad {
     fn deltas(&self, is_loaded: bool) -> Option<Vec<SkillDelta>> {
         let chosen = self.chosen.as_ref().map(|chosen| chosen.delta.clone());
         let (skill, resources) = match &self.fresh {
-            Some(fresh) if !is_loaded || self.caller == Caller::Person => {
-                (fresh.skill.clone(), fresh.resources.clone())
-            }
+            Some(fresh) if !is_loaded || self.reloads => (fresh.skill.clone(), fresh.resources.clone()),
             _ => {
                 return chosen
                     .filter(|_| self.engine.options().dialect.reselects())

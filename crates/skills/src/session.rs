@@ -389,13 +389,12 @@ impl SkillSession {
             .unwrap_or_else(|error| ToolReply::from(Err(error)))
     }
 
-    /// Calls one of [`SkillSession::tools`], with somebody to ask. What cannot be done for another reason is a reply that
-    /// says so.
+    /// Calls one of [`SkillSession::tools`], with somebody to ask.
     pub async fn attempt(&self, tool: &str, arguments: Value, asker: &dyn Asker) -> Outcome<ToolReply> {
         match self.service().call(&self.view(), tool, arguments, asker).await {
             Outcome::Done(prepared) => Outcome::Done(self.finish(prepared)),
             Outcome::Asks(question) => Outcome::Asks(question),
-            Outcome::Refused(error) => Outcome::Done(ToolReply::from(Err(error))),
+            Outcome::Refused(error) => Outcome::Refused(error),
         }
     }
 
@@ -473,7 +472,7 @@ impl SkillSession {
     }
 
     /// Finishes something that was prepared over the state of now, such as a [`PreparedLoad`](crate::PreparedLoad), and
-    /// makes its changes: all of them or none.
+    /// makes its changes: all of them or none. `finish` must not use the session, whose lock is held meanwhile.
     ///
     /// # Errors
     ///

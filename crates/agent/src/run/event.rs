@@ -168,7 +168,7 @@ impl TryFrom<StoredAsking> for Asking {
 
     fn try_from(stored: StoredAsking) -> Result<Self, serde_json::Error> {
         let StoredAsking { question, mut allowed, mut via } = stored;
-        if question.get("version").is_none() {
+        if question.get("deed").is_none() {
             let before = question.get("allowed").and_then(Value::as_array).into_iter().flatten();
             allowed.extend(before.filter_map(|text| text.as_str()?.parse::<Fingerprint>().ok()));
             via = question.get("sub_agent").and_then(|via| Via::deserialize(via).ok());

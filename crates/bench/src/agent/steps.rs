@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use prowess_agent::{Agent, MemoryThreads, ThreadStore};
+use prowess_agent::{Agent, Event, MemoryThreads, ThreadStore};
 
 use super::fake::Adds;
 use super::{Kept, PROMPT, Place, add, one_thread, turn};
@@ -38,7 +38,8 @@ pub(crate) fn full(directory: &Path, kept: Kept) -> Result<Sample> {
     })
 }
 
-/// The least that keeping the same turn on the disk costs: each of its events appended to a file, and the file flushed.
+/// The least that keeping the same turn on the disk costs: its events appended to a file, and the file flushed as often as the
+/// loop has to. It need not be for the start of a model's call, which is kept with its answer.
 pub(crate) fn raw(directory: &Path) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let store = Arc::new(MemoryThreads::new());
@@ -47,13 +48,18 @@ pub(crate) fn raw(directory: &Path) -> Result<Sample> {
         let thread = turn(&agent, STEPS).await?;
         anyhow::Ok(store.events(thread.id(), 0, usize::MAX).await?)
     })?;
-    let lines = events.iter().map(|stored| Ok(serde_json::to_string(&stored.event)? + "\n"));
-    let lines: Vec<String> = lines.collect::<Result<_>>()?;
+    let lines = events.iter().map(|stored| {
+        let is_kept_with_the_next = matches!(stored.event, Event::ModelAsked { .. });
+        Ok((serde_json::to_string(&stored.event)? + "\n", is_kept_with_the_next))
+    });
+    let lines: Vec<(String, bool)> = lines.collect::<Result<_>>()?;
     let mut file = File::create(place.0.path().join("raw"))?;
     least_of(|| {
-        for line in &lines {
+        for (line, is_kept_with_the_next) in &lines {
             file.write_all(line.as_bytes())?;
-            file.sync_all()?;
+            if !is_kept_with_the_next {
+                file.sync_all()?;
+            }
         }
         Ok(())
     })

@@ -39,7 +39,7 @@ pub(super) fn question(value: &Value) -> Question {
         let arguments = text("arguments").unwrap_or_default();
         let question = Question::new(Kind::TOOL, tool.clone());
         // A sub-agent's question says whose it is.
-        let title = text("title").filter(|title| title.starts_with("sub-agent "));
+        let title = text("title").filter(|_| value.get("sub_agent").is_some());
         let details = BTreeMap::from([("arguments".to_owned(), arguments.clone())]);
         return question.to(match title {
             Some(title) => Deed::Other { title, details },

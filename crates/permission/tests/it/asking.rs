@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_permission::{
-    Approval, ApprovalStore, Broker, BrokerOptions, Decision, Granted, Kind, MemoryApprovals, Outcome,
-    Pattern, PermissionEvent, Permissions, Policy, Question, Refusal, Reply, ReplyError, Rule, StoreError,
+    Approval, ApprovalStore, Broker, BrokerOptions, Decision, Granted, Kind, MemoryApprovals, Nobody,
+    Outcome, Pattern, PermissionEvent, Permissions, Policy, Question, Refusal, Replies, Reply, ReplyError,
+    Rule, Stopped, StoreError,
 };
 
 use crate::{Desk, USER, decision, deny, run};
@@ -253,5 +254,30 @@ fn outcome(event: Option<PermissionEvent>) -> Outcome {
     match event {
         Some(PermissionEvent::Replied { outcome, .. }) => outcome,
         other => panic!("expected a reply, and got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_front_end_that_goes_away_has_not_answered() {
+    for keeps in [true, false] {
+        let broker = Broker::in_memory();
+        let front_end = broker.subscribe();
+        let session = Permissions::new(Arc::clone(&broker), "one", Policy::new());
+        let waiter = tokio::spawn(async move {
+            if keeps {
+                session.pass(run("make"), &Replies::default()).await
+            } else {
+                session.pass(run("make"), &Nobody).await
+            }
+        });
+        while broker.pending().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        drop(front_end);
+        match waiter.await.unwrap() {
+            Err(Stopped::Asks(question)) => assert!(keeps && question.subjects == ["make"]),
+            Err(Stopped::Refused(refusal)) => assert!(!keeps && refusal.code() == "nobody_to_ask"),
+            Ok(_) => panic!("nobody answered"),
+        }
     }
 }

@@ -5,7 +5,7 @@ mod state;
 mod tool;
 
 use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::{Nobody, Permissions, Replies};
@@ -145,6 +145,7 @@ impl Layer for Skills {
             models: self.models.clone(),
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),
+            is_elsewhere: OnceLock::new(),
             tools: Mutex::default(),
         }))
     }
@@ -160,6 +161,8 @@ pub(crate) struct Opened {
     forks: Option<SubAgents>,
     /// The secret of the conversation.
     secret: [u8; 16],
+    /// Whether text of what was loaded when the thread was opened is not in its conversation.
+    is_elsewhere: OnceLock<bool>,
     /// The tools that there were last, and what they were made of.
     tools: Mutex<Option<MadeTools>>,
 }
@@ -183,10 +186,12 @@ impl Opened {
         let mut view = self.at(moment.states);
         let mut sections = vec![self.section(view.loaded_section()).await?];
         let inherited = SkillsState::of(moment.states).is_some_and(|kept| kept.inherited);
-        if inherited || moment.run.cut() > 0 {
+        let texts = || moment.run.view().flat_map(|message| message.texts());
+        // Whoever opened the thread before may have put text elsewhere.
+        let is_elsewhere = *self.is_elsewhere.get_or_init(|| !view.has_all_texts(texts()));
+        if inherited || is_elsewhere || moment.run.cut() > 0 {
             view = after(&view, &sections[0].deltas);
-            let kept = moment.run.view().flat_map(|message| message.texts());
-            sections.push(self.section(view.put_back(kept, None)).await?);
+            sections.push(self.section(view.put_back(texts(), None)).await?);
         }
         let view = after(&view, &sections[sections.len() - 1].deltas);
         let (texts, deltas): (Vec<String>, Vec<Vec<SkillDelta>>) =

@@ -66,3 +66,48 @@ fn a_model_does_all_that_it_can_in_every_dialect() {
         assert!(!system.contains("Two stamps"), "{dialect}: what is unloaded is not in the prompt: {system}");
     }
 }
+
+#[test]
+fn what_is_loaded_stays_whichever_dialect_goes_on() {
+    for (first, then) in [("trpc", "deepagents"), ("deepagents", "trpc"), ("trpc", "opencode")] {
+        let load = DIALECTS.iter().find(|(dialect, ..)| *dialect == first).unwrap();
+        let model = FakeModel::start(vec![
+            Answer::call(load.1, json!({load.3: "parcel", "args": "a kite"})),
+            Answer::text("Loaded."),
+            Answer::text("Still there."),
+        ]);
+        let world = world(&model);
+        world.file("home/.prowess/skills/parcel/SKILL.md", PARCEL);
+        for (dialect, line) in [(first, &["Pack it"][..]), (then, &["--resume", "last", "And now?"])] {
+            configure(&world, &model.url(), &format!("[skills]\ndialect = \"{dialect}\"\n"));
+            let output = world.output(&[&["chat", "--yes"], line].concat());
+            assert_eq!(output.status.code(), Some(0), "{first}, {then}: {}", world.told(&output));
+        }
+        let last = model.requests()[2]["messages"].to_string();
+        assert!(last.contains("Pack a kite. Run"), "{first}, {then}: {last}");
+    }
+}
+
+#[test]
+fn other_arguments_for_a_loaded_skill_are_put_in() {
+    for (dialect, load, _, skill) in DIALECTS {
+        let model = FakeModel::start(vec![
+            Answer::call(load, json!({skill: "parcel", "args": "a kite"})),
+            Answer::call(load, json!({skill: "parcel", "args": "a drum"})),
+            Answer::call(load, json!({skill: "parcel", "args": "a drum"})),
+            Answer::text("Both."),
+        ]);
+        let world = world(&model);
+        configure(&world, &model.url(), &format!("[skills]\ndialect = \"{dialect}\"\n"));
+        world.file("home/.prowess/skills/parcel/SKILL.md", PARCEL);
+        let output = world.output(&["chat", "--yes", "Pack both"]);
+        assert_eq!(output.status.code(), Some(0), "{dialect}: {}", world.told(&output));
+        let requests = model.requests();
+        assert!(
+            requests[2]["messages"].to_string().contains("Pack a drum. Run"),
+            "{dialect}: {}",
+            requests[2]
+        );
+        assert!(requests[3]["messages"].to_string().contains("already loaded"), "{dialect}: {}", requests[3]);
+    }
+}
