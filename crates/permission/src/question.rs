@@ -53,7 +53,7 @@ pub struct Question {
     pub by: Vec<String>,
     /// The fingerprints that earlier versions gave to the same question.
     formerly: Vec<Fingerprint>,
-    /// The fingerprint that it was stored with, when an earlier version asked it.
+    /// The fingerprint of what an earlier version asked, when it was read from what that stored.
     stored: Option<Fingerprint>,
 }
 
@@ -191,17 +191,13 @@ struct Stored {
     note: Option<Note>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     by: Vec<String>,
-    /// Only of a question that an earlier version asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<Fingerprint>,
 }
 
 impl Serialize for Question {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, subjects, deed, always, binding, each_time, place, note, by, stored, .. } =
-            self.clone();
-        let (version, fingerprint) = (QUESTION_VERSION, stored);
-        Stored { version, kind, subjects, deed, always, binding, each_time, place, note, by, fingerprint }
+        let Self { kind, subjects, deed, always, binding, each_time, place, note, by, .. } = self.clone();
+        let version = QUESTION_VERSION;
+        Stored { version, kind, subjects, deed, always, binding, each_time, place, note, by }
             .serialize(serializer)
     }
 }
@@ -221,9 +217,8 @@ impl<'de> Deserialize<'de> for Question {
             )));
         }
         let stored: Stored = serde_json::from_value(value).map_err(D::Error::custom)?;
-        let Stored { kind, subjects, deed, always, binding, each_time, place, note, by, fingerprint, .. } =
-            stored;
-        let (formerly, stored) = (Vec::new(), fingerprint);
+        let Stored { kind, subjects, deed, always, binding, each_time, place, note, by, .. } = stored;
+        let (formerly, stored) = (Vec::new(), None);
         Ok(Self { kind, subjects, deed, always, binding, each_time, place, note, by, formerly, stored })
     }
 }

@@ -167,7 +167,7 @@ impl Question {
             Deed::BringIn { skill, is_directory, .. } => {
                 let what = if *is_directory { "all files in" } else { "the file" };
                 let path = self.place.as_ref().map(|place| place.real().to_owned()).unwrap_or_default();
-                format!("let skill {} read {what} {}", quoted(skill), one_line(&path))
+                format!("let skill {} read {what} {}", quoted(skill), exact_line(&path))
             }
             Deed::CallTool { tool, .. } => {
                 format!("call {}", quoted(&tool.chars().take(MAX_NAME).collect::<String>()))

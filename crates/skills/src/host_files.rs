@@ -190,7 +190,13 @@ impl SkillView {
             return Err(InputRefused::Denied { path: name(), denied: None, rule: line(verdict) });
         }
         let is_directory = entries.is_some();
+        let is_guarded = verdict.rule.as_ref().is_some_and(|(_, rule)| rule.is_guard());
         let mut input = HostInput { place, is_directory, asks: None, secrets: Vec::new() };
+        // A link that leads to a secret was named by its own name.
+        if verdict.decision == Decision::Ask && is_guarded && Path::new(input.place.real()) != path {
+            input.secrets.push(input.place.real().to_owned());
+        }
+        let mut more = 0;
         // A directory must not smuggle in denied files, or files that need approval.
         for entry in entries.into_iter().flatten() {
             let verdict = judge(&entry);
@@ -202,8 +208,12 @@ impl SkillView {
                 }
                 Decision::Ask => {
                     let is_secret = verdict.rule.is_some_and(|(_, rule)| rule.is_guard());
-                    if is_secret && input.secrets.len() < MAX_NAMED {
-                        input.secrets.push(entry.real().to_owned());
+                    match input.secrets.len() {
+                        named if is_secret && named < MAX_NAMED => {
+                            input.secrets.push(entry.real().to_owned())
+                        }
+                        _ if is_secret => more += 1,
+                        _ => {}
                     }
                     // What is asked about for its own sake stands for the others.
                     if input.asks.is_none() || (is_secret && input.secrets.len() == 1) {
@@ -211,6 +221,9 @@ impl SkillView {
                     }
                 }
             }
+        }
+        if more > 0 {
+            input.secrets.push(format!("and {more} more"));
         }
         Ok(input)
     }

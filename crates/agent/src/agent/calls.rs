@@ -1,6 +1,5 @@
 //! The calls of one answer, made at the same time and finished in their order.
 
-use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -43,24 +42,41 @@ struct HeldBack<'a> {
     by_parts: Vec<StateChange>,
     /// For each call, in the order in which they take effect.
     by_calls: Vec<(CallId, Vec<StateChange>)>,
+    /// The states with the changes of the first so many calls, so that each change is made once.
+    made: Option<(usize, States)>,
 }
 
 impl<'a> HeldBack<'a> {
     fn new(states: &'a States, run: &Run) -> Self {
         let by_calls = run.held_back().map(|(call, changes)| (call.clone(), changes.to_vec())).collect();
-        Self { states, by_parts: Vec::new(), by_calls }
+        Self { states, by_parts: Vec::new(), by_calls, made: None }
     }
 
     /// The states as they will be when nothing else changes.
-    fn states(&self) -> Cow<'a, States> {
-        let mut states = Cow::Borrowed(self.states);
-        let by_calls = self.by_calls.iter().map(|(_, changes)| changes);
-        for changes in std::iter::once(&self.by_parts).chain(by_calls).filter(|changes| !changes.is_empty()) {
-            if let Err((owner, error)) = states.to_mut().apply(changes) {
-                tracing::error!(owner, %error, "A change that was stored cannot be read");
-            }
+    fn states(&mut self) -> &States {
+        let until =
+            self.by_calls.iter().rposition(|(_, changes)| !changes.is_empty()).map_or(0, |last| last + 1);
+        if until == 0 && self.by_parts.is_empty() {
+            return self.states;
         }
-        states
+        let (mut from, mut states) = self.made.take().unwrap_or_else(|| {
+            let mut states = self.states.clone();
+            make(&mut states, &self.by_parts);
+            (0, states)
+        });
+        for (_, changes) in &self.by_calls[from..until.max(from)] {
+            make(&mut states, changes);
+        }
+        from = from.max(until);
+        &self.made.insert((from, states)).1
+    }
+
+    /// Takes what parts changed meanwhile.
+    fn changed(&mut self, changes: &[StateChange]) {
+        if !changes.is_empty() {
+            self.by_parts.extend_from_slice(changes);
+            self.made = None;
+        }
     }
 
     /// The answer of a call as it is stored. One with changes that their owners cannot read is not: nobody could open the
@@ -70,10 +86,20 @@ impl<'a> HeldBack<'a> {
             tracing::error!(owner, %error, "A tool made a change that nobody can read");
             answer = failed();
         }
-        if let Some((_, changes)) = self.by_calls.iter_mut().find(|(id, _)| id == call) {
-            changes.clone_from(&answer.changes);
+        if let Some(at) = self.by_calls.iter().position(|(id, _)| id == call) {
+            self.by_calls[at].1.clone_from(&answer.changes);
+            // One that waited while others were finished takes effect before them.
+            if self.made.as_ref().is_some_and(|(until, _)| at < *until) {
+                self.made = None;
+            }
         }
         answer
+    }
+}
+
+fn make(states: &mut States, changes: &[StateChange]) {
+    if let Err((owner, error)) = states.apply(changes) {
+        tracing::error!(owner, %error, "A change that was stored cannot be read");
     }
 }
 
@@ -121,7 +147,7 @@ impl<'a> Slots<'a> {
                     break;
                 }
                 Slot::Held(finish) => {
-                    let answer = finish(&self.held_back.states());
+                    let answer = finish(self.held_back.states());
                     known.push(self.answered(index, answer));
                 }
                 Slot::Closed => {}
@@ -153,7 +179,8 @@ impl Thread {
         running.extend(waiting.by_ref().take(at_once).map(start));
         while let Some((index, output)) = self.hold.during(&*self.agent.store, running.next()).await? {
             let unstored = self.unstored();
-            slots.held_back.by_parts.extend(unstored.iter().flatten().cloned());
+            let unstored_changes: Vec<StateChange> = unstored.iter().flatten().cloned().collect();
+            slots.held_back.changed(&unstored_changes);
             let mut new: Vec<Event> =
                 unstored.map(|changes| Event::StateChanged { changes }).into_iter().collect();
             new.extend(slots.put(index, output)?);

@@ -33,7 +33,14 @@ pub(super) fn question(value: &Value) -> Question {
         question.subjects = patterns;
         let fingerprint = Fingerprint::of_parts(&question, question.binding.as_deref(), &details);
         question.stored = Some(fingerprint);
-        return question.to(Deed::Other { title, details: details_of(&details) });
+        let mut details = details_of(&details);
+        // Whatever the words say, what it is about is shown.
+        let unsaid: Vec<&str> =
+            question.subjects.iter().map(String::as_str).filter(|subject| !title.contains(subject)).collect();
+        if !unsaid.is_empty() {
+            details.insert("about".to_owned(), unsaid.join("\n"));
+        }
+        return question.to(Deed::Other { title, details });
     }
     if let Some(tool) = text("tool") {
         let arguments = text("arguments").unwrap_or_default();
