@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The most links on the way to one file, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// A file as a request names it: its real path, and the other names that it was reached by.
+/// A file as a question names it: its real path, and the other names that it was reached by.
 ///
 /// The real path is absolute and has no links in it. A file that does not exist yet has the real path of its nearest
 /// existing parent, and its own name below that.
@@ -23,7 +23,7 @@ const MAX_LINKS: usize = 40;
 /// std::os::unix::fs::symlink("private", scratch.join("alias"))?;
 /// let place = Place::find(&scratch.join("alias/new.txt"));
 /// assert_eq!(place.real(), scratch.join("private/new.txt").to_string_lossy());
-/// assert_eq!(Question::about_place(Kind::READ, place.clone()).patterns, [place.real()]);
+/// assert_eq!(Question::about_place(Kind::READ, place.clone()).subjects, [place.real()]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -58,7 +58,7 @@ const GONE_BY: Duration = Duration::from_secs(20);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let workspace = Workspaces::open("/srv/workspaces")?.for_session("session-1")?;
 /// let executor = ContainerExecutor::new(ContainerOptions::default());
-/// println!("{} {}", executor.engine().await?.name, executor.engine().await?.version);
+/// println!("{:?} {}", executor.engine().await?.kind, executor.engine().await?.version);
 /// let finished = executor.run(Command::new(workspace.path(), "work", "python3 -V"), &NoSink).await?;
 /// assert!(finished.stdout.text().starts_with("Python 3"));
 /// # Ok(())
