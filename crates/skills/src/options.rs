@@ -104,7 +104,7 @@ pub enum UnloadedText {
     /// It stays.
     #[default]
     Kept,
-    /// [`SkillSession::without_unloaded`](crate::SkillSession::without_unloaded) puts one line in its place.
+    /// [`SkillView::without_unloaded`](crate::SkillView::without_unloaded) puts one line in its place.
     Stub,
 }
 

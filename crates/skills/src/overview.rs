@@ -36,11 +36,11 @@ use crate::view::SkillView;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelView {
-    /// The section of the system prompt; [`SkillSession::prompt`] says more.
+    /// The section of the system prompt; [`SkillView::prompt`] says more.
     pub prompt: Rendered,
-    /// The tools; [`SkillSession::tools`] says more.
+    /// The tools; [`SkillService::tools`](crate::SkillService::tools) says more.
     pub tools: Arc<[ToolSpec]>,
-    /// The text of loaded skills for the system message; [`SkillSession::loaded_section`] says more.
+    /// The text of loaded skills for the system message; [`SkillView::loaded_section`] says more.
     pub loaded: LoadedSection,
 }
 
