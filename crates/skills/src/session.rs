@@ -382,7 +382,7 @@ impl SkillSession {
         self.service().tools(&self.view())
     }
 
-    /// Calls one of [`SkillSession::tools`]. Foolish arguments get an answer that says what is wrong. Where nobody can be
+    /// Calls one of [`SkillSession::tools`]. Wrong arguments get an answer that says what is wrong. Where nobody can be
     /// asked, what needs an answer is refused.
     pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
         settled(self.attempt(tool, arguments, &Nobody).await)
@@ -471,7 +471,7 @@ impl SkillSession {
         settled(operation.drive(self.service().files(), &Nobody).await)
     }
 
-    /// Finishes something that was prepared over the state of now, such as a [`PreparedLoad`](crate::PreparedLoad), and
+    /// Finishes something that was prepared, given the current state, such as a [`PreparedLoad`](crate::PreparedLoad), and
     /// makes its changes: all of them or none. `finish` must not use the session, whose lock is held meanwhile.
     ///
     /// # Errors
@@ -484,7 +484,7 @@ impl SkillSession {
         self.commit(|state| finish(state), |answer| &answer.deltas)
     }
 
-    /// Decides over the state of now, and makes the changes that were decided: all of them or none.
+    /// Decides, given the current state, and makes the changes that were decided: all of them or none.
     fn commit<T>(
         &self,
         decide: impl FnOnce(&Arc<SkillState>) -> Result<T, SkillError>,

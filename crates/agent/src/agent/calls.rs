@@ -32,7 +32,7 @@ impl Ready {
     }
 }
 
-/// Finishes a call over the states of then.
+/// Finishes a call, given the states at that time.
 type Finish = Box<dyn FnOnce(&States) -> ToolAnswer + Send>;
 
 /// The changes of calls that are answered, while others of the same answer are not: they are not in effect yet.
