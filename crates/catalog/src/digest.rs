@@ -27,6 +27,37 @@ impl Digest {
     }
 }
 
+/// Makes the [`Digest`] of bytes that come in pieces.
+///
+/// ```
+/// use prowess_catalog::{Digest, Digester};
+///
+/// let mut digester = Digester::default();
+/// digester.update(b"Wa");
+/// digester.update(b"ve.");
+/// assert_eq!(digester.digest(), Digest::of(b"Wave."));
+/// ```
+#[derive(Clone, Default)]
+pub struct Digester(hmac_sha256::Hash);
+
+impl Digester {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all bytes.
+    pub fn digest(self) -> Digest {
+        Digest(self.0.finalize())
+    }
+}
+
+impl fmt::Debug for Digester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digester")
+    }
+}
+
 impl fmt::Display for Digest {
     /// `sha256:` and the digest in hexadecimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -80,7 +80,7 @@ pub use catalog::{Catalog, CatalogDiff, Shadowed, SkillEntry};
 pub use check::{CheckReport, Profile, check, check_directory};
 pub use contents::{ContentFile, ContentLimits, Contents, ContentsError, FileError};
 pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};
-pub use digest::{Digest, DigestError};
+pub use digest::{Digest, DigestError, Digester};
 pub use document::{
     DOCUMENT_DEPTH, Document, DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS,
     PathRefusal,

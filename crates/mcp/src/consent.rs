@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
+use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use prowess_catalog::{Digest, JsonCost, is_unprintable, one_line};
+use prowess_catalog::{Digest, Digester, JsonCost, is_unprintable, one_line};
 use prowess_permission::{Asker, Detail, Fingerprint, Look, Permissions, Question, Refusal, Replies, Reply};
 use prowess_skills::{Outcome, SkillError};
 use rmcp::RoleServer;
@@ -75,9 +76,34 @@ pub(crate) struct Call {
 impl Call {
     /// The call of this method with these arguments.
     pub(crate) fn of(call: &impl Serialize) -> Self {
+        let mut text = Text::default();
         // Text and values of JSON can be written.
-        let text = serde_json::to_vec(call).unwrap_or_default();
-        Self { digest: Digest::of(&text), bytes: JsonCost::of(&text).bytes }
+        let _ = serde_json::to_writer(&mut text, call);
+        let cost = JsonCost::of(&text.start).bytes;
+        Self { digest: text.digester.digest(), bytes: cost.max(text.length) }
+    }
+}
+
+/// The text of a call as it is written: hashed, and never whole in memory. A call whose text is longer than what is kept
+/// of it holds too much in any case.
+#[derive(Default)]
+struct Text {
+    digester: Digester,
+    start: Vec<u8>,
+    length: usize,
+}
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.digester.update(bytes);
+        self.length += bytes.len();
+        let room = MAX_HELD.saturating_sub(self.start.len());
+        self.start.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

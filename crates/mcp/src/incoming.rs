@@ -59,13 +59,9 @@ fn lean_fields(message: Fields<'_>) -> Result<Option<Vec<u8>>, Unfit> {
     let mut lean = Object::default();
     for (name, value) in message {
         match &*name {
-            "params" => {
-                let params = params(value, is_hello)?;
-                lean.is_changed |= params.is_some();
-                lean.push(&name, params.as_deref().unwrap_or(value));
-            }
-            known if MESSAGE.contains(&known) => lean.push(known, value),
-            _ => lean.is_changed = true,
+            "params" => lean.push(name, value, params(value, is_hello)?),
+            known if MESSAGE.contains(&known) => lean.push(name, value, None),
+            _ => lean.skip(),
         }
     }
     Ok(lean.end())
@@ -77,16 +73,12 @@ fn params(text: &[u8], is_hello: bool) -> Result<Option<Vec<u8>>, Unfit> {
     let mut lean = Object::default();
     for (name, value) in params {
         match &*name {
-            META => {
-                let meta = meta(value)?;
-                lean.is_changed |= meta.is_some();
-                lean.push(&name, meta.as_deref().unwrap_or(value));
-            }
-            other if is_hello && !HELLO.contains(&other) => lean.is_changed = true,
-            other => lean.push(other, value),
+            META => lean.push(name, value, meta(value)?),
+            other if is_hello && !HELLO.contains(&other) => lean.skip(),
+            _ => lean.push(name, value, None),
         }
     }
-    if is_hello && lean.text.len() > MAX_HELLO {
+    if is_hello && lean.len() > MAX_HELLO {
         return Err(Unfit::LongHello);
     }
     Ok(lean.end())
@@ -98,40 +90,58 @@ fn meta(text: &[u8]) -> Result<Option<Vec<u8>>, Unfit> {
     let mut lean = Object::default();
     for (name, value) in meta {
         if META_FIELDS.contains(&&*name) {
-            lean.push(&name, value);
+            lean.push(name, value, None);
         } else {
-            lean.is_changed = true;
+            lean.skip();
         }
     }
-    if lean.text.len() > MAX_META {
+    if lean.len() > MAX_META {
         return Err(Unfit::LongMeta);
     }
     Ok(lean.end())
 }
 
-/// The text of an object, field by field.
+/// An object, field by field. Its text is put together only if it has changed: a long message is not copied for nothing.
 #[derive(Default)]
-struct Object {
-    text: Vec<u8>,
-    /// Whether it is another one than it was.
+struct Object<'a> {
+    fields: Vec<(Cow<'a, str>, Cow<'a, [u8]>)>,
     is_changed: bool,
 }
 
-impl Object {
-    fn push(&mut self, name: &str, value: &[u8]) {
-        self.text.push(if self.text.is_empty() { b'{' } else { b',' });
-        self.text.extend_from_slice(serde_json::Value::from(name).to_string().as_bytes());
-        self.text.push(b':');
-        self.text.extend_from_slice(value);
+impl<'a> Object<'a> {
+    /// Adds a field, with its own value or with a changed one.
+    fn push(&mut self, name: Cow<'a, str>, value: &'a [u8], changed: Option<Vec<u8>>) {
+        self.is_changed |= changed.is_some();
+        self.fields.push((name, changed.map_or(Cow::Borrowed(value), Cow::Owned)));
     }
 
-    /// All of it, if it is another one.
-    fn end(mut self) -> Option<Vec<u8>> {
-        if self.text.is_empty() {
-            self.text.push(b'{');
+    /// Leaves a field out.
+    fn skip(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// About the length of its text.
+    fn len(&self) -> usize {
+        self.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum()
+    }
+
+    /// The text of the object, if it has changed.
+    fn end(self) -> Option<Vec<u8>> {
+        if !self.is_changed {
+            return None;
         }
-        self.text.push(b'}');
-        Some(self.text).filter(|_| self.is_changed)
+        let mut text = Vec::with_capacity(self.len() + 2);
+        text.push(b'{');
+        for (name, value) in self.fields {
+            if text.len() > 1 {
+                text.push(b',');
+            }
+            text.extend_from_slice(serde_json::Value::from(name).to_string().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(&value);
+        }
+        text.push(b'}');
+        Some(text)
     }
 }
 
