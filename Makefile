@@ -77,9 +77,9 @@ mcp: components
 	$(CARGO) build --locked -p prowess
 	sh crates/mcp/tests/sdk.sh $(or $(CARGO_TARGET_DIR),target)/python-sdk $(abspath $(PROWESS))
 	sh crates/mcp/tests/inspector.sh $(or $(CARGO_TARGET_DIR),target)/inspector $(abspath $(PROWESS))
-	$(CARGO) test --locked -p prowess-mcp --all-features --test host --no-run
+	$(CARGO) test --locked -p prowess-mcp --all-features --test client --no-run
 	PROWESS_MCP_PYTHON=$(abspath $(or $(CARGO_TARGET_DIR),target))/python-sdk/venv/bin/python \
-	  timeout 600 $(CARGO) test --locked -p prowess-mcp --all-features --test host -- --ignored
+	  timeout 600 $(CARGO) test --locked -p prowess-mcp --all-features --test client -- --ignored
 
 # The server in two hosts that people use, each with a model on this machine that plays a script. Too large to be part of
 # every test: 800 MB below target/.

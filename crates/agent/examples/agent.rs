@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::Skills;
+use prowess_agent::middleware::Skills;
 use prowess_agent::{DeepAgent, NoWatcher, ThreadId};
 use prowess_models::Offline;
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_skills::prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
+use prowess_skills::prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::Runner;
 
 #[tokio::main]
@@ -18,10 +18,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
     let runner = Runner::local(std::env::temp_dir().join("prowess-example"))?; // runs commands in the sandbox
     let rules = [Rule::new("run", "*", Decision::Allow)]; // without this rule a person is asked
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let skills = Skills::new(move |thread| {
         let session = SkillSession::builder(catalog.clone()).options(SessionOptions::new(Dialect::Trpc));
-        session.runs(Runs::new(runner.clone(), thread.as_str())).permissions(permissions.clone())
+        session.runs(RunSetup::new(runner.clone(), thread.as_str())).permissions(permissions.clone())
     });
     let agent = DeepAgent::new(Arc::new(Offline)).skills(skills).build()?; // or OpenAi, Anthropic, Scripted
     let mut thread = agent.open(ThreadId::new()).await?;

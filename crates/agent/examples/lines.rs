@@ -19,12 +19,14 @@ use std::io::stdin;
 use std::path::Path;
 use std::sync::Arc;
 
-use prowess_agent::parts::{Skills, SkillsState, StateFiles};
-use prowess_agent::{Agent, CallId, DeepAgent, Event, Model, Reply, Sight, Thread, Turn, Waiting};
+use prowess_agent::middleware::{Skills, SkillsState, StateFiles};
+use prowess_agent::{
+    Agent, CallId, CallReply, DeepAgent, Event, Model, Thread, ThreadUpdate, TurnStatus, WaitingCall,
+};
 use prowess_models::{Offline, OpenAi, Scripted};
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_skills::prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Capabilities, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_skills::prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Capabilities, Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::Runner;
 use serde::Deserialize;
@@ -39,7 +41,7 @@ enum Line {
         call: CallId,
         number: u64,
         #[serde(flatten)]
-        reply: Reply,
+        reply: CallReply,
     },
     Unload(String),
     Skills {},
@@ -74,11 +76,11 @@ async fn agent(store: &Path, skills: &str, model: Arc<dyn Model>) -> Result<Agen
     let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
     let runner = Runner::local(store.join("workspaces"))?;
     let rules = ["tool", "read", "write"].map(|kind| Rule::new(kind, "*", Decision::Allow));
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let mut options = SessionOptions::new(Dialect::DeepAgents);
     options.capabilities = Capabilities::all();
     let skills = Skills::new(move |thread| {
-        let runs = Runs::new(runner.clone(), thread.as_str());
+        let runs = RunSetup::new(runner.clone(), thread.as_str());
         SkillSession::builder(catalog.clone()).options(options.clone()).runs(runs)
     });
     let threads = SqliteStore::open(store.join("threads.db")).await?;
@@ -101,7 +103,7 @@ async fn obey(thread: &mut Thread, line: &str) -> Result<(), Failed> {
     match serde_json::from_str(line)? {
         Line::Say(text) => show(&thread.say(text, &see).await?),
         Line::Answer { call, number, reply } => {
-            let asked = |waiting: &Waiting| waiting.call.id == call && waiting.number == number;
+            let asked = |waiting: &WaitingCall| waiting.call.id == call && waiting.number == number;
             let waiting = thread.waiting().into_iter().find(asked).ok_or("nobody waits for this answer")?;
             show(&thread.reply(&waiting, reply, &see).await?);
         }
@@ -124,21 +126,21 @@ fn skills(thread: &Thread) {
 }
 
 /// What the agent does, while it does it.
-fn see(sight: Sight<'_>) {
+fn see(sight: ThreadUpdate<'_>) {
     match sight {
-        Sight::Text(text) => out(&json!({"text": text})),
-        Sight::Stored(Event::StateChanged { .. }) => {} // what parts keep for themselves
-        Sight::Stored(event) => out(&json!({"event": event})),
+        ThreadUpdate::Text(text) => out(&json!({"text": text})),
+        ThreadUpdate::Stored(Event::StateChanged { .. }) => {} // what parts keep for themselves
+        ThreadUpdate::Stored(event) => out(&json!({"event": event})),
         _ => {}
     }
 }
 
 /// How far a turn came.
-fn show(turn: &Turn) {
+fn show(turn: &TurnStatus) {
     match turn {
-        Turn::Ended(outcome) => out(&json!({"ended": outcome})),
-        Turn::Waiting(all) => all.iter().for_each(|waiting| {
-            let (call, words) = (&waiting.call, waiting.question.words());
+        TurnStatus::Ended(outcome) => out(&json!({"ended": outcome})),
+        TurnStatus::Waiting(all) => all.iter().for_each(|waiting| {
+            let (call, words) = (&waiting.call, waiting.question.wording());
             out(&json!({"question": {"call": call.id, "number": waiting.number, "tool": call.name, "words": words}}));
         }),
         _ => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prowess_backend::Backend;
 
-use crate::middleware::Moment;
+use crate::middleware::MiddlewareContext;
 
 /// Whose files a part works on: one backend for all threads, or what a function of the moment gives.
 ///
@@ -13,7 +13,7 @@ use crate::middleware::Moment;
 /// use std::sync::Arc;
 ///
 /// use prowess_agent::Backends;
-/// use prowess_agent::parts::Files;
+/// use prowess_agent::middleware::Files;
 /// use prowess_backend::{Backend, MemoryBackend};
 ///
 /// let one: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
@@ -26,16 +26,16 @@ use crate::middleware::Moment;
 #[derive(Clone)]
 pub struct Backends(Arc<Give>);
 
-type Give = dyn Fn(Moment<'_>) -> Arc<dyn Backend> + Send + Sync;
+type Give = dyn Fn(MiddlewareContext<'_>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Backends {
     /// What a function gives. It is asked often, and must give the same one for the same thread.
-    pub fn new(give: impl Fn(Moment<'_>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+    pub fn new(give: impl Fn(MiddlewareContext<'_>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self(Arc::new(give))
     }
 
     /// The backend at a moment.
-    pub fn at(&self, moment: Moment<'_>) -> Arc<dyn Backend> {
+    pub fn at(&self, moment: MiddlewareContext<'_>) -> Arc<dyn Backend> {
         (self.0)(moment)
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::{Spent, Usage};
+use crate::model::{ModelUsage, Usage};
 
 /// How many decimals a price has.
 const DECIMALS: usize = 6;
@@ -110,12 +110,12 @@ impl<'de> Deserialize<'de> for Price {
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use prowess_agent::{ModelPrice, Prices, Spent, Usage};
+/// use prowess_agent::{ModelPrice, Prices, ModelUsage, Usage};
 ///
 /// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars for a million tokens
 /// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)]))?;
 /// let usage = Usage { input: 1_000_000, output: 100_000, ..Usage::default() };
-/// let cost = prices.cost(&Spent::on("openai:gpt-5.1", usage));
+/// let cost = prices.cost(&ModelUsage::on("openai:gpt-5.1", usage));
 /// assert_eq!(cost.micros(), 2_250_000);
 /// # Ok::<(), prowess_agent::PriceError>(())
 /// ```
@@ -199,7 +199,7 @@ impl Prices {
     }
 
     /// What was spent costs. Models that have no price are named, and not in the sum.
-    pub fn cost(&self, spent: &Spent) -> Cost {
+    pub fn cost(&self, spent: &ModelUsage) -> Cost {
         let mut cost = Cost::default();
         for (model, usage) in spent.iter().filter(|(_, usage)| *usage != Usage::default()) {
             match self.of(model) {
@@ -287,8 +287,8 @@ mod tests {
         toml::from_str(PRICES).unwrap()
     }
 
-    fn spent(model: &str, input: u64, output: u64, cache_read: u64, cache_written: u64) -> Spent {
-        Spent::on(model, Usage { input, output, cache_read, cache_written })
+    fn spent(model: &str, input: u64, output: u64, cache_read: u64, cache_written: u64) -> ModelUsage {
+        ModelUsage::on(model, Usage { input, output, cache_read, cache_written })
     }
 
     #[test]

@@ -7,12 +7,12 @@ use prowess_permission::Permissions;
 
 use crate::agent::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
-use crate::middleware::{Layer, MiddlewareError};
-use crate::model::Model;
-use crate::parts::{
+use crate::middleware::{
     Approval, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
     SummarisationOptions, Todos,
 };
+use crate::middleware::{MiddlewareError, MiddlewareFactory};
+use crate::model::Model;
 use crate::thread::ThreadStore;
 use crate::tool::Tool;
 
@@ -23,7 +23,7 @@ use crate::tool::Tool;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::parts::Skills;
+/// use prowess_agent::middleware::Skills;
 /// use prowess_agent::{DeepAgent, NoWatcher, ThreadId};
 /// use prowess_backend::LocalBackend;
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -58,7 +58,7 @@ pub struct DeepAgent {
     name: Option<String>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
-    layers: Vec<Arc<dyn Layer>>,
+    layers: Vec<Arc<dyn MiddlewareFactory>>,
     files: Option<Backends>,
     skills: Option<Skills>,
     memory: Vec<String>,
@@ -122,7 +122,7 @@ impl DeepAgent {
     }
 
     /// A part more, before all others, such as `WorkspaceFiles`.
-    pub fn with(mut self, layer: impl Layer + 'static) -> Self {
+    pub fn with(mut self, layer: impl MiddlewareFactory + 'static) -> Self {
         self.layers.push(Arc::new(layer));
         self
     }

@@ -3,7 +3,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use prowess_agent::{Agent, FunctionTool, NoWatcher, ThreadId, ToolAnswer};
-//! use prowess_models::{Expect, Scripted, Turn};
+//! use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 //! use serde_json::json;
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -20,8 +20,8 @@
 //! });
 //! // This model says what a script tells; `OpenAi` and `Anthropic` of `prowess-models` say more.
 //! let model = Scripted::new([
-//!     Turn::new().call("add", json!({"numbers": [1, 2, 3]})),
-//!     Turn::new().expect(Expect::new().last("6")).say("It is 6."),
+//!     ScriptedTurn::new().call("add", json!({"numbers": [1, 2, 3]})),
+//!     ScriptedTurn::new().expect(ScriptedExpect::new().last("6")).say("It is 6."),
 //! ]);
 //! let agent = Agent::builder(Arc::new(model)).prompt("You count for others.").tool(Arc::new(add)).build()?;
 //!
@@ -37,7 +37,7 @@
 //! summaries. [`Agent`] has what you give it: a [`Model`], [`Tool`]s, and [`parts`], each a [`Middleware`] that may own
 //! tools, sections of the prompt and a [`State`], and take part in every turn.
 //!
-//! A [`Thread`] is a log of [`Event`]s in a [`ThreadStore`], and a [`Run`] is what they come to: which messages there
+//! A [`Thread`] is a log of [`Event`]s in a [`ThreadStore`], and a [`ThreadState`] is what they come to: which messages there
 //! are, and whether the model is to be asked, tools are to be called, or a person is to answer. It does no I/O.
 //!
 //! Features, all off by default: `run` (commands of hooks and files of workspaces, in the sandbox), `otel` (spans to an
@@ -56,19 +56,19 @@ mod deep;
 mod id;
 mod json;
 mod message;
-mod middleware;
+pub mod middleware;
 mod model;
-pub mod parts;
-mod run;
+
 mod server_words;
 mod state;
 pub mod telemetry;
 mod thread;
+mod thread_state;
 mod tool;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, ReplyTo, Sight, Thread,
-    Turn, Waiting, Watcher,
+    Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, ReplyTo, Thread,
+    ThreadUpdate, TurnStatus, WaitingCall, Watcher,
 };
 pub use backends::Backends;
 pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};
@@ -76,21 +76,24 @@ pub use deep::DeepAgent;
 pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
 pub use json::MODEL_JSON;
 pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
-pub use middleware::{Act, Heard, Jump, Layer, Middleware, MiddlewareError, Moment, Occasion, Sections};
-pub use model::{
-    Assembled, Assembly, Delta, Effort, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest,
-    ModelStream, PromptSection, Spent, ToolChoice, ToolDefinition, Usage,
+pub use middleware::{
+    Announcement, Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, MiddlewareFactory,
+    Reaction, Sections,
 };
-pub use run::{
-    Asking, Call, Consulted, DEFAULT_MAX_STEPS, EVENT_VERSION, Effect, Event, Misplaced, Outcome, Reply, Run,
-    RunLimits, StateChange, Via,
+pub use model::{
+    Effort, Finish, Model, ModelDelta, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelResponse,
+    ModelStream, ModelUsage, PromptSection, ResponseAssembly, ToolChoice, ToolDefinition, Usage,
 };
 pub use server_words::ServerWords;
 pub use state::{AnyState, State, States};
 pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
+pub use thread_state::{
+    CallQuestion, CallReply, Consultation, DEFAULT_MAX_STEPS, EVENT_VERSION, Event, MisplacedEvent, NextStep,
+    ReadyCall, StateChange, SubAgentCaller, ThreadState, TurnLimits, TurnOutcome,
+};
 pub use tool::{
-    DEFAULT_TOOL_TIMEOUT, FunctionTool, Refuser, Tool, ToolAct, ToolAnswer, ToolContext, ToolData,
-    ToolFailure, ToolOutput, Tools, TwoOfOneName,
+    DEFAULT_TOOL_TIMEOUT, DuplicateTool, FunctionTool, RefusedBy, Tool, ToolAnswer, ToolContext, ToolData,
+    ToolFailure, ToolKind, ToolOutput, Tools,
 };
 
 /// What tests of this crate's users need: suites for their own implementations.

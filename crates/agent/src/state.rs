@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 
-use crate::run::StateChange;
+use crate::thread_state::StateChange;
 
 /// What a part of an agent keeps in a thread. It is the fold of its deltas, which the thread's log has.
 ///
@@ -78,7 +78,7 @@ impl<S: State> AnyState for S {
 /// The states of a thread, by their owners. A clone shares each state until one of the two changes it.
 ///
 /// ```
-/// use prowess_agent::{States, parts::Todos};
+/// use prowess_agent::{States, middleware::Todos};
 ///
 /// let states = States::default(); // a thread's are `thread.states()`
 /// assert!(Todos::of(&states).is_empty());

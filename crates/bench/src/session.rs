@@ -92,7 +92,7 @@ fn start(root: &Path, budgets: Budgets) -> Result<(Runtime, SkillSession)> {
 }
 
 fn names(session: &SkillSession) -> Vec<String> {
-    session.engine().view().entries().iter().map(|entry| entry.skill.name.to_string()).collect()
+    session.engine().catalog_view().entries().iter().map(|entry| entry.skill.name.to_string()).collect()
 }
 
 fn resources(deltas: &[SkillDelta]) -> usize {

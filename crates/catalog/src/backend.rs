@@ -10,7 +10,7 @@ use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::frontmatter::MAX_FRONTMATTER;
 use crate::resource::{Inside, Resources};
-use crate::root::{Place, Root, RootKind};
+use crate::root::{Root, RootKind, Storage};
 use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 use crate::text::{ReadError, SkillText};
@@ -26,8 +26,8 @@ const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
 ///
 /// Links, `.gitignore` and how much is looked at are the backend's affair. Manifests that `previous` knows in the same version are not read
 /// again. The scan goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled), beside
-/// local ones or other backends'; a [`CatalogHost`](crate::CatalogHost) takes it with
-/// [`put_scan`](crate::CatalogHost::put_scan).
+/// local ones or other backends'; a [`LiveCatalog`](crate::LiveCatalog) takes it with
+/// [`put_scan`](crate::LiveCatalog::put_scan).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,8 +56,8 @@ pub async fn scan_backend(
 ) -> RootScan {
     // Whoever made the root, its files are this backend's.
     let root = &match root.place {
-        Place::Backend => Arc::clone(root),
-        Place::Local | Place::Server => Arc::new(Root::clone(root).in_backend()),
+        Storage::Backend => Arc::clone(root),
+        Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
     };
     let mut scan = RootScan::new(root, options);
     match search(backend, root, options).await {

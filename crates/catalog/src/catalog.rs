@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::published::Published;
-use crate::root::{Place, Root, Trust};
+use crate::root::{Root, Storage, Trust};
 use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
 use crate::trusted::TrustedEntries;
@@ -147,8 +147,8 @@ impl Catalog {
         let scans = roots.iter().enumerate().filter(|(at, root)| once(*at, root)).filter_map(|(_, root)| {
             let previous = self.shared_scan_of(root);
             match root.place {
-                Place::Backend | Place::Server => previous.cloned(),
-                Place::Local => {
+                Storage::Backend | Storage::Server => previous.cloned(),
+                Storage::Local => {
                     let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));
                     Some(Arc::new(scan_local(&root, options, previous.map(Arc::as_ref))))
                 }
@@ -233,7 +233,7 @@ impl Catalog {
         // Names that begin with a server's label are that server's, and nobody else's.
         let labels: Vec<String> = scans
             .iter()
-            .filter(|scan| scan.root.place == Place::Server)
+            .filter(|scan| scan.root.place == Storage::Server)
             .map(|scan| scan.root.path.to_string_lossy().into_owned())
             .collect();
         let mut inner = Inner { trusted, ..Inner::default() };

@@ -55,7 +55,7 @@ pub enum Trust {
 /// What a root's path is a path of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-pub enum Place {
+pub enum Storage {
     /// The local disk.
     #[default]
     Local,
@@ -82,7 +82,7 @@ pub struct Root {
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_path"))]
     pub path: PathBuf,
     /// What the directory is in.
-    pub place: Place,
+    pub place: Storage,
     /// A directory that the root must lie in, whatever links say: a project's own cannot make a scan
     /// walk the rest of the disk.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -105,7 +105,7 @@ impl Root {
     pub fn new(path: impl Into<PathBuf>, kind: RootKind, label: impl Into<String>) -> Self {
         Self {
             path: path.into(),
-            place: Place::Local,
+            place: Storage::Local,
             within: None,
             kind,
             label: label.into(),
@@ -116,19 +116,19 @@ impl Root {
     /// The skills of an MCP server, by our label for it.
     ///
     /// ```
-    /// use prowess_catalog::{Place, Root};
+    /// use prowess_catalog::{Storage, Root};
     ///
     /// let root = Root::server("docs");
-    /// assert_eq!((root.place, root.label.as_str()), (Place::Server, "MCP server docs"));
+    /// assert_eq!((root.place, root.label.as_str()), (Storage::Server, "MCP server docs"));
     /// ```
     pub fn server(label: &str) -> Self {
         let root = Self::new(format!("{label}:"), RootKind::Server, format!("MCP server {label}"));
-        Self { place: Place::Server, ..root }
+        Self { place: Storage::Server, ..root }
     }
 
     /// The same root, in a backend.
     pub fn in_backend(mut self) -> Self {
-        self.place = Place::Backend;
+        self.place = Storage::Backend;
         self
     }
 
@@ -157,22 +157,22 @@ const CONFIG: &str = ".config";
 /// A client's directory that may hold skills.
 ///
 /// ```
-/// use prowess_catalog::{Layer, Layers};
+/// use prowess_catalog::{RootDirectory, RootLayout};
 ///
-/// let mut layers = Layers::default();
-/// layers.project.push(Layer::new(".team", "Team")); // `.team/skills` in a project, above all others there
+/// let mut layers = RootLayout::default();
+/// layers.project.push(RootDirectory::new(".team", "Team")); // `.team/skills` in a project, above all others there
 /// assert_eq!(layers.project.last().unwrap().label, "Team");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
+pub struct RootDirectory {
     /// The directory, relative to the project or the home directory. One of the user's below `.config` is looked for in
-    /// [`Surroundings::config_home`], if there is one.
+    /// [`Environment::config_home`], if there is one.
     pub directory: PathBuf,
     /// Its name for people and models.
     pub label: String,
 }
 
-impl Layer {
+impl RootDirectory {
     /// A layer in `directory`.
     pub fn new(directory: impl Into<PathBuf>, label: impl Into<String>) -> Self {
         Self { directory: directory.into(), label: label.into() }
@@ -182,30 +182,30 @@ impl Layer {
 /// Which directories are roots. Every list goes from least to most precedence.
 ///
 /// ```
-/// use prowess_catalog::{Layers, Surroundings, Trust};
+/// use prowess_catalog::{RootLayout, Environment, Trust};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let project = scratch.path();
 /// std::fs::create_dir_all(project.join(".git"))?;
 /// std::fs::create_dir_all(project.join(".claude/skills"))?;
-/// let surroundings = Surroundings { working_directory: project.into(), ..Surroundings::default() };
-/// let roots = Layers::default().resolve(&surroundings);
+/// let surroundings = Environment { working_directory: project.into(), ..Environment::default() };
+/// let roots = RootLayout::default().resolve(&surroundings);
 /// assert_eq!(roots[0].label, "Claude");
 /// assert_eq!(roots[0].trust, Trust::Untrusted, "a project's, until somebody trusts it");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layers {
+pub struct RootLayout {
     /// Directories of skills shipped with the host.
     pub built_in: Vec<PathBuf>,
     /// Other clients' directories below the home directory.
-    pub user_compatibility: Vec<Layer>,
+    pub user_compatibility: Vec<RootDirectory>,
     /// Our directories below the home directory.
-    pub user: Vec<Layer>,
+    pub user: Vec<RootDirectory>,
     /// Other clients' directories in a project.
-    pub project_compatibility: Vec<Layer>,
+    pub project_compatibility: Vec<RootDirectory>,
     /// Our directories in a project.
-    pub project: Vec<Layer>,
+    pub project: Vec<RootDirectory>,
     /// The directories in a layer that hold skills.
     pub folders: Vec<String>,
     /// Entries that mark the top of a project.
@@ -214,21 +214,21 @@ pub struct Layers {
     pub project_trust: Trust,
 }
 
-impl Default for Layers {
+impl Default for RootLayout {
     fn default() -> Self {
         let compatibility = |opencode: &str| {
             vec![
-                Layer::new(opencode, "OpenCode"),
-                Layer::new(".claude", "Claude"),
-                Layer::new(".agents", "Agents"),
+                RootDirectory::new(opencode, "OpenCode"),
+                RootDirectory::new(".claude", "Claude"),
+                RootDirectory::new(".agents", "Agents"),
             ]
         };
         Self {
             built_in: Vec::new(),
             user_compatibility: compatibility(".config/opencode"),
-            user: vec![Layer::new(".prowess", "User")],
+            user: vec![RootDirectory::new(".prowess", "User")],
             project_compatibility: compatibility(".opencode"),
-            project: vec![Layer::new(".prowess", "Project")],
+            project: vec![RootDirectory::new(".prowess", "Project")],
             folders: vec!["skill".into(), "skills".into()],
             project_marks: vec![".git".into(), ".hg".into(), ".jj".into()],
             project_trust: Trust::Untrusted,
@@ -236,19 +236,19 @@ impl Default for Layers {
     }
 }
 
-/// Where a host runs: what [`Layers::resolve`] needs to know of its surroundings.
+/// Where a host runs: what [`RootLayout::resolve`] needs to know of its surroundings.
 ///
 /// ```
 /// use prowess_catalog::Surroundings;
 ///
-/// let mut surroundings = Surroundings::of_process()?;
+/// let mut surroundings = Environment::of_process()?;
 /// surroundings.explicit.push("team-skills".into());
 /// let root = surroundings.explicit_roots().last().unwrap();
 /// assert_eq!(root.path, surroundings.working_directory.join("team-skills"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct Environment {
     /// The directory it was started in.
     pub working_directory: PathBuf,
     /// The user's home directory, if there is one.
@@ -259,7 +259,7 @@ pub struct Surroundings {
     pub explicit: Vec<PathBuf>,
 }
 
-impl Surroundings {
+impl Environment {
     /// This process's: its working directory, `HOME`, `XDG_CONFIG_HOME`, and the directories in `SKILLS_ROOT`.
     pub fn of_process() -> std::io::Result<Self> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -276,7 +276,7 @@ impl Surroundings {
     }
 }
 
-impl Surroundings {
+impl Environment {
     /// Where the user's directory `relative` is: below the home directory, or where configuration is kept.
     fn of_user(&self, relative: &Path) -> Option<PathBuf> {
         match (&self.config_home, relative.strip_prefix(CONFIG)) {
@@ -294,16 +294,16 @@ impl Surroundings {
     }
 }
 
-impl Layers {
+impl RootLayout {
     /// The roots that exist, from least to most precedence.
     ///
     /// Project layers are looked for in the working directory and above it, to the top of the
     /// project; the nearest wins. One that is a link to another of them counts once, in its own place. Explicit roots are kept even when they do not exist, so that a
     /// wrong path is reported.
-    pub fn resolve(&self, surroundings: &Surroundings) -> Vec<Root> {
+    pub fn resolve(&self, surroundings: &Environment) -> Vec<Root> {
         let mut roots: Vec<Root> =
             self.built_in.iter().map(|path| Root::new(path, RootKind::BuiltIn, "Built-in")).collect();
-        let of_user = |layer: &Layer| surroundings.of_user(&layer.directory);
+        let of_user = |layer: &RootDirectory| surroundings.of_user(&layer.directory);
         for (layers, kind) in
             [(&self.user_compatibility, RootKind::UserCompatibility), (&self.user, RootKind::User)]
         {
@@ -316,7 +316,7 @@ impl Layers {
             (&self.project, RootKind::Project),
         ] {
             for directory in ancestors.iter().rev() {
-                let in_project = |layer: &Layer| Some(directory.join(&layer.directory));
+                let in_project = |layer: &RootDirectory| Some(directory.join(&layer.directory));
                 self.collect(in_project, ancestors.last().copied(), layers, kind, &mut of_project);
             }
         }
@@ -330,13 +330,13 @@ impl Layers {
     ///
     /// A home directory is no project, even when it is under version control, nor is a directory that it lies in. Below
     /// such a one only directories that are no home count.
-    pub fn project_top(&self, surroundings: &Surroundings) -> Option<PathBuf> {
+    pub fn project_top(&self, surroundings: &Environment) -> Option<PathBuf> {
         self.project_directories(surroundings).last().map(|top| (*top).to_owned())
     }
 
     /// The working directory and those above it, nearest first, to the one with a project's mark, without a home and
     /// what it lies in.
-    fn project_directories<'a>(&self, surroundings: &'a Surroundings) -> Vec<&'a Path> {
+    fn project_directories<'a>(&self, surroundings: &'a Environment) -> Vec<&'a Path> {
         let mut directories = self.marked_directories(&surroundings.working_directory);
         let home = surroundings.home.as_deref().unwrap_or(Path::new("/"));
         directories.retain(|directory| !home.starts_with(directory) && directory.parent().is_some());
@@ -363,9 +363,9 @@ impl Layers {
 
     fn collect(
         &self,
-        place: impl Fn(&Layer) -> Option<PathBuf>,
+        place: impl Fn(&RootDirectory) -> Option<PathBuf>,
         within: Option<&Path>,
-        layers: &[Layer],
+        layers: &[RootDirectory],
         kind: RootKind,
         roots: &mut Vec<Root>,
     ) {
@@ -421,13 +421,13 @@ mod tests {
         make(top.path(), ".prowess/skills");
         make(top.path(), ".claude/skill");
         make(&inner, ".prowess/skills");
-        let surroundings = Surroundings {
+        let surroundings = Environment {
             working_directory: inner.clone(),
             home: Some(home.path().into()),
             config_home: None,
             explicit: vec!["/given".into()],
         };
-        let roots = Layers::default().resolve(&surroundings);
+        let roots = RootLayout::default().resolve(&surroundings);
         let found: Vec<_> = roots.iter().map(|root| (root.path.clone(), root.kind)).collect();
         assert_eq!(
             found,
@@ -453,12 +453,12 @@ mod tests {
             std::fs::create_dir_all(place.path().join(path)).unwrap();
         }
         let found = |home: Option<&Path>, config: Option<&Path>| -> Vec<PathBuf> {
-            let surroundings = Surroundings {
+            let surroundings = Environment {
                 home: home.map(Path::to_owned),
                 config_home: config.map(Path::to_owned),
-                ..Surroundings::default()
+                ..Environment::default()
             };
-            Layers::default().resolve(&surroundings).into_iter().map(|root| root.path).collect()
+            RootLayout::default().resolve(&surroundings).into_iter().map(|root| root.path).collect()
         };
         let claude = home.join(".claude/skills");
         assert_eq!(found(Some(&home), None), [home.join(".config/opencode/skill"), claude.clone()]);
@@ -476,8 +476,8 @@ mod tests {
         std::fs::write(top.path().join(".agents/skills/a/SKILL.md"), "---\ndescription: x\n---\n").unwrap();
         std::os::unix::fs::symlink("/", top.path().join(".claude/skills")).unwrap();
         std::os::unix::fs::symlink("../../.agents/skills", sub.join(".claude/skills")).unwrap();
-        let surroundings = Surroundings { working_directory: sub, ..Surroundings::default() };
-        let layers = Layers { project_trust: Trust::Trusted, ..Layers::default() };
+        let surroundings = Environment { working_directory: sub, ..Environment::default() };
+        let layers = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
         let catalog =
             crate::Catalog::discover(&layers.resolve(&surroundings), &crate::ScanOptions::default());
         let outside: Vec<_> =
@@ -496,12 +496,12 @@ mod tests {
         }
         std::os::unix::fs::symlink(&home, place.path().join("link")).unwrap();
         let top = |from: &Path, home: &Path| {
-            let surroundings = Surroundings {
+            let surroundings = Environment {
                 working_directory: from.into(),
                 home: Some(home.into()),
-                ..Surroundings::default()
+                ..Environment::default()
             };
-            Layers::default().project_top(&surroundings)
+            RootLayout::default().project_top(&surroundings)
         };
         assert_eq!(top(&home, &home), None);
         assert_eq!(top(place.path(), &home), None);
@@ -519,7 +519,7 @@ mod tests {
         let inner = top.path().join("a");
         std::fs::create_dir_all(top.path().join(".prowess/skills")).unwrap();
         std::fs::create_dir_all(&inner).unwrap();
-        let surroundings = Surroundings { working_directory: inner, ..Surroundings::default() };
-        assert_eq!(Layers::default().resolve(&surroundings), []);
+        let surroundings = Environment { working_directory: inner, ..Environment::default() };
+        assert_eq!(RootLayout::default().resolve(&surroundings), []);
     }
 }

@@ -9,7 +9,7 @@ use crate::view::CatalogView;
 /// A skill and how well it answers a query.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Hit {
+pub struct SearchHit {
     /// The skill.
     pub entry: Arc<SkillEntry>,
     /// Higher is better; only the order means something.
@@ -48,7 +48,7 @@ impl CatalogView {
     /// assert_eq!(hits.len(), 1);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn search(&self, query: &str) -> Vec<Hit> {
+    pub fn search(&self, query: &str) -> Vec<SearchHit> {
         let mut wanted = words(query);
         // Words that say nothing count only when there are no others.
         if wanted.iter().any(|word| !STOP_WORDS.contains(&word.as_str())) {
@@ -76,12 +76,12 @@ impl CatalogView {
                 *score += best + NAMED;
             }
         }
-        let mut hits: Vec<Hit> = self
+        let mut hits: Vec<SearchHit> = self
             .entries()
             .iter()
             .zip(scores)
             .filter(|(_, score)| *score > 0.0)
-            .map(|(entry, score)| Hit { entry: Arc::clone(entry), score })
+            .map(|(entry, score)| SearchHit { entry: Arc::clone(entry), score })
             .collect();
         // Entries are in order of name, which a stable sort keeps among equals.
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::given::GivenStamp;
 use crate::local::{self, Follow, OpenError, WholeFile};
 use crate::resource::{Listing, Resources};
-use crate::root::Place;
+use crate::root::Storage;
 use crate::scan::{Links, Stamp, join};
 use crate::skill::{Location, MANIFEST, MAX_MANIFEST, MissingName, Skill};
 
@@ -266,8 +266,8 @@ impl SkillEntry {
     fn open_base_to_read(&self) -> Result<OwnedFd, ReadError> {
         let location = &self.skill.location;
         match self.root.place {
-            Place::Backend | Place::Server => Err(ReadError::NotLocal { location: location.clone() }),
-            Place::Local => {
+            Storage::Backend | Storage::Server => Err(ReadError::NotLocal { location: location.clone() }),
+            Storage::Local => {
                 self.open_base().map_err(|error| ReadError::Io { location: location.clone(), error })
             }
         }
@@ -303,9 +303,9 @@ impl SkillEntry {
     /// Opens what the skill's directory was found beneath: its root, or the link that led to it.
     pub(crate) fn open_base(&self) -> io::Result<OwnedFd> {
         let elsewhere = match self.root.place {
-            Place::Local => None,
-            Place::Backend => Some("the skill is in a backend, not on the local disk"),
-            Place::Server => Some("the skill is at a server, not on the local disk"),
+            Storage::Local => None,
+            Storage::Backend => Some("the skill is in a backend, not on the local disk"),
+            Storage::Server => Some("the skill is at a server, not on the local disk"),
         };
         if let Some(elsewhere) = elsewhere {
             return Err(io::Error::new(io::ErrorKind::Unsupported, elsewhere));

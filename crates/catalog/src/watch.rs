@@ -13,20 +13,20 @@ use notify::{RecommendedWatcher, RecursiveMode};
 use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer};
 
 use crate::catalog::CatalogDiff;
-use crate::host::CatalogHost;
+use crate::live::LiveCatalog;
 use crate::local;
 
-/// Keeps a [`CatalogHost`] up to date for as long as it lives.
+/// Keeps a [`LiveCatalog`] up to date for as long as it lives.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use std::time::Duration;
-/// use prowess_catalog::{CatalogHost, RefreshPolicy, Root, ScanOptions, Watcher};
+/// use prowess_catalog::{LiveCatalog, RefreshPolicy, Root, ScanOptions, Watcher};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();
 /// let roots = vec![Root::explicit(root)];
-/// let host = Arc::new(CatalogHost::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
+/// let host = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
 /// let (tell, told) = mpsc::channel();
 /// let watcher = Watcher::start(Arc::clone(&host), Duration::from_millis(20), move |diff| {
 ///     let _ = tell.send(diff.added.len());
@@ -79,7 +79,7 @@ impl Watcher {
     /// the event was, the whole of the roots is looked at: events tell that something changed, and
     /// not reliably what.
     pub fn start(
-        host: Arc<CatalogHost>,
+        host: Arc<LiveCatalog>,
         quiet: Duration,
         changed: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
@@ -97,7 +97,7 @@ impl Watcher {
     ///
     /// The roots cannot be watched.
     pub fn start_attentive(
-        host: Arc<CatalogHost>,
+        host: Arc<LiveCatalog>,
         quiet: Duration,
         looked: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
@@ -175,7 +175,7 @@ impl PartialEq for Watch {
 
 impl Watches {
     /// Watches the roots that exist, and waits for those that do not.
-    fn arm(&mut self, host: &CatalogHost) -> Result<(), WatchError> {
+    fn arm(&mut self, host: &LiveCatalog) -> Result<(), WatchError> {
         let mut failed = None;
         // What came or went while it was armed is seen in the next round.
         for _ in 0..MAX_ROUNDS {
@@ -215,7 +215,7 @@ impl Watches {
 }
 
 /// The roots themselves, or the nearest directories above them, in which they may appear.
-fn wanted(host: &CatalogHost) -> HashMap<PathBuf, Watch> {
+fn wanted(host: &LiveCatalog) -> HashMap<PathBuf, Watch> {
     let mut wanted: HashMap<PathBuf, Watch> = HashMap::new();
     for root in host.roots() {
         let found = root.path.ancestors().zip(0..).find_map(|(path, above)| {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use prowess_catalog::{Layers, Root, Surroundings};
+use prowess_catalog::{Environment, Root, RootLayout};
 
 use crate::config::Source;
 
@@ -23,7 +23,7 @@ pub(crate) struct Project {
 
 impl Project {
     /// The project around a working directory. Neither a home directory is one, nor what it lies in.
-    pub(crate) fn around(surroundings: &Surroundings, layers: &Layers) -> Option<Self> {
+    pub(crate) fn around(surroundings: &Environment, layers: &RootLayout) -> Option<Self> {
         let top = layers.project_top(surroundings)?;
         let mut roots = layers.resolve(surroundings);
         roots.retain(|root| root.kind.belongs_to_project());

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_catalog::{Catalog, Digest, Place, Root, Severity};
-use prowess_mcp::host::{BearerToken, Cache, Connection, Patience, ServerLabel, ServerOptions, Servers};
+use prowess_catalog::{Catalog, Digest, Root, Severity, Storage};
+use prowess_mcp::client::{BearerToken, Cache, Connection, Patience, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
@@ -132,7 +132,7 @@ fn granted(grant: &str) -> Option<(String, Digest)> {
 /// removed.
 fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
     let Some(directory) = directory() else { return Ok(None) };
-    let local = roots.iter().filter(|root| root.place == Place::Local).map(|root| &root.path);
+    let local = roots.iter().filter(|root| root.place == Storage::Local).map(|root| &root.path);
     let cache = Cache::open(&directory, local)?;
     cache.forget_others(labels)?;
     Ok(Some(cache))

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use prowess_catalog::{Catalog, CatalogView, ManualSkills, SkillEntry, Trust};
-use prowess_permission::{Layer, Policy, Rule, Verdict};
+use prowess_permission::{Policy, Rule, RuleSource, Verdict};
 use prowess_skills::{SessionOptions, denial, known_view};
 
 use crate::chat::session_options;
@@ -173,13 +173,13 @@ pub(crate) fn rule(verdict: &Verdict) -> String {
 }
 
 /// The same for another agent.
-pub(crate) fn rule_for(agent: &str, rule: Option<&(Layer, Rule)>) -> String {
+pub(crate) fn rule_for(agent: &str, rule: Option<&(RuleSource, Rule)>) -> String {
     let Some((layer, rule)) = rule else { return "the rules".to_owned() };
     let (table, line) = (rule.toml_table(), rule.toml_line());
     let told = match layer {
-        Layer::User => format!("{table} {line} in your prowess.toml"),
-        Layer::Project => format!("{table} {line} in the project's prowess.toml"),
-        Layer::Agent => format!("{line} in [agent.{agent}.permission]"),
+        RuleSource::User => format!("{table} {line} in your prowess.toml"),
+        RuleSource::Project => format!("{table} {line} in the project's prowess.toml"),
+        RuleSource::Agent => format!("{line} in [agent.{agent}.permission]"),
         other => format!("{table} {line}, a rule of the {other}"),
     };
     shown(&told)

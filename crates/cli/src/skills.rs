@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_catalog::{
-    Catalog, Code, Diagnostic, Layers, Links, Place, Root, ScanOptions, Severity, SkillEntry, Surroundings,
-    Trust,
+    Catalog, Code, Diagnostic, Environment, Links, Root, RootLayout, ScanOptions, Severity, SkillEntry,
+    Storage, Trust,
 };
 use prowess_permission::nearest;
 
@@ -74,7 +74,7 @@ impl Places {
             surroundings.explicit_roots().collect()
         } else {
             create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
-            Layers::default().resolve(&surroundings)
+            RootLayout::default().resolve(&surroundings)
         };
         if standing == Standing::Whole {
             // Those that were looked at, and none that came meanwhile.
@@ -89,7 +89,8 @@ impl Places {
             }
         }
         // What servers offer stays as it is: whoever knows them asks them.
-        let servers = known.roots().filter(|root| root.place == Place::Server).map(|root| Root::clone(root));
+        let servers =
+            known.roots().filter(|root| root.place == Storage::Server).map(|root| Root::clone(root));
         let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
         // Entry by entry, as it was looked at: what came meanwhile is not among them.
         let catalog = known.refreshed_trusting(&all, options, standing.entries(project.as_ref()));
@@ -97,14 +98,14 @@ impl Places {
     }
 
     /// The project around, and what of it may be used: what is trusted, or all of it for this command.
-    fn project(&self, surroundings: &Surroundings) -> Result<(Option<Project>, Standing)> {
-        let project = Project::around(surroundings, &Layers::default());
+    fn project(&self, surroundings: &Environment) -> Result<(Option<Project>, Standing)> {
+        let project = Project::around(surroundings, &RootLayout::default());
         let standing = if self.trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
         Ok((project, standing))
     }
 
-    fn surroundings(&self) -> Result<Surroundings> {
-        let mut surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
+    fn surroundings(&self) -> Result<Environment> {
+        let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
         if !self.only {
             let mut roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
             roots.append(&mut surroundings.explicit);

@@ -4,7 +4,7 @@ use std::io::BufReader;
 
 use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
-use prowess_permission::{Asker, Deed, Kind, Policy, Question, Refusal, Reply, joined};
+use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, joined};
 use prowess_skills::{SkillError, denial};
 
 use crate::confirm::{self, Answer};
@@ -21,7 +21,7 @@ pub(crate) struct Typed;
 #[async_trait]
 impl Asker for Typed {
     async fn ask(&self, question: &Question) -> Option<Reply> {
-        let Deed::BringIn { with_secrets, .. } = &question.deed else { return Some(Reply::Once) };
+        let Action::BringIn { with_secrets, .. } = &question.deed else { return Some(Reply::Once) };
         let secrets: Vec<String> = with_secrets.iter().map(|path| shown(path)).collect();
         let [first, ..] = secrets.as_slice() else { return Some(Reply::Once) };
         let refused = |message: String| Some(Reply::Reject { message: Some(message) });

@@ -11,7 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use prowess_catalog::{Digest, Digester, JsonCost, is_unprintable, one_line};
-use prowess_permission::{Asker, Detail, Fingerprint, Look, Permissions, Question, Refusal, Replies, Reply};
+use prowess_permission::{
+    Asker, Detail, DetailStyle, Fingerprint, Permissions, Question, Refusal, Replies, Reply,
+};
 use prowess_skills::{Outcome, SkillError};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -344,7 +346,7 @@ fn form(message: String, question: &Question) -> ElicitRequestParams {
 
 /// What a person has to know to decide: all of it.
 fn words(question: &Question) -> String {
-    let words = question.words();
+    let words = question.wording();
     let mut lines = vec![format!("Permission is needed: {}", one_line(&words.title))];
     lines.extend(words.note.iter().map(|note| one_line(note).into_owned()));
     lines.extend(words.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), shown(detail))));
@@ -355,7 +357,7 @@ fn words(question: &Question) -> String {
 /// A detail on one line, with nothing in it that is not seen.
 fn shown(detail: &Detail) -> String {
     match detail.look {
-        Look::Data => seen(&detail.text),
+        DetailStyle::Data => seen(&detail.text),
         _ => json(&detail.text),
     }
 }
@@ -375,7 +377,7 @@ fn seen(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prowess_permission::{Kind, RunDeed};
+    use prowess_permission::{Kind, RunAction};
     use serde_json::json;
 
     use super::*;
@@ -408,11 +410,11 @@ mod tests {
 
     #[test]
     fn a_question_shows_what_it_allows() {
-        let run = RunDeed {
+        let run = RunAction {
             skill: "kit".to_owned(),
             command: "make\u{202e}\nrm".to_owned(),
             env: [("A".to_owned(), "b".to_owned())].into(),
-            ..RunDeed::default()
+            ..RunAction::default()
         };
         let question = Question::new(Kind::RUN, "kit make").to(run).bound_to("x");
         insta::assert_snapshot!(words(&question), @r#"

@@ -37,11 +37,11 @@
 
 #[cfg(feature = "run")]
 mod addressed;
+#[cfg(feature = "client")]
+pub mod client;
 mod consent;
 mod fields;
 mod hex;
-#[cfg(feature = "host")]
-pub mod host;
 #[cfg(feature = "http")]
 mod http;
 mod incoming;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use prowess_catalog::{Catalog, CatalogHost, RefreshPolicy, Root, ScanOptions, WatchError, Watcher};
+use prowess_catalog::{Catalog, LiveCatalog, RefreshPolicy, Root, ScanOptions, WatchError, Watcher};
 use prowess_skills::SkillSession;
 use tokio::sync::watch;
 
@@ -95,7 +95,7 @@ impl LiveSkills {
         look: impl Fn(&Catalog) -> Catalog + Send + 'static,
     ) -> Result<Watching, WatchError> {
         let live = Arc::downgrade(self);
-        let host = CatalogHost::of(self.catalog(), roots, options, RefreshPolicy::OnRequest);
+        let host = LiveCatalog::of(self.catalog(), roots, options, RefreshPolicy::OnRequest);
         let is_first = AtomicBool::new(true);
         let watcher = Watcher::start_attentive(Arc::new(host), QUIET, move |diff| {
             let Some(live) = live.upgrade() else { return };
@@ -127,7 +127,7 @@ impl LiveSkills {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+    use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 
     #[tokio::test]
     async fn an_overview_is_kept_for_as_long_as_it_is_one() {
@@ -152,7 +152,7 @@ mod tests {
 
         session.load("tides", None).await.unwrap();
         assert_eq!(live.overview(&session), overview::text(&session));
-        permissions.set(Layer::User, vec![Rule::new("skill", "tides", Decision::Deny)]);
+        permissions.set(RuleSource::User, vec![Rule::new("skill", "tides", Decision::Deny)]);
         let denied = live.overview(&start().await);
         assert!(!denied.contains("tides") && denied.contains("kites"), "{denied}");
 

@@ -27,7 +27,8 @@ impl Overview {
             return None;
         }
         // What it depends on is taken first: when it changes meanwhile the text is none of a later one.
-        let (catalog, policy) = (session.engine().view().catalog().clone(), session.permissions().policy());
+        let (catalog, policy) =
+            (session.engine().catalog_view().catalog().clone(), session.permissions().policy());
         let text = text(session).into();
         Some(Self {
             catalog,
@@ -45,7 +46,7 @@ impl Overview {
     pub(crate) fn is_of(&self, session: &SkillSession) -> bool {
         let options = session.options();
         is_plain(session)
-            && self.catalog.is_same(session.engine().view().catalog())
+            && self.catalog.is_same(session.engine().catalog_view().catalog())
             && self.policy.is_same(&session.permissions().policy())
             && (self.dialect, self.discovery) == (options.dialect, options.discovery)
             && (self.guidance, self.manual) == (options.guidance, options.manual)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use prowess_catalog::SkillEntry;
-use prowess_skills::{Command, SkillSession};
+use prowess_skills::{SkillCommand, SkillSession};
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -22,8 +22,8 @@ const ARGUMENTS: &str = "arguments";
 
 /// The skills that a person may start now.
 pub(crate) fn list(session: &SkillSession) -> Vec<Prompt> {
-    let (skills, view) = (session.view(), session.engine().view());
-    let prompt = |command: Command| {
+    let (skills, view) = (session.view(), session.engine().catalog_view());
+    let prompt = |command: SkillCommand| {
         let entry = view.get(&command.name)?;
         let names = names(entry);
         let arguments = names.into_iter().map(|name| {
@@ -55,7 +55,7 @@ impl SkillServer {
         let given = request.arguments.unwrap_or_default();
         let name = request.name;
         let command = session.view().commands().into_iter().find(|command| command.name == name);
-        let entry = session.engine().view().get(&name).cloned();
+        let entry = session.engine().catalog_view().get(&name).cloned();
         let (Some(command), Some(entry)) = (command, entry) else {
             return Err(ErrorData::invalid_params(format!("Unknown prompt: {name}"), None));
         };

@@ -7,7 +7,7 @@ use prowess_catalog::{
     Code, ContentFile, ContentLimits, Contents, Diagnostic, Digest, FileError, MANIFEST, Skill, SkillEntry,
 };
 use prowess_permission::quoted;
-use prowess_skills::{Owner, SkillSession};
+use prowess_skills::{FileOwner, SkillSession};
 use rmcp::ErrorData;
 use rmcp::model::Resource;
 use serde::Serialize;
@@ -80,7 +80,7 @@ pub(crate) struct Place {
 
 impl<'a> Publication<'a> {
     pub(crate) fn of(session: &'a SkillSession) -> Self {
-        let view = session.engine().view();
+        let view = session.engine().catalog_view();
         let entries: Vec<_> =
             view.entries().iter().filter(|entry| breach(entry.diagnostics()).is_none()).collect();
         let directory =
@@ -104,7 +104,7 @@ impl<'a> Publication<'a> {
 
     /// The skills that are not served, and why. All of them are looked at.
     pub(crate) fn unserved(&self) -> Vec<Unserved> {
-        let view = self.session.engine().view();
+        let view = self.session.engine().catalog_view();
         let breaching = view.entries().iter().filter_map(|entry| {
             let why = breach(entry.diagnostics())?.to_string();
             Some(Unserved { name: entry.skill.name.to_string(), why })
@@ -272,7 +272,7 @@ impl<'a> Publication<'a> {
         let is_below = |hidden: &String| hidden.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
         if self.hidden.iter().any(is_below) {
             let is_ours =
-                |path: &str| self.session.view().owner_of(&format!("{root}/{path}")) != Owner::Denied;
+                |path: &str| self.session.view().owner_of(&format!("{root}/{path}")) != FileOwner::Denied;
             contents.files.retain(|file| is_ours(&file.path));
             contents.directories.retain(|path| is_ours(path));
         }

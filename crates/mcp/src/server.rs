@@ -97,7 +97,7 @@ struct Inner {
 
 impl Inner {
     fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
-        let seen = Mutex::new(session.engine().view().catalog().clone());
+        let seen = Mutex::new(session.engine().catalog_view().catalog().clone());
         let begun = *live.versions().borrow();
         Self {
             begun,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_skills::{SkillAct, SkillSession, ToolReply, ToolSpec};
+use prowess_skills::{SkillSession, SkillToolAnswer, SkillToolKind, ToolSpec};
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -34,7 +34,7 @@ impl SkillServer {
     }
 
     /// Whether there are tools for an act. Where nothing is known of other calls, none goes on with them.
-    fn can(&self, act: SkillAct) -> bool {
+    fn can(&self, act: SkillToolKind) -> bool {
         !(self.is_brief() && act.spans_calls())
     }
 
@@ -80,7 +80,7 @@ impl SkillServer {
     }
 
     /// A reply with its data, and with the addresses of what a command put out.
-    fn result(&self, mut reply: ToolReply) -> CallToolResult {
+    fn result(&self, mut reply: SkillToolAnswer) -> CallToolResult {
         let mut outputs = Vec::new();
         if let Some(report) = &mut reply.data {
             outputs = self.outputs().keep(report, self.scope());

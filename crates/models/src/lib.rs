@@ -2,19 +2,19 @@
 //!
 //! ```
 //! use futures_util::StreamExt;
-//! use prowess_agent::{Assembly, Message, Model, ModelRequest};
-//! use prowess_models::{Expect, Scripted, Turn};
+//! use prowess_agent::{ResponseAssembly, Message, Model, ModelRequest};
+//! use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 //! use serde_json::json;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), prowess_agent::ModelError> {
 //! // Any model is asked like this one; `OpenAi` and `Anthropic` take a name and a key.
 //! let model = Scripted::new([
-//!     Turn::new().expect(Expect::new().last("notes")).call("ls", json!({"path": "/"})),
-//!     Turn::new().say("There are three."),
+//!     ScriptedTurn::new().expect(ScriptedExpect::new().last("notes")).call("ls", json!({"path": "/"})),
+//!     ScriptedTurn::new().say("There are three."),
 //! ]);
 //! let mut stream = model.ask(ModelRequest::new([Message::user("How many notes are there?")])).await?;
-//! let mut assembly = Assembly::new(model.name());
+//! let mut assembly = ResponseAssembly::new(model.name());
 //! while let Some(delta) = stream.next().await {
 //!     assembly.push(delta?);
 //! }
@@ -54,4 +54,4 @@ pub use anthropic::{ANTHROPIC_BASE_URL, Anthropic, AnthropicBuilder, PromptCache
 pub use http::{Http, HttpOptions, Proxies, SetupError};
 pub use offline::Offline;
 pub use openai::{EffortField, OPENAI_BASE_URL, OpenAi, OpenAiBuilder, OutputLimitName};
-pub use scripted::{Expect, Follow, ScriptError, Scripted, Turn};
+pub use scripted::{ScriptError, Scripted, ScriptedExpect, ScriptedFollow, ScriptedTurn};

@@ -17,7 +17,7 @@ use crate::{Fingerprint, Question, Reply};
 /// #[async_trait]
 /// impl Asker for Trusting {
 ///     async fn ask(&self, question: &Question) -> Option<Reply> {
-///         println!("{}? Yes.", question.words().title);
+///         println!("{}? Yes.", question.wording().title);
 ///         Some(Reply::Once)
 ///     }
 /// }
@@ -42,20 +42,20 @@ pub trait Asker: Send + Sync {
 /// Nobody can be asked, now or later: what needs an answer is refused.
 ///
 /// ```
-/// use prowess_permission::{Kind, Nobody, Permissions, Policy, Question, Refusal, Stopped};
+/// use prowess_permission::{Kind, NoAsker, Permissions, Policy, Question, Refusal, Stopped};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let permissions = Permissions::unattended(Policy::new());
-/// let stopped = permissions.pass(Question::new(Kind::RUN, "make"), &Nobody).await.unwrap_err();
+/// let stopped = permissions.pass(Question::new(Kind::RUN, "make"), &NoAsker).await.unwrap_err();
 /// assert!(matches!(stopped, Stopped::Refused(Refusal::NobodyToAsk { .. })));
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct NoAsker;
 
 #[async_trait]
-impl Asker for Nobody {
+impl Asker for NoAsker {
     async fn ask(&self, _: &Question) -> Option<Reply> {
         None
     }

@@ -152,15 +152,15 @@ pub struct FingerprintError;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Deed, Kind, RunDeed, Talk};
+    use crate::{Action, Channel, Kind, RunAction};
 
     #[test]
     fn every_part_counts() {
         let base = Question::new(Kind::RUN, "ab");
-        let asked = |deed: Deed| base.clone().to(deed);
+        let asked = |deed: Action| base.clone().to(deed);
         let other = |details: &[(&str, &str)]| {
             let details = details.iter().map(|(name, text)| (name.to_string(), text.to_string()));
-            asked(Deed::Other { title: String::new(), details: details.collect() })
+            asked(Action::Other { title: String::new(), details: details.collect() })
         };
         let others = [
             Question::new(Kind::TOOL, "ab"),
@@ -168,11 +168,11 @@ mod tests {
             Question::new(Kind::RUN, "ab").and(""),
             base.clone().bound_to(""),
             base.clone().each_time(),
-            asked(Deed::WriteFile { content: String::new() }),
-            asked(Deed::WriteFile { content: "x".to_owned() }),
-            asked(RunDeed::default().into()),
-            asked(RunDeed { command: "x".to_owned(), ..RunDeed::default() }.into()),
-            asked(RunDeed { talk: Some(Talk::Pipe), ..RunDeed::default() }.into()),
+            asked(Action::WriteFile { content: String::new() }),
+            asked(Action::WriteFile { content: "x".to_owned() }),
+            asked(RunAction::default().into()),
+            asked(RunAction { command: "x".to_owned(), ..RunAction::default() }.into()),
+            asked(RunAction { talk: Some(Channel::Pipe), ..RunAction::default() }.into()),
             other(&[]),
             other(&[("a", "bc")]),
             other(&[("ab", "c")]),

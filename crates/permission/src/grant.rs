@@ -10,12 +10,12 @@ use crate::{Fingerprint, Question};
 /// to happen: if its arguments have changed since, it must be asked about again.
 ///
 /// ```
-/// use prowess_permission::{Decision, Kind, Layer, Permissions, Policy, Question, Rule};
+/// use prowess_permission::{Decision, Kind, RuleSource, Permissions, Policy, Question, Rule};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_permission::Refusal> {
 /// let rules = [Rule::new("run", "make *", Decision::Allow)];
-/// let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+/// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
 /// let grant = permissions.request(Question::new(Kind::RUN, "make check")).await?;
 /// assert!(grant.covers(&Question::new(Kind::RUN, "make check")));
 /// assert!(!grant.covers(&Question::new(Kind::RUN, "make install")));

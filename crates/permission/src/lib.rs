@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use prowess_permission::{
-//!     Broker, Granted, Kind, Layer, PermissionConfig, PermissionEvent, Permissions, Policy, Reply, Question,
+//!     Broker, Granted, Kind, RuleSource, PermissionConfig, PermissionEvent, Permissions, Policy, Reply, Question,
 //! };
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -15,7 +15,7 @@
 //! )?;
 //! let broker = Broker::in_memory();
 //! let permissions =
-//!     Permissions::new(broker.clone(), "session-1", Policy::new().with(Layer::User, config.rules));
+//!     Permissions::new(broker.clone(), "session-1", Policy::new().with(RuleSource::User, config.rules));
 //!
 //! // Rules settle what they speak about.
 //! let grant = permissions.request(Question::new(Kind::RUN, "git status -s")).await?;
@@ -35,7 +35,7 @@
 //! # }
 //! ```
 //!
-//! A [`Question`] names a [`Kind`] of act and its subjects. A [`Policy`] holds [`Rule`]s in [`Layer`]s and
+//! A [`Question`] names a [`Kind`] of act and its subjects. A [`Policy`] holds [`Rule`]s in [`RuleSource`]s and
 //! decides without any I/O: the last match wins for each subject, the strictest [`Decision`] over all of
 //! them. [`Permissions`] are one session's: they answer from the rules, from what was approved before, or
 //! by asking through a [`Broker`], which keeps approvals in an [`ApprovalStore`]. Rules are read from TOML
@@ -53,12 +53,12 @@
 //!
 //! The feature `testing`, off by default, has the suite that every [`ApprovalStore`] passes, for your own.
 
+mod action;
 mod approval;
 mod asker;
 mod broker;
 mod config;
 mod decision;
-mod deed;
 mod fingerprint;
 mod grant;
 mod judgement;
@@ -67,10 +67,10 @@ mod name;
 mod nearest;
 mod pattern;
 mod permissions;
-mod place;
 mod policy;
 mod question;
 mod reading;
+mod real_path;
 mod refusal;
 mod rule;
 mod secrets;
@@ -79,19 +79,19 @@ mod suggest;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
-mod words;
+mod wording;
 
+pub use action::{Action, Channel, RunAction, RunActionInput};
 pub use approval::{
     Approval, ApprovalStore, FileApprovals, MAX_APPROVALS_BYTES, MemoryApprovals, StoreError,
 };
-pub use asker::{Asker, Nobody, Replies};
+pub use asker::{Asker, NoAsker, Replies};
 pub use broker::{
-    Asked, Broker, BrokerOptions, Outcome, PermissionEvent, Reply, ReplyError, RequestId, RequestIdError,
-    Subscription,
+    Broker, BrokerOptions, PendingQuestion, PermissionEvent, QuestionId, QuestionIdError, QuestionOutcome,
+    Reply, ReplyError, Subscription,
 };
 pub use config::{ConfigError, MAX_CONFIG_BYTES, PermissionConfig};
 pub use decision::{Decision, DecisionError};
-pub use deed::{Deed, RunDeed, RunDeedInput, Talk};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use grant::{Grant, Granted};
 pub use kind::{Kind, KindError, MAX_KIND_CHARS};
@@ -99,11 +99,11 @@ pub use name::{joined, quoted};
 pub use nearest::nearest;
 pub use pattern::{MAX_WILDCARD_CHARS, MAX_WILDCARDS, Pattern, PatternError};
 pub use permissions::Permissions;
-pub use place::{Place, has_case, ignores_case, real_path};
 pub use policy::{Policy, Verdict};
 pub use question::{Note, QUESTION_VERSION, Question, RUN_BINDING};
 pub use reading::PathBase;
+pub use real_path::{RealPath, has_case, ignores_case, real_path};
 pub use refusal::{Refusal, Stopped};
-pub use rule::{Layer, Rule};
+pub use rule::{Rule, RuleSource};
 pub use secrets::{SECRET_FILES, secret_files};
-pub use words::{Detail, Look, Words};
+pub use wording::{Detail, DetailStyle, Wording};

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::judgement::Judgement;
 use crate::{
-    Approval, Asker, Broker, Decision, Grant, Granted, Kind, Layer, Nobody, Note, Policy, Question,
-    RUN_BINDING, Refusal, Reply, Rule, Stopped, Verdict,
+    Approval, Asker, Broker, Decision, Grant, Granted, Kind, NoAsker, Note, Policy, Question, RUN_BINDING,
+    Refusal, Reply, Rule, RuleSource, Stopped, Verdict,
 };
 
 /// One session's permissions: rules that may change while they are used, and the broker that asks.
@@ -47,7 +47,7 @@ impl Session {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set(&self, layer: Layer, rules: Vec<Rule>) {
+    pub(crate) fn set(&self, layer: RuleSource, rules: Vec<Rule>) {
         self.policy.write().unwrap_or_else(PoisonError::into_inner).set(layer, rules);
     }
 }
@@ -74,7 +74,7 @@ impl Permissions {
 
     /// Replaces the rules of `layer`, and answers at once whatever this session has waiting that the
     /// new rules allow or deny.
-    pub fn set(&self, layer: Layer, rules: Vec<Rule>) {
+    pub fn set(&self, layer: RuleSource, rules: Vec<Rule>) {
         self.broker.set_rules(&self.session, layer, rules);
     }
 
@@ -157,7 +157,7 @@ impl Permissions {
     ///
     /// It may not happen; also when nobody can be asked.
     pub async fn request(&self, question: Question) -> Result<Grant, Refusal> {
-        self.pass(question, &Nobody).await.map_err(|stopped| match stopped {
+        self.pass(question, &NoAsker).await.map_err(|stopped| match stopped {
             Stopped::Refused(refusal) => refusal,
             Stopped::Asks(question) => self.nobody(&question),
         })
@@ -262,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_asked_each_time_is_settled_by_nothing_but_an_answer() {
-        let allow = Policy::new().with(Layer::User, [Rule::new("run", "*", Decision::Allow)]);
+        let allow = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
         let permissions = Permissions::unattended(allow);
         let plain = Question::new(Kind::RUN, "make");
         permissions.broker().remember(&plain).await.unwrap();
@@ -282,7 +282,7 @@ mod tests {
         );
         let replies = Replies::allowing([asked.fingerprint()]);
         assert_eq!(permissions.pass(asked.clone(), &replies).await.unwrap().how(), Granted::Once);
-        permissions.set(Layer::User, vec![Rule::new("run", "make", Decision::Deny)]);
+        permissions.set(RuleSource::User, vec![Rule::new("run", "make", Decision::Deny)]);
         let refused = permissions.pass(asked, &replies).await;
         assert!(matches!(refused, Err(Stopped::Refused(Refusal::Denied { .. }))));
     }
@@ -297,7 +297,7 @@ mod tests {
             let waiter = tokio::spawn(async move { asking.request(Question::new(Kind::RUN, "rm x")).await });
             let id = front_end.next().await.unwrap().id();
             // Behind the broker's back, so that only the last look can find it.
-            permissions.session.set(Layer::User, vec![Rule::new("run", "rm *", Decision::Deny)]);
+            permissions.session.set(RuleSource::User, vec![Rule::new("run", "rm *", Decision::Deny)]);
 
             let answered = broker.reply(id, reply).await;
             assert!(matches!(answered, Err(ReplyError::Denied { .. })));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::rule::Subject;
-use crate::{Decision, Kind, Layer, Place, Question, Rule};
+use crate::{Decision, Kind, Question, RealPath, Rule, RuleSource};
 
 /// Rules in layers. Pure: deciding reads nothing but the rules.
 ///
@@ -11,10 +11,10 @@ use crate::{Decision, Kind, Layer, Place, Question, Rule};
 /// a match the decision is [`Decision::Ask`].
 ///
 /// ```
-/// use prowess_permission::{Decision, Kind, Layer, Policy, Rule};
+/// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
 ///
 /// let policy = Policy::new().with(
-///     Layer::User,
+///     RuleSource::User,
 ///     [Rule::new("run", "git *", Decision::Allow), Rule::new("run", "git push *", Decision::Ask)],
 /// );
 /// assert_eq!(policy.decide(&Kind::RUN, "git log").decision, Decision::Allow);
@@ -24,14 +24,14 @@ use crate::{Decision, Kind, Layer, Place, Question, Rule};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Policy {
-    layers: [Arc<[Rule]>; Layer::ALL.len()],
+    layers: [Arc<[Rule]>; RuleSource::ALL.len()],
 }
 
 impl Policy {
     /// The built-in defaults: skills may be loaded, and everything else is asked about.
     #[must_use]
     pub fn new() -> Self {
-        Self::empty().with(Layer::Defaults, [Rule::new("skill", "*", Decision::Allow)])
+        Self::empty().with(RuleSource::Defaults, [Rule::new("skill", "*", Decision::Allow)])
     }
 
     /// No rules at all: everything is asked about.
@@ -42,14 +42,14 @@ impl Policy {
 
     /// The policy with `rules` after those that `layer` has already.
     #[must_use]
-    pub fn with(mut self, layer: Layer, rules: impl IntoIterator<Item = Rule>) -> Self {
+    pub fn with(mut self, layer: RuleSource, rules: impl IntoIterator<Item = Rule>) -> Self {
         let place = &mut self.layers[layer.index()];
         *place = place.iter().cloned().chain(rules).collect();
         self
     }
 
     /// Replaces the rules of `layer`.
-    pub fn set(&mut self, layer: Layer, rules: Vec<Rule>) {
+    pub fn set(&mut self, layer: RuleSource, rules: Vec<Rule>) {
         self.layers[layer.index()] = rules.into();
     }
 
@@ -61,7 +61,7 @@ impl Policy {
 
     /// The rules of `layer`, in order.
     #[must_use]
-    pub fn rules(&self, layer: Layer) -> &[Rule] {
+    pub fn rules(&self, layer: RuleSource) -> &[Rule] {
         &self.layers[layer.index()]
     }
 
@@ -96,7 +96,7 @@ impl Policy {
             // A file that is denied is called what whoever wanted it called it.
             Some((subject, rule)) if action(rule) == Decision::Deny => {
                 let own = request.place.as_ref().filter(|place| place.real() == subject);
-                verdict(own.map_or(subject, Place::name), rule)
+                verdict(own.map_or(subject, RealPath::name), rule)
             }
             Some((subject, rule)) => verdict(subject, rule),
             None => verdict("", None),
@@ -111,8 +111,8 @@ impl Policy {
             && names.all(|(_, rule)| action(rule) == Decision::Allow)
     }
 
-    fn of_subject(&self, request: &Question, subject: &str) -> Option<(Layer, &Rule)> {
-        let ignores_case = request.place.as_ref().is_some_and(Place::ignores_case);
+    fn of_subject(&self, request: &Question, subject: &str) -> Option<(RuleSource, &Rule)> {
+        let ignores_case = request.place.as_ref().is_some_and(RealPath::ignores_case);
         self.last_match(&request.kind, &Subject::new(subject, ignores_case))
     }
 
@@ -121,8 +121,8 @@ impl Policy {
     fn of_names<'a>(
         &'a self,
         kind: &'a Kind,
-        place: &'a Place,
-    ) -> impl Iterator<Item = (&'a str, Option<(Layer, &'a Rule)>)> {
+        place: &'a RealPath,
+    ) -> impl Iterator<Item = (&'a str, Option<(RuleSource, &'a Rule)>)> {
         let spelled = place.spelled().into_iter().map(move |spelled| {
             (spelled, self.last_match(kind, &Subject::new(spelled, place.ignores_case())))
         });
@@ -135,7 +135,7 @@ impl Policy {
     }
 
     /// The rule that decides. One that asks about certain files decides over one about everything that allows or asks.
-    fn last_match(&self, kind: &Kind, subject: &Subject<'_>) -> Option<(Layer, &Rule)> {
+    fn last_match(&self, kind: &Kind, subject: &Subject<'_>) -> Option<(RuleSource, &Rule)> {
         let found = self.last_where(|rule| rule.applies_to(kind, subject));
         let is_weak =
             found.is_none_or(|(_, rule)| rule.action != Decision::Deny && rule.is_about_everything());
@@ -145,19 +145,19 @@ impl Policy {
         self.last_where(|rule| rule.is_guard() && rule.applies_to(kind, subject)).or(found)
     }
 
-    fn last_where(&self, is_meant: impl Fn(&Rule) -> bool) -> Option<(Layer, &Rule)> {
-        Layer::ALL.into_iter().rev().find_map(|layer| {
+    fn last_where(&self, is_meant: impl Fn(&Rule) -> bool) -> Option<(RuleSource, &Rule)> {
+        RuleSource::ALL.into_iter().rev().find_map(|layer| {
             let rule = self.rules(layer).iter().rev().find(|rule| is_meant(rule))?;
             Some((layer, rule))
         })
     }
 }
 
-fn action(rule: Option<(Layer, &Rule)>) -> Decision {
+fn action(rule: Option<(RuleSource, &Rule)>) -> Decision {
     rule.map_or(Decision::Ask, |(_, rule)| rule.action)
 }
 
-fn verdict(subject: &str, rule: Option<(Layer, &Rule)>) -> Verdict {
+fn verdict(subject: &str, rule: Option<(RuleSource, &Rule)>) -> Verdict {
     let decision = action(rule);
     Verdict { decision, subject: subject.to_owned(), rule: rule.map(|(layer, rule)| (layer, rule.clone())) }
 }
@@ -176,7 +176,7 @@ pub struct Verdict {
     /// The subject that decided it: of several, the first with the strictest decision.
     pub subject: String,
     /// The rule that won, and its layer; `None` when no rule matched.
-    pub rule: Option<(Layer, Rule)>,
+    pub rule: Option<(RuleSource, Rule)>,
 }
 
 #[cfg(test)]
@@ -190,17 +190,17 @@ mod tests {
     #[test]
     fn the_last_match_wins_across_and_inside_layers() {
         let policy = Policy::empty()
-            .with(Layer::Session, [rule("a", Decision::Allow)])
-            .with(Layer::User, [rule("*", Decision::Deny), rule("b", Decision::Ask)]);
+            .with(RuleSource::Session, [rule("a", Decision::Allow)])
+            .with(RuleSource::User, [rule("*", Decision::Deny), rule("b", Decision::Ask)]);
         assert_eq!(policy.decide(&Kind::RUN, "a").decision, Decision::Allow);
         assert_eq!(policy.decide(&Kind::RUN, "b").decision, Decision::Ask);
-        assert_eq!(policy.decide(&Kind::RUN, "c").rule, Some((Layer::User, rule("*", Decision::Deny))));
+        assert_eq!(policy.decide(&Kind::RUN, "c").rule, Some((RuleSource::User, rule("*", Decision::Deny))));
     }
 
     #[test]
     fn the_strictest_subject_decides_a_request() {
         let policy =
-            Policy::empty().with(Layer::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
+            Policy::empty().with(RuleSource::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
         let verdict = |subjects: &[&str]| {
             let first = Question::new(Kind::RUN, subjects[0]);
             let request = subjects[1..].iter().fold(first, |request, subject| request.and(*subject));
@@ -218,7 +218,7 @@ mod tests {
         request.subjects.clear();
         assert_eq!(Policy::new().evaluate(&request).decision, Decision::Ask);
         assert_eq!(Policy::new().evaluate(&request).rule, None);
-        let deny = Policy::new().with(Layer::User, [Rule::new("*", "*", Decision::Deny)]);
+        let deny = Policy::new().with(RuleSource::User, [Rule::new("*", "*", Decision::Deny)]);
         assert_eq!(deny.evaluate(&request).decision, Decision::Deny);
     }
 }

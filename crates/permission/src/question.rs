@@ -5,7 +5,7 @@ mod earlier;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{Deed, Fingerprint, Kind, Pattern, Place};
+use crate::{Action, Fingerprint, Kind, Pattern, RealPath};
 
 /// The version that this crate writes. It reads this one and those before it.
 pub const QUESTION_VERSION: u32 = 2;
@@ -37,7 +37,7 @@ pub struct Question {
     /// What it acts on, as literal text: wildcards in it mean nothing.
     pub subjects: Vec<String>,
     /// What is to be done.
-    pub deed: Deed,
+    pub deed: Action,
     /// What the answer "always" records.
     pub always: Vec<Pattern>,
     /// What an approval must have been given for, beyond the subject: for a skill, the digest of its contents and its
@@ -46,7 +46,7 @@ pub struct Question {
     /// Whether it is asked each time: neither a rule that allows it nor a remembered approval is an answer.
     pub each_time: bool,
     /// Where the file is that this is about, if it is about one: the other names that rules may know it by.
-    pub place: Option<Place>,
+    pub place: Option<RealPath>,
     /// Why it is asked although the person may think that it was settled.
     pub note: Option<Note>,
     /// The sub-agents on whose behalf it is asked, the one that asks last.
@@ -75,7 +75,7 @@ impl Question {
             kind,
             always: vec![Pattern::literal(&subject)],
             subjects: vec![subject],
-            deed: Deed::Plain,
+            deed: Action::Plain,
             binding: None,
             each_time: false,
             place: None,
@@ -89,7 +89,7 @@ impl Question {
     /// A question about a file. The subject is its real path, which is what "always" would record. A rule that asks about
     /// another name that the file was reached by, or denies it, holds as well.
     #[must_use]
-    pub fn about_place(kind: Kind, place: Place) -> Self {
+    pub fn about_place(kind: Kind, place: RealPath) -> Self {
         let question = Self::new(kind, place.real()).bound_to(REAL_PATH);
         // What cannot be told apart from another name is not remembered.
         let question = if place.is_exact() { question } else { question.always([]) };
@@ -107,7 +107,7 @@ impl Question {
 
     /// The same, saying what is to be done.
     #[must_use]
-    pub fn to(mut self, deed: impl Into<Deed>) -> Self {
+    pub fn to(mut self, deed: impl Into<Action>) -> Self {
         self.deed = deed.into();
         self
     }
@@ -136,9 +136,9 @@ impl Question {
     /// Has a person answer each time, whatever rules and earlier answers allow. A rule that denies it stands.
     ///
     /// ```
-    /// use prowess_permission::{Decision, Kind, Layer, Policy, Question, Rule};
+    /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Question, Rule};
     ///
-    /// let policy = Policy::new().with(Layer::User, [Rule::new("run", "*", Decision::Allow)]);
+    /// let policy = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
     /// assert_eq!(policy.evaluate(&Question::new(Kind::RUN, "make").each_time()).decision, Decision::Ask);
     /// ```
     #[must_use]
@@ -178,7 +178,7 @@ struct Stored {
     kind: Kind,
     subjects: Vec<String>,
     #[serde(flatten)]
-    deed: Deed,
+    deed: Action,
     #[serde(default)]
     always: Vec<Pattern>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,7 +186,7 @@ struct Stored {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     each_time: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    place: Option<Place>,
+    place: Option<RealPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<Note>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

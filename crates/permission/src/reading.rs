@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::place::real_path;
+use crate::real_path::real_path;
 use crate::{Decision, Pattern};
 
 /// What paths in rules are relative to.
 ///
 /// ```
-/// use prowess_permission::{Decision, Kind, PathBase, PermissionConfig, Place, Policy, Layer, Question};
+/// use prowess_permission::{Decision, Kind, PathBase, PermissionConfig, RealPath, Policy, RuleSource, Question};
 ///
 /// let base = PathBase::new("/work/site").home("/home/ada");
 /// let text = "[permission.read]\n'~/diary/*' = 'deny'\n'./drafts/*' = 'deny'\n";
 /// let config = PermissionConfig::located(text, "prowess.toml", &[], &base)?;
-/// let policy = Policy::new().with(Layer::User, config.rules);
+/// let policy = Policy::new().with(RuleSource::User, config.rules);
 /// for denied in ["/home/ada/diary/may.md", "/work/site/drafts/a.md"] {
-///     let request = Question::about_place(Kind::READ, Place::elsewhere(denied));
+///     let request = Question::about_place(Kind::READ, RealPath::elsewhere(denied));
 ///     assert_eq!(policy.evaluate(&request).decision, Decision::Deny);
 /// }
 /// # Ok::<(), prowess_permission::ConfigError>(())

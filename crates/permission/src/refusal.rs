@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::text::{one_line, shown};
-use crate::{Decision, Kind, Layer, Question, Rule, Verdict};
+use crate::{Decision, Kind, Question, Rule, RuleSource, Verdict};
 
 /// Longer rules are not spelled out in a message.
 const MAX_SHOWN_RULE_CHARS: usize = 300;
@@ -21,7 +21,7 @@ pub enum Refusal {
         /// What it was to act on.
         subject: String,
         /// The rule and its layer, for the person; not for the model.
-        rule: Option<Box<(Layer, Rule)>>,
+        rule: Option<Box<(RuleSource, Rule)>>,
     },
     /// Somebody said no.
     #[error("{}", rejected(.message.as_deref()))]
@@ -89,7 +89,7 @@ impl Refusal {
 /// let permissions = Permissions::unattended(Policy::new());
 /// match permissions.pass(Question::new(Kind::RUN, "make"), &Replies::default()).await {
 ///     Ok(_) => println!("make runs"),
-///     Err(Stopped::Asks(question)) => println!("{}?", question.words().title),
+///     Err(Stopped::Asks(question)) => println!("{}?", question.wording().title),
 ///     Err(Stopped::Refused(refusal)) => println!("{refusal}"),
 /// }
 /// # }

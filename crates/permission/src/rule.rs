@@ -72,14 +72,14 @@ impl Rule {
     /// everything, `*`, does not change that; one that names paths does.
     ///
     /// ```
-    /// use prowess_permission::{Decision, Kind, Layer, Policy, Rule};
+    /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
     ///
     /// let policy = Policy::new().with(
-    ///     Layer::User,
+    ///     RuleSource::User,
     ///     [Rule::guard(&Kind::READ, "*/.env"), Rule::new("read", "*", Decision::Allow)],
     /// );
     /// assert_eq!(policy.decide(&Kind::READ, "/site/.ENV").decision, Decision::Ask);
-    /// let policy = policy.with(Layer::Session, [Rule::new("read", "/site/*", Decision::Allow)]);
+    /// let policy = policy.with(RuleSource::Session, [Rule::new("read", "/site/*", Decision::Allow)]);
     /// assert_eq!(policy.decide(&Kind::READ, "/site/.env").decision, Decision::Allow);
     /// ```
     #[must_use]
@@ -204,17 +204,17 @@ impl<'a> Subject<'a> {
 /// Who gave a rule. Later layers stand after earlier ones, and the last match wins.
 ///
 /// ```
-/// use prowess_permission::{Decision, Kind, Layer, Policy, Rule};
+/// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
 ///
 /// let policy = Policy::new()
-///     .with(Layer::Session, [Rule::new("run", "make *", Decision::Allow)])
-///     .with(Layer::User, [Rule::new("run", "*", Decision::Ask)]);
+///     .with(RuleSource::Session, [Rule::new("run", "make *", Decision::Allow)])
+///     .with(RuleSource::User, [Rule::new("run", "*", Decision::Ask)]);
 /// // Whoever was there first: the session's rules stand after the user's.
 /// assert_eq!(policy.decide(&Kind::RUN, "make check").decision, Decision::Allow);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layer {
+pub enum RuleSource {
     /// What holds when nobody says anything.
     Defaults,
     /// What an agent that the host ships brings along.
@@ -229,7 +229,7 @@ pub enum Layer {
     Session,
 }
 
-impl Layer {
+impl RuleSource {
     pub(crate) const ALL: [Self; 6] =
         [Self::Defaults, Self::BuiltInAgent, Self::User, Self::Project, Self::Agent, Self::Session];
 
@@ -238,7 +238,7 @@ impl Layer {
     }
 }
 
-impl fmt::Display for Layer {
+impl fmt::Display for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Defaults => "defaults",
@@ -257,10 +257,10 @@ mod tests {
 
     #[test]
     fn layers_are_ordered_and_numbered() {
-        assert!(Layer::ALL.is_sorted());
-        for (at, layer) in Layer::ALL.into_iter().enumerate() {
+        assert!(RuleSource::ALL.is_sorted());
+        for (at, layer) in RuleSource::ALL.into_iter().enumerate() {
             assert_eq!(layer.index(), at);
         }
-        assert_eq!(Layer::BuiltInAgent.to_string(), "built-in agent");
+        assert_eq!(RuleSource::BuiltInAgent.to_string(), "built-in agent");
     }
 }

@@ -209,9 +209,9 @@ pub const SECRET_FILES: &[&str] = &[
 /// Rules that have somebody asked before one of these files is read.
 ///
 /// ```
-/// use prowess_permission::{Kind, Layer, Policy, secret_files};
+/// use prowess_permission::{Kind, RuleSource, Policy, secret_files};
 ///
-/// let policy = Policy::new().with(Layer::Defaults, secret_files());
+/// let policy = Policy::new().with(RuleSource::Defaults, secret_files());
 /// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());
 /// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
 /// ```
@@ -222,12 +222,12 @@ pub fn secret_files() -> impl Iterator<Item = Rule> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Decision, Layer, Policy};
+    use crate::{Decision, Policy, RuleSource};
 
     #[test]
     fn secrets_are_found_in_any_case_and_plain_files_are_not() {
         let allow = Rule::new("read", "*", Decision::Allow);
-        let policy = Policy::new().with(Layer::Defaults, secret_files()).with(Layer::User, [allow]);
+        let policy = Policy::new().with(RuleSource::Defaults, secret_files()).with(RuleSource::User, [allow]);
         let decision = |path: &str| policy.decide(&Kind::READ, path).decision;
         for path in
             ["/a/.env", "/a/.Env.local", "/srv/TLS/Server.KEY", "/home/a/.SSH/known_hosts", "/proc/7/environ"]

@@ -4,14 +4,14 @@ use prowess_permission::Asker;
 use serde_json::Value;
 
 use crate::delta::SkillDelta;
-use crate::dialect::{self, SkillAct, ToolReply, ToolSpec, Wanted};
+use crate::dialect::{self, SkillToolAnswer, SkillToolKind, ToolSpec, Wanted};
 use crate::documents::PreparedSelection;
 use crate::engine::SkillEngine;
 #[cfg(feature = "run")]
 use crate::error::SkillError;
 use crate::load::PreparedLoad;
 use crate::service::SkillService;
-use crate::session::Answer;
+use crate::session::SkillAnswer;
 use crate::state::SkillState;
 use crate::step::Outcome;
 use crate::view::SkillView;
@@ -36,7 +36,7 @@ use crate::view::SkillView;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let session = SkillSession::builder(catalog).start().await;
 /// let arguments = json!({"skill_name": "greet"});
-/// let call = session.service().call(&session.view(), "load_skill", arguments, &Nobody).await;
+/// let call = session.service().call(&session.view(), "load_skill", arguments, &NoAsker).await;
 /// let Outcome::Done(prepared) = call else { unreachable!() };
 /// assert!(session.state().loaded().is_empty(), "read, and not loaded yet");
 /// assert!(session.finish(prepared).text.contains("Wave."));
@@ -56,13 +56,13 @@ enum Prepared {
     Load(Box<PreparedLoad>),
     Select(Box<PreparedSelection>),
     Unload(SkillView, String),
-    Answer(Answer),
+    Answer(SkillAnswer),
 }
 
 /// A skill that wants to be followed by a sub-agent, read and past the gate.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Forked {
+pub struct ForkedSkill {
     /// The skill.
     pub name: String,
     /// The sub-agent that it names.
@@ -78,7 +78,7 @@ pub struct Forked {
 impl PreparedCall {
     /// The skill that this call loads, if it says `context: fork`. A host that has sub-agents gives it to one, and drops
     /// this call; for all others the skill is loaded like any other.
-    pub fn forked(&self) -> Option<Forked> {
+    pub fn forked(&self) -> Option<ForkedSkill> {
         match &self.prepared {
             Prepared::Load(prepared) => prepared.forked(),
             _ => None,
@@ -87,14 +87,14 @@ impl PreparedCall {
 
     /// What changes and what the model reads, over the state as it is when the calls before this one are finished. The
     /// event `tool.response` tells how many changes of state there are.
-    pub fn finish(self, state: &SkillState) -> ToolReply {
+    pub fn finish(self, state: &SkillState) -> SkillToolAnswer {
         let finished = match self.prepared {
             Prepared::Load(prepared) => prepared.finish(state),
             Prepared::Select(prepared) => prepared.finish(state),
             Prepared::Unload(view, name) => view.engine().at(state).unload(&name),
             Prepared::Answer(answer) => Ok(answer),
         };
-        let reply = ToolReply::from(finished);
+        let reply = SkillToolAnswer::from(finished);
         tell(&self.tool, reply.is_error, reply.deltas.len());
         reply
     }
@@ -118,13 +118,13 @@ impl SkillEngine {
     ///
     /// ```
     /// use prowess_catalog::Catalog;
-    /// use prowess_skills::{SkillAct, SkillEngine};
+    /// use prowess_skills::{SkillToolKind, SkillEngine};
     ///
     /// let engine = SkillEngine::new(&Catalog::empty());
-    /// assert_eq!(engine.act("unload_skill"), Some(SkillAct::Unload));
+    /// assert_eq!(engine.act("unload_skill"), Some(SkillToolKind::Unload));
     /// assert_eq!(engine.act("skill_list_docs"), None, "this dialect has it only where it is wanted");
     /// ```
-    pub fn act(&self, tool: &str) -> Option<SkillAct> {
+    pub fn act(&self, tool: &str) -> Option<SkillToolKind> {
         dialect::act(self.options(), tool)
     }
 }
@@ -180,7 +180,7 @@ impl SkillService {
 
 #[cfg(feature = "run")]
 impl crate::run::Running<'_> {
-    async fn act(self, wanted: Wanted) -> Result<Answer, crate::step::Halt> {
+    async fn act(self, wanted: Wanted) -> Result<SkillAnswer, crate::step::Halt> {
         match wanted {
             Wanted::Run(request) => self.run(*request).await,
             Wanted::Start(request) => self.exec(*request).await,

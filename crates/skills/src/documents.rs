@@ -13,7 +13,7 @@ use crate::error::{SkillError, or_none, safe};
 use crate::load::{loaded_from, rejected};
 use crate::options::{Placement, SessionOptions};
 use crate::render::{self, FramedText};
-use crate::session::Answer;
+use crate::session::SkillAnswer;
 use crate::state::SkillState;
 use crate::step::{Io, Operation};
 use crate::view::SkillView;
@@ -24,7 +24,7 @@ pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 /// Which documents.
 ///
 /// ```
-/// use prowess_skills::{Choice, SelectMode, SkillSession};
+/// use prowess_skills::{DocumentChoice, SelectMode, SkillSession};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,21 +37,21 @@ pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 /// # std::fs::write(scratch.path().join("greet/bows.md"), "Bow lower to kings.")?;
 /// let session = SkillSession::builder(catalog).start().await;
 /// session.load("greet", None).await?;
-/// let choice = Choice::Named(vec!["bows.md".into()]);
+/// let choice = DocumentChoice::Named(vec!["bows.md".into()]);
 /// session.select_documents("greet", SelectMode::Add, choice).await?;
 /// assert_eq!(session.state().documents("greet")[0].path, "bows.md");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum DocumentChoice {
     /// All that the skill has.
     All,
     /// These, by their paths in the skill.
     Named(Vec<String>),
 }
 
-impl Default for Choice {
+impl Default for DocumentChoice {
     fn default() -> Self {
         Self::Named(Vec::new())
     }
@@ -85,7 +85,7 @@ impl PreparedSelection {
     /// # Errors
     ///
     /// The skill is not loaded any more, another one has its name, or a budget does not allow it. Nothing changes then.
-    pub fn finish(self, state: &SkillState) -> Result<Answer, SkillError> {
+    pub fn finish(self, state: &SkillState) -> Result<SkillAnswer, SkillError> {
         let Self { engine, name, chosen } = self;
         // A rule may have come since they were read, or another skill of the name.
         let entry = engine.at(state).visible_to_model(&name)?;
@@ -101,7 +101,7 @@ impl PreparedSelection {
             .map_err(|conflict| rejected(engine.options(), &name, &deltas, conflict, state))?;
         engine.log(&deltas, &after);
         engine.keep(&after, chosen.texts.into_values());
-        Ok(Answer { text, deltas, ..Answer::default() })
+        Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })
     }
 }
 
@@ -109,12 +109,12 @@ impl SkillView {
     /// The paths of a skill's documents, as a JSON array; as an object that says so if there are more than are listed.
     /// It is refused when the skill is not one that this agent may know of, or has to be asked about before any of it is
     /// told.
-    pub fn list_documents(&self, name: &str) -> Operation<Answer> {
+    pub fn list_documents(&self, name: &str) -> Operation<SkillAnswer> {
         let (view, name) = (self.clone(), name.to_owned());
         Operation::new(self.engine(), |io| async move { view.listed(&io, &name).await })
     }
 
-    async fn listed(&self, io: &Io, name: &str) -> Result<Answer, SkillError> {
+    async fn listed(&self, io: &Io, name: &str) -> Result<SkillAnswer, SkillError> {
         let entry = self.visible_to_model(name)?;
         let engine = self.engine();
         let gate = engine.permissions().policy().evaluate(&Question::new(Kind::SKILL, name)).decision;
@@ -139,7 +139,7 @@ impl SkillView {
         }
         // The same JSON, with nothing in it that could pass for markup.
         let text = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
-        Ok(Answer { text, data: Some(data), ..Answer::default() })
+        Ok(SkillAnswer { text, data: Some(data), ..SkillAnswer::default() })
     }
 
     /// Chooses which documents of a loaded skill are in context with it.
@@ -147,7 +147,7 @@ impl SkillView {
         &self,
         name: &str,
         mode: SelectMode,
-        choice: Choice,
+        choice: DocumentChoice,
     ) -> Operation<PreparedSelection> {
         let (view, name) = (self.clone(), name.to_owned());
         Operation::new(self.engine(), |io| async move {
@@ -162,7 +162,7 @@ impl SkillView {
         io: &Io,
         name: &str,
         mode: SelectMode,
-        choice: Choice,
+        choice: DocumentChoice,
     ) -> Result<Chosen, SkillError> {
         // An unknown name is told apart from one that only has to be loaded.
         let entry = self.visible_to_model(name)?;
@@ -198,11 +198,11 @@ impl SkillView {
         io: &Io,
         entry: &Arc<SkillEntry>,
         mode: SelectMode,
-        choice: Choice,
+        choice: DocumentChoice,
         before: &[SelectedDocument],
     ) -> Result<Chosen, SkillError> {
         let name = entry.skill.name.as_str();
-        let all = choice == Choice::All && mode != SelectMode::Clear;
+        let all = choice == DocumentChoice::All && mode != SelectMode::Clear;
         let wanted = match mode {
             SelectMode::Clear => Vec::new(),
             SelectMode::Add | SelectMode::Replace => wanted(io, entry, choice).await?,
@@ -264,12 +264,12 @@ pub(crate) fn selected_document(
 }
 
 /// The paths that `choice` stands for. Only what the skill itself lists is among them.
-async fn wanted(io: &Io, entry: &Arc<SkillEntry>, choice: Choice) -> Result<Vec<String>, SkillError> {
+async fn wanted(io: &Io, entry: &Arc<SkillEntry>, choice: DocumentChoice) -> Result<Vec<String>, SkillError> {
     let listed = io.documents(entry).await?;
     let available: Vec<String> = listed.files.into_iter().map(|document| document.path).collect();
     let mut named = match choice {
-        Choice::All => return Ok(available),
-        Choice::Named(named) => named,
+        DocumentChoice::All => return Ok(available),
+        DocumentChoice::Named(named) => named,
     };
     let unknown: Vec<String> = named.iter().filter(|path| !available.contains(path)).cloned().collect();
     if !unknown.is_empty() {

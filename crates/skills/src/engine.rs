@@ -105,7 +105,7 @@ impl SkillEngine {
     }
 
     /// What this agent may know of the catalog: skills that are denied to it are not there.
-    pub fn view(&self) -> CatalogView {
+    pub fn catalog_view(&self) -> CatalogView {
         self.known().view.clone()
     }
 

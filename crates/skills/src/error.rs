@@ -4,7 +4,7 @@ use prowess_catalog::{DocumentError, ReadError, code_text};
 use prowess_permission::Refusal;
 
 use crate::dialect::Dialect;
-use crate::load::Over;
+use crate::load::OverBudget;
 
 /// How many names an answer lists before it only counts the rest.
 pub(crate) const MAX_NAMES: usize = 100;
@@ -49,7 +49,7 @@ pub enum SkillError {
     #[error("{}", over_budget(*what, name, *tokens, *budget, loaded, *dialect))]
     OverBudget {
         /// What was to come into context.
-        what: Over,
+        what: OverBudget,
         /// Which skill it is about.
         name: String,
         /// How many tokens it takes.
@@ -280,7 +280,7 @@ pub(crate) fn or_none(names: &[String]) -> String {
 }
 
 fn over_budget(
-    what: Over,
+    what: OverBudget,
     name: &str,
     tokens: usize,
     budget: usize,
@@ -291,8 +291,8 @@ fn over_budget(
     let unload = dialect.words().unload;
     let name = safe(name);
     let (start, again) = match what {
-        Over::Skill => (format!("Cannot load skill '{name}'. It takes"), "retry loading"),
-        Over::Documents => {
+        OverBudget::Skill => (format!("Cannot load skill '{name}'. It takes"), "retry loading"),
+        OverBudget::Documents => {
             (format!("Cannot select these documents of skill '{name}'. They take"), "select them again")
         }
     };

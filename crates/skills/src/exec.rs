@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use prowess_permission::{Deed, Kind, Question, Talk, joined};
-use prowess_workspace::{LiveError, Look, MAX_TIMEOUT, RunRequest};
+use prowess_permission::{Action, Channel, Kind, Question, joined};
+use prowess_workspace::{LiveError, LiveOutput, MAX_TIMEOUT, RunRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SkillError;
-use crate::ran::Ran;
 use crate::run::{Running, shown};
-use crate::session::Answer;
+use crate::run_summary::RunSummary;
+use crate::session::SkillAnswer;
 use crate::step::Halt;
 
 /// How long an answer is waited for when nobody says how long.
@@ -98,12 +98,12 @@ pub struct PollRequest {
 
 impl Running<'_> {
     /// Starts a command that can be written to, and waits for its first question or its end.
-    pub(crate) async fn exec(self, request: ExecRequest) -> Result<Answer, Halt> {
+    pub(crate) async fn exec(self, request: ExecRequest) -> Result<SkillAnswer, Halt> {
         let ExecRequest { mut run, tty, yield_ms } = request;
         // People take their time.
         run.timeout.get_or_insert(MAX_TIMEOUT.as_secs());
         let terminal = tty == Some(true);
-        let talk = if terminal { Talk::Terminal } else { Talk::Pipe };
+        let talk = if terminal { Channel::Terminal } else { Channel::Pipe };
         // Nobody is asked about what cannot be.
         if let Some(runs) = self.runs {
             runs.check_room().map_err(SkillError::Live)?;
@@ -117,13 +117,13 @@ impl Running<'_> {
         let deltas = self.led_by_run(&run.skill);
         // It runs, whatever the first look says: the model has words of it from now on.
         Ok(match self.look(&id, None, yield_ms).await {
-            Ok(answer) => Answer { deltas, ..answer },
-            Err(error) => Answer { text: error.for_model(), deltas, ..Answer::default() },
+            Ok(answer) => SkillAnswer { deltas, ..answer },
+            Err(error) => SkillAnswer { text: error.for_model(), deltas, ..SkillAnswer::default() },
         })
     }
 
     /// Writes to a command that goes on, and waits for its next question or its end.
-    pub(crate) async fn write_stdin(self, request: WriteRequest) -> Result<Answer, Halt> {
+    pub(crate) async fn write_stdin(self, request: WriteRequest) -> Result<SkillAnswer, Halt> {
         let WriteRequest { session_id, mut chars, submit, close, yield_ms } = request;
         let close = close == Some(true);
         // Closing alone is no empty line.
@@ -144,29 +144,34 @@ impl Running<'_> {
         if because_of.is_empty() || chars.is_empty() {
             return Ok(());
         }
-        let deed = Deed::Type { session: id.to_owned(), typed: chars.to_owned(), because_of };
+        let deed = Action::Type { session: id.to_owned(), typed: chars.to_owned(), because_of };
         let question = Question::new(Kind::RUN, joined(id, &format!("type {chars}"))).to(deed).each_time();
         self.pass(id, question).await
     }
 
     /// Looks at a command that goes on, once it asks a question or ends, or when its time to wait is over.
-    pub(crate) async fn poll(self, request: PollRequest) -> Result<Answer, Halt> {
+    pub(crate) async fn poll(self, request: PollRequest) -> Result<SkillAnswer, Halt> {
         Ok(self.look(&request.session_id, request.offset, request.yield_ms).await?)
     }
 
     /// Ends a command that goes on, with all of its processes.
-    pub(crate) async fn kill(self, id: &str) -> Result<Answer, Halt> {
+    pub(crate) async fn kill(self, id: &str) -> Result<SkillAnswer, Halt> {
         Ok(answer(&self.live(id)?.kill(id).await.map_err(SkillError::Live)?))
     }
 
-    async fn look(self, id: &str, from: Option<u64>, yield_ms: Option<u64>) -> Result<Answer, SkillError> {
+    async fn look(
+        self,
+        id: &str,
+        from: Option<u64>,
+        yield_ms: Option<u64>,
+    ) -> Result<SkillAnswer, SkillError> {
         let wait = yield_ms.map_or(WAIT, Duration::from_millis);
-        let look: Result<Look, LiveError> = self.live(id)?.look(id, from, wait).await;
+        let look: Result<LiveOutput, LiveError> = self.live(id)?.look(id, from, wait).await;
         Ok(answer(&look.map_err(SkillError::Live)?))
     }
 }
 
-fn answer(look: &Look) -> Answer {
+fn answer(look: &LiveOutput) -> SkillAnswer {
     let data = json!(look);
     let mut text = data.clone();
     if let Some(mut report) = text.get_mut("report").map(Value::take) {
@@ -176,6 +181,6 @@ fn answer(look: &Look) -> Answer {
         }
         text["report"] = shown(report);
     }
-    let ran = look.report.as_ref().map(|report| Box::new(Ran::from(report)));
-    Answer { text: text.to_string(), data: Some(data), ran, ..Answer::default() }
+    let ran = look.report.as_ref().map(|report| Box::new(RunSummary::from(report)));
+    SkillAnswer { text: text.to_string(), data: Some(data), ran, ..SkillAnswer::default() }
 }

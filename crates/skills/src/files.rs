@@ -7,7 +7,7 @@ use async_trait::async_trait;
 #[cfg(feature = "backend")]
 use prowess_backend::Backend;
 #[cfg(any(feature = "backend", feature = "run"))]
-use prowess_catalog::Place;
+use prowess_catalog::Storage;
 use prowess_catalog::{
     Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText,
 };
@@ -88,7 +88,7 @@ pub trait SkillFiles: Send + Sync + Debug {
     /// of the local disk is its directory.
     #[cfg(feature = "run")]
     fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
-        let is_local = entry.root.place == Place::Local;
+        let is_local = entry.root.place == Storage::Local;
         is_local.then(|| StageSource::Directory(entry.skill.location.directory().into()))
     }
 }
@@ -216,15 +216,15 @@ impl BackendFiles {
 impl SkillFiles for BackendFiles {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
         match entry.root.place {
-            Place::Backend => entry.read_text_in(&*self.backend).await,
-            Place::Local | Place::Server => LocalFiles.text(entry).await,
+            Storage::Backend => entry.read_text_in(&*self.backend).await,
+            Storage::Local | Storage::Server => LocalFiles.text(entry).await,
         }
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
         match entry.root.place {
-            Place::Backend => entry.resources_in(&*self.backend, depth).await,
-            Place::Local | Place::Server => LocalFiles.resources(entry, depth).await,
+            Storage::Backend => entry.resources_in(&*self.backend, depth).await,
+            Storage::Local | Storage::Server => LocalFiles.resources(entry, depth).await,
         }
     }
 
@@ -234,38 +234,38 @@ impl SkillFiles for BackendFiles {
         depth: usize,
     ) -> Result<(SkillText, Resources), ReadError> {
         match entry.root.place {
-            Place::Backend => {
+            Storage::Backend => {
                 let text = self.text(entry).await?;
                 Ok((text, self.resources(entry, depth).await))
             }
-            Place::Local | Place::Server => LocalFiles.text_and_resources(entry, depth).await,
+            Storage::Local | Storage::Server => LocalFiles.text_and_resources(entry, depth).await,
         }
     }
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
         match entry.root.place {
-            Place::Backend => entry.documents_in(&*self.backend).await,
-            Place::Local | Place::Server => LocalFiles.documents(entry).await,
+            Storage::Backend => entry.documents_in(&*self.backend).await,
+            Storage::Local | Storage::Server => LocalFiles.documents(entry).await,
         }
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
         match entry.root.place {
-            Place::Backend => entry.read_document_in(&*self.backend, path).await,
-            Place::Local | Place::Server => LocalFiles.document(entry, path).await,
+            Storage::Backend => entry.read_document_in(&*self.backend, path).await,
+            Storage::Local | Storage::Server => LocalFiles.document(entry, path).await,
         }
     }
 
     #[cfg(feature = "run")]
     fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
         match entry.root.place {
-            Place::Backend => {
+            Storage::Backend => {
                 let (backend, identity) = (Arc::clone(&self.backend), self.identity.to_hex());
                 let skill =
                     crate::stage::BackendSkill::new(backend, entry.skill.location.directory(), identity)?;
                 Some(StageSource::Files(Arc::new(skill)))
             }
-            Place::Local | Place::Server => LocalFiles.stage_source(entry),
+            Storage::Local | Storage::Server => LocalFiles.stage_source(entry),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use prowess_catalog::{Published, SkillEntry, SkillText, one_line};
-use prowess_permission::{Decision, Deed, Kind, Question, quoted};
+use prowess_permission::{Action, Decision, Kind, Question, quoted};
 
-use crate::documents::Choice;
+use crate::documents::DocumentChoice;
 use crate::error::SkillError;
 use crate::step::{Io, Operation};
 use crate::view::SkillView;
@@ -26,7 +26,7 @@ impl SkillView {
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
         let arguments = arguments.map(str::to_owned);
         if let Some(published) = entry.published() {
-            let deed = Deed::LoadServerSkill {
+            let deed = Action::LoadServerSkill {
                 skill: name.to_owned(),
                 server: published.server.clone(),
                 uri: published.uri.clone(),
@@ -40,7 +40,7 @@ impl SkillView {
             io.pass(self.server_question(published, name).to(deed)).await.map_err(refused)?;
             return Ok(None);
         }
-        let deed = |digest: Option<String>| Deed::LoadSkill {
+        let deed = |digest: Option<String>| Action::LoadSkill {
             skill: name.to_owned(),
             location: entry.skill.location.as_str().to_owned(),
             origin: entry.root.label.clone(),
@@ -91,7 +91,7 @@ impl SkillView {
         }
         let at_work = self.servers_at_work();
         let is_led = !at_work.is_empty();
-        let deed = Deed::LookUpSkill { server: server.to_owned(), asked: name.to_owned(), at_work };
+        let deed = Action::LookUpSkill { server: server.to_owned(), asked: name.to_owned(), at_work };
         let mut question = Question::new(Kind::MCP_SKILL, name_here).to(deed).always([]);
         if is_led {
             question = question.each_time();
@@ -112,7 +112,7 @@ impl SkillView {
         &self,
         io: &Io,
         entry: &SkillEntry,
-        choice: &Choice,
+        choice: &DocumentChoice,
     ) -> Result<(), SkillError> {
         let Some(published) = entry.published() else { return Ok(()) };
         let name = entry.skill.name.as_str();
@@ -121,11 +121,11 @@ impl SkillView {
             return Ok(());
         }
         let documents = match choice {
-            Choice::All => None,
-            Choice::Named(paths) => Some(paths.clone()),
+            DocumentChoice::All => None,
+            DocumentChoice::Named(paths) => Some(paths.clone()),
         };
         let (skill, server) = (name.to_owned(), published.server.clone());
-        let deed = Deed::ReadDocuments { skill, server, documents, at_work };
+        let deed = Action::ReadDocuments { skill, server, documents, at_work };
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
         io.pass(self.server_question(published, name).to(deed)).await.map_err(refused)
     }

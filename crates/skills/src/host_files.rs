@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use prowess_catalog::{SkillEntry, one_line};
 use prowess_permission::{
-    Decision, Deed, Kind, Place, Question, Refusal, Stopped, Verdict, has_case, ignores_case, quoted,
+    Action, Decision, Kind, Question, RealPath, Refusal, Stopped, Verdict, has_case, ignores_case, quoted,
 };
-use prowess_workspace::{HostGate, RunRequest};
+use prowess_workspace::{InputGate, RunRequest};
 
-use crate::owner::{Withheld, directories};
+use crate::owner::{WithheldFile, directories};
 use crate::run::Running;
 use crate::view::SkillView;
 
@@ -112,7 +112,7 @@ impl InputRefused {
 /// A file or directory of the host that nothing denies, and what has to be asked about it.
 #[derive(Clone, Debug)]
 pub(crate) struct HostInput {
-    place: Place,
+    place: RealPath,
     is_directory: bool,
     /// The first file below it that somebody has to be asked about.
     asks: Option<String>,
@@ -121,7 +121,7 @@ pub(crate) struct HostInput {
 }
 
 #[async_trait]
-impl HostGate for AskedHost<'_> {
+impl InputGate for AskedHost<'_> {
     async fn allow_host(&self, path: &Path) -> bool {
         self.ask(path).await.is_ok()
     }
@@ -136,7 +136,7 @@ impl AskedHost<'_> {
         if self.passed.contains(&real) {
             return Ok(real);
         }
-        let deed = Deed::BringIn {
+        let deed = Action::BringIn {
             skill: self.request.skill.clone(),
             command: self.request.command.clone(),
             is_directory: input.is_directory,
@@ -167,23 +167,23 @@ impl SkillView {
         let name = || path.to_string_lossy().into_owned();
         let at = path.to_owned();
         let looked = tokio::task::spawn_blocking(move || {
-            let place = Place::find(&at);
+            let place = RealPath::find(&at);
             entries_below(&place).map(|entries| (place, entries))
         });
         let Ok(Some((place, entries))) = looked.await else {
             return Err(InputRefused::Unreadable { path: name() });
         };
         let own = given_to.map(directories).unwrap_or_default();
-        let may_read = |directory: &str, withheld: &Withheld| match withheld {
-            Withheld::LoadFirst(_) => given_to.is_some(),
-            Withheld::Denied(_) => own.iter().any(|own| own == directory),
+        let may_read = |directory: &str, withheld: &WithheldFile| match withheld {
+            WithheldFile::LoadFirst(_) => given_to.is_some(),
+            WithheldFile::Denied(_) => own.iter().any(|own| own == directory),
         };
         self.check_owners_but(&place, may_read).map_err(|withheld| match withheld {
-            Withheld::LoadFirst(skill) => InputRefused::LoadFirst { path: name(), skill },
-            Withheld::Denied(skill) => InputRefused::Hidden { path: name(), skill },
+            WithheldFile::LoadFirst(skill) => InputRefused::LoadFirst { path: name(), skill },
+            WithheldFile::Denied(skill) => InputRefused::Hidden { path: name(), skill },
         })?;
         let policy = self.engine().permissions().policy();
-        let judge = |place: &Place| policy.evaluate(&Question::about_place(Kind::READ, place.clone()));
+        let judge = |place: &RealPath| policy.evaluate(&Question::about_place(Kind::READ, place.clone()));
         let line = |verdict: Verdict| verdict.rule.map(|(_, rule)| rule.toml_line());
         let verdict = judge(&place);
         if verdict.decision == Decision::Deny {
@@ -231,7 +231,7 @@ impl SkillView {
 
 /// What lies below a directory, links not followed; `Some(None)` for a file, and `None` when it is too much to look
 /// at or cannot be looked at.
-fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
+fn entries_below(place: &RealPath) -> Option<Option<Vec<RealPath>>> {
     // A path that is no text is another path as text: what lies there cannot be looked at.
     if !place.is_exact() {
         return None;
@@ -257,7 +257,7 @@ fn entries_below(place: &Place) -> Option<Option<Vec<Place>>> {
             if entry.file_type().ok()?.is_dir() {
                 pending.push((path.clone(), is_folded));
             }
-            found.push(Place::known(&path, &path, is_folded));
+            found.push(RealPath::known(&path, &path, is_folded));
             if found.len() > MAX_HOST_ENTRIES {
                 return None;
             }
@@ -281,8 +281,8 @@ mod tests {
             std::fs::write(scratch.path().join(name), "").unwrap();
         }
         std::fs::hard_link(scratch.path().join("key"), scratch.path().join("KEY")).unwrap();
-        let found = entries_below(&Place::find(scratch.path())).unwrap().unwrap();
+        let found = entries_below(&RealPath::find(scratch.path())).unwrap().unwrap();
         assert_eq!(found.len(), 22);
-        assert!(found.iter().all(Place::ignores_case));
+        assert!(found.iter().all(RealPath::ignores_case));
     }
 }

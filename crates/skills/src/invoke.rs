@@ -32,7 +32,7 @@ use crate::view::SkillView;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Command {
+pub struct SkillCommand {
     /// The skill's name.
     pub name: String,
     /// What it does.
@@ -45,11 +45,11 @@ pub struct Command {
 
 impl SkillView {
     /// The skills that a person may start, for a menu or for completion.
-    pub fn commands(&self) -> Vec<Command> {
+    pub fn commands(&self) -> Vec<SkillCommand> {
         let state = self.state();
         let entries =
             self.known().view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
-        let command = |entry: &Arc<SkillEntry>| Command {
+        let command = |entry: &Arc<SkillEntry>| SkillCommand {
             name: entry.skill.name.to_string(),
             description: entry.skill.description.clone(),
             hint: hint(entry),

@@ -133,10 +133,10 @@ pub fn known_view(catalog: &Catalog, policy: &Policy) -> CatalogView {
 ///
 /// ```
 /// use prowess_catalog::Catalog;
-/// use prowess_permission::{Decision, Layer, Policy, Rule};
+/// use prowess_permission::{Decision, RuleSource, Policy, Rule};
 /// use prowess_skills::denial;
 ///
-/// let policy = Policy::new().with(Layer::User, [Rule::new("skill", "internal-*", Decision::Deny)]);
+/// let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "internal-*", Decision::Deny)]);
 /// let catalog = Catalog::empty();
 /// let denied = catalog.entries().iter().filter(|entry| denial(&policy, entry).is_some());
 /// assert_eq!(denied.count(), 0);

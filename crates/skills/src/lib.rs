@@ -64,11 +64,11 @@ mod options;
 mod overview;
 mod owner;
 pub mod parameters;
-mod ran;
 mod refresh;
 mod render;
 #[cfg(feature = "run")]
 mod run;
+mod run_summary;
 mod saved;
 mod secret;
 mod service;
@@ -85,13 +85,15 @@ mod view;
 pub use prowess_catalog;
 pub use prowess_permission;
 
-pub use call::{Forked, PreparedCall};
+pub use call::{ForkedSkill, PreparedCall};
 pub use context::LoadedSection;
 pub use delta::{
     LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
 };
-pub use dialect::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillAct, ToolReply, ToolSpec, Words};
-pub use documents::{Choice, MAX_CHOSEN_BYTES, PreparedSelection};
+pub use dialect::{
+    Capabilities, Dialect, LoadToolNames, MAX_ENUM_NAMES, SkillToolAnswer, SkillToolKind, ToolSpec,
+};
+pub use documents::{DocumentChoice, MAX_CHOSEN_BYTES, PreparedSelection};
 pub use engine::SkillEngine;
 pub use error::SkillError;
 pub use event::{SkillEvent, Stale, Staleness};
@@ -100,23 +102,23 @@ pub use exec::{ExecRequest, PollRequest, WriteRequest};
 #[cfg(feature = "backend")]
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
-pub use invoke::Command;
+pub use invoke::SkillCommand;
 pub use known::{denial, known_view};
-pub use load::{Over, PreparedLoad, loaded_tokens};
+pub use load::{OverBudget, PreparedLoad, loaded_tokens};
 pub use options::{
     Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,
     TokenCounter, UnloadedText,
 };
 pub use overview::ModelView;
-pub use owner::{Owner, Withheld};
-pub use ran::{Ran, RanArtifact, RanFile};
+pub use owner::{FileOwner, WithheldFile};
 pub use refresh::Refreshed;
 #[cfg(feature = "run")]
-pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, Runs, SkillRuns, report_text};
+pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, RunSetup, SkillRunner, report_text};
+pub use run_summary::{RunSummary, RunSummaryArtifact, RunSummaryFile};
 pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
 pub use secret::Secret;
 pub use service::SkillService;
-pub use session::{Answer, SessionBuilder, SkillSession};
+pub use session::{SessionBuilder, SkillAnswer, SkillSession};
 pub use state::{Conflict, Selection, SkillState};
 pub use step::{Fed, Operation, Outcome, Step, Want};
 pub use tools::{AllowedTools, ToolCall, ToolNames, ToolVerdict};

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use prowess_catalog::{Published, Resources, Root, SkillContext, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
-use crate::call::Forked;
+use crate::call::ForkedSkill;
 use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta, UnloadReason};
-use crate::documents::{Choice, Chosen};
+use crate::documents::{Chosen, DocumentChoice};
 use crate::engine::SkillEngine;
 use crate::error::{SkillError, safe};
 use crate::options::{Placement, SessionOptions};
 use crate::refresh::told;
 use crate::render::{self, FramedText};
 use crate::secret::Secret;
-use crate::session::Answer;
+use crate::session::SkillAnswer;
 use crate::state::{Conflict, SkillState};
 use crate::step::{Io, Operation};
 use crate::view::SkillView;
@@ -45,7 +45,7 @@ pub(crate) enum Caller {
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let (engine, mut state) = (SkillEngine::new(&catalog), SkillState::default());
 /// let load = engine.at(&state).load("greet", None, None);
-/// let Outcome::Done(prepared) = load.drive(&LocalFiles, &Nobody).await else { unreachable!() };
+/// let Outcome::Done(prepared) = load.drive(&LocalFiles, &NoAsker).await else { unreachable!() };
 /// let answer = prepared.finish(&state)?;
 /// assert!(answer.text.contains("Wave.") && state.loaded().is_empty());
 /// state.replay(&answer.deltas).unwrap();
@@ -83,7 +83,7 @@ impl SkillView {
         &self,
         name: &str,
         arguments: Option<&str>,
-        documents: Option<Choice>,
+        documents: Option<DocumentChoice>,
     ) -> Operation<PreparedLoad> {
         let (view, name, arguments) = (self.clone(), name.to_owned(), arguments.map(str::to_owned));
         Operation::new(self.engine(), |io| async move {
@@ -100,7 +100,7 @@ impl SkillView {
         io: &Io,
         entry: &Arc<SkillEntry>,
         arguments: Option<&str>,
-        documents: Option<Choice>,
+        documents: Option<DocumentChoice>,
         caller: Caller,
     ) -> Result<PreparedLoad, SkillError> {
         let name = entry.skill.name.as_str();
@@ -197,7 +197,7 @@ impl SkillView {
     /// # Errors
     ///
     /// When it is not loaded.
-    pub fn unload(&self, name: &str) -> Result<Answer, SkillError> {
+    pub fn unload(&self, name: &str) -> Result<SkillAnswer, SkillError> {
         let engine = self.engine();
         let deltas = vec![SkillDelta::Unloaded { name: name.to_owned(), reason: UnloadReason::Asked }];
         let after = engine
@@ -215,7 +215,7 @@ impl SkillView {
              Note: {note}",
             safe(name)
         );
-        Ok(Answer { text, deltas, ..Answer::default() })
+        Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })
     }
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn rejected(
         Conflict::OverBudget => {
             let selects_only = deltas.iter().all(|delta| matches!(delta, SkillDelta::Selected { .. }));
             SkillError::OverBudget {
-                what: if selects_only { Over::Documents } else { Over::Skill },
+                what: if selects_only { OverBudget::Documents } else { OverBudget::Skill },
                 tokens: deltas.iter().map(tokens_of).sum(),
                 budget: options.budgets.max_loaded_tokens.unwrap_or(usize::MAX),
                 loaded: state.names().map(|name| (name.to_owned(), state.tokens_of(name))).collect(),
@@ -352,7 +352,7 @@ impl PreparedLoad {
     /// # Errors
     ///
     /// A limit is reached, or a rule has come. Nothing changes then.
-    pub fn finish(self, state: &SkillState) -> Result<Answer, SkillError> {
+    pub fn finish(self, state: &SkillState) -> Result<SkillAnswer, SkillError> {
         let permissions = self.engine.permissions();
         let is_servers = self.fresh.as_ref().is_some_and(|fresh| fresh.skill.from.is_some());
         if permissions.is_denied(&Kind::SKILL, &self.name)
@@ -372,15 +372,15 @@ impl PreparedLoad {
             .map_err(|conflict| rejected(self.engine.options(), &self.name, &deltas, conflict, state))?;
         self.engine.log(&deltas, &after);
         self.engine.keep(&after, self.texts(loads(&deltas)));
-        Ok(Answer { text: self.answer(&deltas, &after), deltas, ..Answer::default() })
+        Ok(SkillAnswer { text: self.answer(&deltas, &after), deltas, ..SkillAnswer::default() })
     }
 
     /// What a sub-agent is given, if the skill wants one.
-    pub(crate) fn forked(&self) -> Option<Forked> {
+    pub(crate) fn forked(&self) -> Option<ForkedSkill> {
         let fresh = self.fresh.as_ref()?;
         let known = self.engine.known();
         let extensions = &known.view.get(&self.name)?.skill.extensions;
-        (extensions.context == SkillContext::Fork).then(|| Forked {
+        (extensions.context == SkillContext::Fork).then(|| ForkedSkill {
             name: self.name.clone(),
             agent: extensions.agent.clone(),
             arguments: fresh.skill.arguments.clone(),
@@ -443,16 +443,16 @@ fn loads(deltas: &[SkillDelta]) -> bool {
 
 /// What does not fit into the budget of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum OverBudget {
     /// A skill, with the documents that it was to be loaded with.
     Skill,
     /// Documents of a loaded skill.
     Documents,
 }
 
-fn already_loaded(name: &str) -> Answer {
+fn already_loaded(name: &str) -> SkillAnswer {
     let text = format!("Skill '{}' is already loaded. Its instructions are already active.", safe(name));
-    Answer { text, ..Answer::default() }
+    SkillAnswer { text, ..SkillAnswer::default() }
 }
 
 fn documents_of(delta: &SkillDelta) -> Vec<String> {

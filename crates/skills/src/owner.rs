@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use prowess_catalog::{CatalogView, Place as RootPlace, SkillEntry, Trust};
-use prowess_permission::{Decision, Kind, Place, Question, real_path};
+use prowess_catalog::{CatalogView, SkillEntry, Storage as RootPlace, Trust};
+use prowess_permission::{Decision, Kind, Question, RealPath, real_path};
 
 use crate::view::SkillView;
 
 /// Whose a file is, for tools that read files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Owner {
+pub enum FileOwner {
     /// A skill that this agent may know of: reading its files is part of loading it.
     Skill(String),
     /// A skill that is denied to this agent: the file must not be read, nor its name be told.
@@ -24,7 +24,7 @@ pub enum Owner {
 /// Why files must not be read, whoever is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Withheld {
+pub enum WithheldFile {
     /// They are of this skill, which this agent must not know of: it is denied or not trusted. Its name is for a person,
     /// and never for a model.
     Denied(String),
@@ -48,10 +48,10 @@ enum Owned {
 }
 
 impl Owned {
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> FileOwner {
         match self {
-            Self::Visible(name) => Owner::Skill(name.clone()),
-            Self::Hidden(_) | Self::Shadowed(_) => Owner::Denied,
+            Self::Visible(name) => FileOwner::Skill(name.clone()),
+            Self::Hidden(_) | Self::Shadowed(_) => FileOwner::Denied,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Owners {
     }
 
     /// A skill inside a skill is the one that is meant.
-    pub(crate) fn of_path(&self, path: &str) -> Owner {
+    pub(crate) fn of_path(&self, path: &str) -> FileOwner {
         let path = plain(path);
         let mut start = path.as_str();
         loop {
@@ -90,17 +90,19 @@ impl Owners {
             }
             match start.rsplit_once('/') {
                 Some((above, _)) if !above.is_empty() => start = above,
-                _ => return Owner::Nobody,
+                _ => return FileOwner::Nobody,
             }
         }
     }
 
     /// The same where the letter case of a path does not count.
-    pub(crate) fn of_path_in_any_case(&self, path: &str) -> Owner {
+    pub(crate) fn of_path_in_any_case(&self, path: &str) -> FileOwner {
         let path = plain(path).to_lowercase();
         let folded = self.0.iter().map(|(directory, owned)| (directory.to_lowercase(), owned));
         let around = folded.filter(|(directory, _)| is_at_or_below(&path, directory));
-        around.max_by_key(|(directory, _)| directory.len()).map_or(Owner::Nobody, |(_, owned)| owned.owner())
+        around
+            .max_by_key(|(directory, _)| directory.len())
+            .map_or(FileOwner::Nobody, |(_, owned)| owned.owner())
     }
 
     /// The owners of a place on this machine: of the directory that it lies in, and of what lies in it.
@@ -145,12 +147,12 @@ fn plain(path: &str) -> String {
 impl SkillView {
     /// Whose file `path` is, so that tools which read files keep to what skills are allowed and denied. The
     /// path is one where the skills live, without `.` and `..` in it.
-    pub fn owner_of(&self, path: &str) -> Owner {
+    pub fn owner_of(&self, path: &str) -> FileOwner {
         self.known().owners().of_path(path)
     }
 
     /// The same for a file system that ignores the letter case of paths.
-    pub fn owner_of_any_case(&self, path: &str) -> Owner {
+    pub fn owner_of_any_case(&self, path: &str) -> FileOwner {
         self.known().owners().of_path_in_any_case(path)
     }
 
@@ -159,16 +161,16 @@ impl SkillView {
     /// # Errors
     ///
     /// It has: why they must not be.
-    pub fn check_owners(&self, place: &Place) -> Result<(), Withheld> {
+    pub fn check_owners(&self, place: &RealPath) -> Result<(), WithheldFile> {
         self.check_owners_but(place, |_, _| false)
     }
 
     /// The same for somebody who may read certain files anyway: by the directory of their skill, and why not others.
     pub(crate) fn check_owners_but(
         &self,
-        place: &Place,
-        may_read: impl Fn(&str, &Withheld) -> bool,
-    ) -> Result<(), Withheld> {
+        place: &RealPath,
+        may_read: impl Fn(&str, &WithheldFile) -> bool,
+    ) -> Result<(), WithheldFile> {
         let known = self.known();
         for path in place.paths() {
             for (directory, owned) in known.owners().around(path, place.ignores_case()) {
@@ -176,7 +178,7 @@ impl SkillView {
                     Owned::Visible(name) => self.check_readable(name),
                     // Its name was allowed, and no text of it was loaded or approved.
                     Owned::Shadowed(name) if self.allows_skill(name) => Ok(()),
-                    Owned::Shadowed(name) | Owned::Hidden(name) => Err(Withheld::Denied(name.clone())),
+                    Owned::Shadowed(name) | Owned::Hidden(name) => Err(WithheldFile::Denied(name.clone())),
                 };
                 if let Err(withheld) = checked
                     && !may_read(directory, &withheld)
@@ -193,11 +195,11 @@ impl SkillView {
     /// # Errors
     ///
     /// It has to be loaded first.
-    pub fn check_readable(&self, name: &str) -> Result<(), Withheld> {
+    pub fn check_readable(&self, name: &str) -> Result<(), WithheldFile> {
         if self.state().get(name).is_some() || self.allows_skill(name) {
             return Ok(());
         }
-        Err(Withheld::LoadFirst(name.to_owned()))
+        Err(WithheldFile::LoadFirst(name.to_owned()))
     }
 
     fn allows_skill(&self, name: &str) -> bool {

@@ -20,8 +20,8 @@ use crate::dialect::RunSetting;
 use crate::error::SkillError;
 use crate::files::SkillFiles;
 use crate::load::{Caller, loaded_from};
-use crate::ran::Ran;
-use crate::session::Answer;
+use crate::run_summary::RunSummary;
+use crate::session::SkillAnswer;
 use crate::step::Halt;
 use crate::view::SkillView;
 
@@ -29,8 +29,8 @@ use crate::view::SkillView;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-/// use prowess_skills::{Runs, SkillSession};
+/// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
+/// use prowess_skills::{RunSetup, SkillSession};
 /// use prowess_workspace::{RunRequest, Runner, Workspaces, testing::FakeExecutor};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -49,8 +49,8 @@ use crate::view::SkillView;
 /// };
 /// let rules = [Rule::new("run", "*", Decision::Allow)];
 /// let session = SkillSession::builder(catalog)
-///     .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
-///     .runs(Runs::new(runner, "session-1"))
+///     .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
+///     .runs(RunSetup::new(runner, "session-1"))
 ///     .start()
 ///     .await;
 /// let answer = session.run(RunRequest::new("greet", "echo hello")).await?;
@@ -60,7 +60,7 @@ use crate::view::SkillView;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Runs {
+pub struct RunSetup {
     /// Stages, runs and collects.
     pub runner: Runner,
     /// Whose workspace is used: the same word finds the same files again, in another process too.
@@ -73,7 +73,7 @@ pub struct Runs {
     pub live: LiveOptions,
 }
 
-impl Runs {
+impl RunSetup {
     /// Runs in the workspace of this session, with the usual limits and without network.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
         Self {
@@ -98,14 +98,14 @@ impl Runs {
 ///
 /// A [`SkillService`](crate::SkillService) has one, and runs with it.
 #[derive(Clone, Debug)]
-pub struct SkillRuns {
-    runs: Arc<Runs>,
+pub struct SkillRunner {
+    runs: Arc<RunSetup>,
     live: Arc<LiveRuns>,
 }
 
-impl SkillRuns {
+impl SkillRunner {
     /// Runs commands so. Those that go on end with the last handle.
-    pub fn new(runs: Runs) -> Self {
+    pub fn new(runs: RunSetup) -> Self {
         let live = Arc::new(LiveRuns::new(runs.live.clone()));
         Self { runs: Arc::new(runs), live }
     }
@@ -125,7 +125,7 @@ impl SkillRuns {
         context: &RunContext<'_>,
         terminal: bool,
     ) -> Result<String, LiveError> {
-        let Runs { runner, workspace, .. } = &*self.runs;
+        let RunSetup { runner, workspace, .. } = &*self.runs;
         self.live.start(runner, workspace, request, context, terminal).await
     }
 }
@@ -135,20 +135,20 @@ impl SkillRuns {
 pub(crate) struct Running<'a> {
     pub(crate) view: &'a SkillView,
     pub(crate) files: &'a dyn SkillFiles,
-    pub(crate) runs: Option<&'a SkillRuns>,
+    pub(crate) runs: Option<&'a SkillRunner>,
     pub(crate) asker: &'a dyn Asker,
     /// Who wants it.
     pub(crate) caller: Caller,
 }
 
 impl<'a> Running<'a> {
-    pub(crate) async fn run(self, request: RunRequest) -> Result<Answer, Halt> {
+    pub(crate) async fn run(self, request: RunRequest) -> Result<SkillAnswer, Halt> {
         let name = request.skill.clone();
         let report = self.run_watched(request, None, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
         let deltas = self.led_by_run(&name);
-        let ran = Some(Box::new(Ran::from(&report)));
-        Ok(Answer { text: shown(data.clone()).to_string(), deltas, data: Some(data), ran })
+        let ran = Some(Box::new(RunSummary::from(&report)));
+        Ok(SkillAnswer { text: shown(data.clone()).to_string(), deltas, data: Some(data), ran })
     }
 
     /// What a server's skill puts out is its words, loaded or not.

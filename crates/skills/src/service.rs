@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prowess_catalog::Catalog;
 #[cfg(feature = "run")]
 use prowess_permission::Asker;
-use prowess_permission::Nobody;
+use prowess_permission::NoAsker;
 #[cfg(feature = "run")]
 use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
 
@@ -17,9 +17,9 @@ use crate::known::Known;
 use crate::load::Caller;
 use crate::refresh::Refreshed;
 #[cfg(feature = "run")]
-use crate::run::{Running, SkillRuns};
+use crate::run::{Running, SkillRunner};
 #[cfg(feature = "run")]
-use crate::session::Answer;
+use crate::session::SkillAnswer;
 use crate::state::SkillState;
 #[cfg(feature = "run")]
 use crate::step::Outcome;
@@ -46,7 +46,7 @@ pub struct SkillService {
     engine: SkillEngine,
     files: Arc<dyn SkillFiles>,
     #[cfg(feature = "run")]
-    runs: Option<SkillRuns>,
+    runs: Option<SkillRunner>,
     /// The tools that were asked for last: every call of a model needs them, and they seldom change.
     made: Arc<Mutex<Option<MadeTools>>>,
 }
@@ -89,7 +89,7 @@ impl SkillService {
     }
 
     #[cfg(feature = "run")]
-    pub(crate) fn with_runs(mut self, runs: Option<SkillRuns>) -> Self {
+    pub(crate) fn with_runs(mut self, runs: Option<SkillRunner>) -> Self {
         self.runs = runs;
         self
     }
@@ -107,7 +107,7 @@ impl SkillService {
     /// Where commands can be run, what they may use.
     pub(crate) fn run_setting(&self) -> Option<RunSetting> {
         #[cfg(feature = "run")]
-        return self.runs.as_ref().map(SkillRuns::setting);
+        return self.runs.as_ref().map(SkillRunner::setting);
         #[cfg(not(feature = "run"))]
         None
     }
@@ -123,7 +123,7 @@ impl SkillService {
     /// Looks for the resources of all skills, with eager discovery.
     pub(crate) async fn discover_eagerly(&self) {
         // It asks nobody, and what cannot be listed is left out.
-        let _ = self.engine.discovery().drive(self.files(), &Nobody).await;
+        let _ = self.engine.discovery().drive(self.files(), &NoAsker).await;
     }
 
     #[cfg(feature = "run")]
@@ -146,12 +146,17 @@ impl SkillService {
     /// the command another meaning: `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound
     /// to all files of these skills and to everything else that was asked for. Files of the host are asked about with kind
     /// `read`, by their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this
-    /// agent must not know of. Hosts to reach have to be in [`Runs::network`](crate::Runs::network), and each is asked
+    /// agent must not know of. Hosts to reach have to be in [`RunSetup::network`](crate::RunSetup::network), and each is asked
     /// about with kind `network`; the subject is the host as the rules write it. An approval of one is bound like that of
     /// the run. A run of a server's skill, and every run while the model has words of one, is asked about whatever the
     /// rules allow.
     #[cfg(feature = "run")]
-    pub async fn run(&self, view: &SkillView, request: RunRequest, asker: &dyn Asker) -> Outcome<Answer> {
+    pub async fn run(
+        &self,
+        view: &SkillView,
+        request: RunRequest,
+        asker: &dyn Asker,
+    ) -> Outcome<SkillAnswer> {
         self.running(view, asker).run(request).await.into()
     }
 

@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use prowess_catalog::Catalog;
-use prowess_permission::{Asker, Nobody, Permissions};
+use prowess_permission::{Asker, NoAsker, Permissions};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::call::PreparedCall;
 use crate::context::LoadedSection;
 use crate::delta::{SelectMode, SkillDelta};
-use crate::dialect::{ToolReply, ToolSpec};
-use crate::documents::Choice;
+use crate::dialect::{SkillToolAnswer, ToolSpec};
+use crate::documents::DocumentChoice;
 use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::event::SkillEvent;
@@ -21,8 +21,8 @@ use crate::known::Known;
 use crate::load::rejected;
 use crate::options::SessionOptions;
 use crate::overview::ModelView;
-use crate::ran::Ran;
 use crate::refresh::Refreshed;
+use crate::run_summary::RunSummary;
 use crate::saved::{SavedState, SkillMetadata};
 use crate::secret::Secret;
 use crate::service::SkillService;
@@ -80,7 +80,7 @@ struct Held {
 /// What an operation comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct SkillAnswer {
     /// What the model reads.
     pub text: String,
     /// The changes of state; none when nothing has to change.
@@ -88,13 +88,13 @@ pub struct Answer {
     /// The answer as data, where it is more than text.
     pub data: Option<Value>,
     /// What came of a command, if one was run to its end.
-    pub ran: Option<Box<Ran>>,
+    pub ran: Option<Box<RunSummary>>,
 }
 
 /// Puts a session together.
 ///
 /// ```
-/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
 /// use prowess_skills::{Dialect, SessionOptions, SkillSession};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -108,7 +108,7 @@ pub struct Answer {
 /// let rules = [Rule::new("skill", "secret-*", Decision::Deny)];
 /// let session = SkillSession::builder(catalog)
 ///     .options(SessionOptions::new(Dialect::OpenCode))
-///     .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+///     .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
 ///     .start()
 ///     .await;
 /// assert_eq!(session.tools()[0].name, "skill");
@@ -125,13 +125,13 @@ pub struct SessionBuilder {
     saved: Option<SavedState>,
     known: Option<Arc<Known>>,
     #[cfg(feature = "run")]
-    runs: Option<crate::run::Runs>,
+    runs: Option<crate::run::RunSetup>,
 }
 
 impl SessionBuilder {
     /// What runs commands of skills; without it none can be run.
     #[cfg(feature = "run")]
-    pub fn runs(mut self, runs: crate::run::Runs) -> Self {
+    pub fn runs(mut self, runs: crate::run::RunSetup) -> Self {
         self.runs = Some(runs);
         self
     }
@@ -178,7 +178,7 @@ impl SessionBuilder {
     /// same: for a host that starts many sessions.
     ///
     /// ```
-    /// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+    /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
     /// use prowess_skills::SkillSession;
     ///
     /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -197,7 +197,7 @@ impl SessionBuilder {
     ///
     /// // Under other rules it finds out by itself.
     /// let rules = [Rule::new("skill", "greet", Decision::Deny)];
-    /// let denied = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    /// let denied = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     /// let third = SkillSession::builder(catalog).permissions(denied).beside(&one).start().await;
     /// assert!(third.engine().view().get("greet").is_none());
     /// # Ok(())
@@ -233,7 +233,7 @@ impl SessionBuilder {
         let engine = SkillEngine::knowing(known, options, permissions, secret);
         let service = SkillService::new(engine, files);
         #[cfg(feature = "run")]
-        let service = service.with_runs(self.runs.map(crate::run::SkillRuns::new));
+        let service = service.with_runs(self.runs.map(crate::run::SkillRunner::new));
         service.discover_eagerly().await;
         (service, state)
     }
@@ -288,7 +288,7 @@ impl SkillSession {
     /// What to save, so that [`SessionBuilder::restore`] can go on from here.
     pub fn save(&self) -> SavedState {
         let engine = self.engine();
-        let view = engine.view();
+        let view = engine.catalog_view();
         let metadata = SkillMetadata::of_view(&view);
         let mut eager = std::collections::BTreeMap::clone(&engine.eager_resources());
         eager.retain(|name, _| view.get(name).is_some());
@@ -306,7 +306,7 @@ impl SkillSession {
     /// # Errors
     ///
     /// Why it was not loaded. Nothing has changed then.
-    pub async fn load(&self, name: &str, arguments: Option<&str>) -> Result<Answer, SkillError> {
+    pub async fn load(&self, name: &str, arguments: Option<&str>) -> Result<SkillAnswer, SkillError> {
         let mut attempt = 1;
         loop {
             let prepared = self.done(self.view().load(name, arguments, None)).await?;
@@ -323,13 +323,13 @@ impl SkillSession {
     /// # Errors
     ///
     /// Why it was not loaded. Nothing has changed then.
-    pub async fn invoke(&self, line: &str) -> Result<Answer, SkillError> {
+    pub async fn invoke(&self, line: &str) -> Result<SkillAnswer, SkillError> {
         let prepared = self.done(self.view().invoke(line)).await?;
         self.hold(|state| prepared.finish(state))
     }
 
     /// The same, with somebody to ask.
-    pub async fn attempt_invoke(&self, line: &str, asker: &dyn Asker) -> Outcome<Answer> {
+    pub async fn attempt_invoke(&self, line: &str, asker: &dyn Asker) -> Outcome<SkillAnswer> {
         match self.view().invoke(line).drive(self.service().files(), asker).await {
             Outcome::Done(prepared) => self.hold(|state| prepared.finish(state)).into(),
             Outcome::Asks(question) => Outcome::Asks(question),
@@ -342,7 +342,7 @@ impl SkillSession {
     /// # Errors
     ///
     /// When it is not loaded.
-    pub fn unload(&self, name: &str) -> Result<Answer, SkillError> {
+    pub fn unload(&self, name: &str) -> Result<SkillAnswer, SkillError> {
         let engine = self.engine();
         self.hold(|state| engine.at(state).unload(name))
     }
@@ -352,7 +352,7 @@ impl SkillSession {
     /// # Errors
     ///
     /// When the skill is not one that this agent may know of, or has to be asked about before any of it is told.
-    pub async fn list_documents(&self, name: &str) -> Result<Answer, SkillError> {
+    pub async fn list_documents(&self, name: &str) -> Result<SkillAnswer, SkillError> {
         self.done(self.view().list_documents(name)).await
     }
 
@@ -366,8 +366,8 @@ impl SkillSession {
         &self,
         name: &str,
         mode: SelectMode,
-        choice: Choice,
-    ) -> Result<Answer, SkillError> {
+        choice: DocumentChoice,
+    ) -> Result<SkillAnswer, SkillError> {
         let prepared = self.done(self.view().select_documents(name, mode, choice)).await?;
         self.hold(|state| prepared.finish(state))
     }
@@ -384,13 +384,13 @@ impl SkillSession {
 
     /// Calls one of [`SkillSession::tools`]. Wrong arguments get an answer that says what is wrong. Where nobody can be
     /// asked, what needs an answer is refused.
-    pub async fn call(&self, tool: &str, arguments: Value) -> ToolReply {
-        settled(self.attempt(tool, arguments, &Nobody).await)
-            .unwrap_or_else(|error| ToolReply::from(Err(error)))
+    pub async fn call(&self, tool: &str, arguments: Value) -> SkillToolAnswer {
+        settled(self.attempt(tool, arguments, &NoAsker).await)
+            .unwrap_or_else(|error| SkillToolAnswer::from(Err(error)))
     }
 
     /// Calls one of [`SkillSession::tools`], with somebody to ask.
-    pub async fn attempt(&self, tool: &str, arguments: Value, asker: &dyn Asker) -> Outcome<ToolReply> {
+    pub async fn attempt(&self, tool: &str, arguments: Value, asker: &dyn Asker) -> Outcome<SkillToolAnswer> {
         match self.service().call(&self.view(), tool, arguments, asker).await {
             Outcome::Done(prepared) => Outcome::Done(self.finish(prepared)),
             Outcome::Asks(question) => Outcome::Asks(question),
@@ -399,9 +399,9 @@ impl SkillSession {
     }
 
     /// Finishes a call that was prepared by this session's service.
-    pub fn finish(&self, prepared: PreparedCall) -> ToolReply {
+    pub fn finish(&self, prepared: PreparedCall) -> SkillToolAnswer {
         self.commit(|state| Ok(prepared.finish(state)), |reply| &reply.deltas)
-            .unwrap_or_else(|error| ToolReply::from(Err(error)))
+            .unwrap_or_else(|error| SkillToolAnswer::from(Err(error)))
     }
 
     /// What one model call needs, all of the same moment.
@@ -468,7 +468,7 @@ impl SkillSession {
 
     /// Does something that takes time, with whoever answers for this session's permissions.
     async fn done<T: Send + 'static>(&self, operation: Operation<T>) -> Result<T, SkillError> {
-        settled(operation.drive(self.service().files(), &Nobody).await)
+        settled(operation.drive(self.service().files(), &NoAsker).await)
     }
 
     /// Finishes something that was prepared, given the current state, such as a [`PreparedLoad`](crate::PreparedLoad), and
@@ -479,8 +479,8 @@ impl SkillSession {
     /// It cannot be finished, or its changes do not fit. Nothing has changed then.
     pub fn hold(
         &self,
-        finish: impl FnOnce(&SkillState) -> Result<Answer, SkillError>,
-    ) -> Result<Answer, SkillError> {
+        finish: impl FnOnce(&SkillState) -> Result<SkillAnswer, SkillError>,
+    ) -> Result<SkillAnswer, SkillError> {
         self.commit(|state| finish(state), |answer| &answer.deltas)
     }
 
@@ -518,8 +518,8 @@ impl SkillSession {
     /// # Errors
     ///
     /// Why nothing ran.
-    pub async fn run(&self, request: prowess_workspace::RunRequest) -> Result<Answer, SkillError> {
-        let answer = settled(self.service().run(&self.view(), request, &Nobody).await)?;
+    pub async fn run(&self, request: prowess_workspace::RunRequest) -> Result<SkillAnswer, SkillError> {
+        let answer = settled(self.service().run(&self.view(), request, &NoAsker).await)?;
         self.hold(|_| Ok(answer))
     }
 
@@ -533,7 +533,7 @@ impl SkillSession {
         request: prowess_workspace::RunRequest,
         output: &dyn prowess_workspace::OutputSink,
     ) -> Result<prowess_workspace::RunReport, SkillError> {
-        settled(self.service().run_watched(&self.view(), request, output, &Nobody).await)
+        settled(self.service().run_watched(&self.view(), request, output, &NoAsker).await)
     }
 }
 

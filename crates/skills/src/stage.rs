@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_backend::{Backend, BackendError, Cap, GlobQuery, ReadRange, VirtualPath};
 use prowess_catalog::one_line;
-use prowess_workspace::{InnerPath, MAX_SKILL_FILES, RunWarning, SkillFile, SkillFiles, SkillListing};
+use prowess_workspace::{InnerPath, MAX_SKILL_FILES, RunWarning, SkillListing, StageFile, StageFiles};
 
 /// The directory of a skill whose files may be run by their names: a backend knows no modes.
 const PROGRAMS: &str = "scripts/";
@@ -28,7 +28,7 @@ impl BackendSkill {
 }
 
 #[async_trait]
-impl SkillFiles for BackendSkill {
+impl StageFiles for BackendSkill {
     async fn list(&self) -> io::Result<SkillListing> {
         // One more than a skill may have, so that too many are seen as such.
         let all = GlobQuery::new("**").map_err(io::Error::other)?.max_results(MAX_SKILL_FILES + 1);
@@ -40,7 +40,7 @@ impl SkillFiles for BackendSkill {
         for entry in found.entries {
             let relative = entry.path.strip_prefix(&self.directory).unwrap_or_default();
             match InnerPath::parse(relative) {
-                Ok(path) => listing.files.push(SkillFile {
+                Ok(path) => listing.files.push(StageFile {
                     executable: relative.starts_with(PROGRAMS),
                     path,
                     size: entry.size,

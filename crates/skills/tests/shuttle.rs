@@ -6,7 +6,7 @@
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_skills::{
-    Budgets, Choice, SelectMode, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState,
+    Budgets, DocumentChoice, SelectMode, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState,
 };
 use shuttle::future::block_on;
 use shuttle::thread;
@@ -142,7 +142,7 @@ fn choices_of_documents_are_merged() {
             block_on(session.load("a", None)).unwrap();
             let choices = ["x.md", "y.md", "z.md"].map(|path| {
                 let session = session.clone();
-                let choice = Choice::Named(vec![path.to_owned()]);
+                let choice = DocumentChoice::Named(vec![path.to_owned()]);
                 thread::spawn(move || {
                     block_on(session.select_documents("a", SelectMode::Add, choice)).unwrap()
                 })

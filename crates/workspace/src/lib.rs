@@ -85,9 +85,9 @@ pub use executor::container::{ContainerExecutor, ContainerOptions, Engine, Engin
 pub use executor::local::{LocalExecutor, LocalOptions};
 pub use executor::{Abilities, ExecuteError, Executor, NoSink, OutputSink, Stream};
 pub use host_rule::{HostRule, HostRuleError};
-pub use input::{HostGate, HostPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
+pub use input::{InputGate, InputPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
 pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
-pub use live::{LiveError, LiveOptions, LivePrompt, LiveRuns, LiveStatus, Look, MAX_WAIT, PromptKind};
+pub use live::{LiveError, LiveOptions, LiveOutput, LivePrompt, LiveRuns, LiveStatus, MAX_WAIT, PromptKind};
 pub use mime::{Mime, mime_of};
 pub use missing::Missing;
 pub use path::{InnerPath, PathProblem};
@@ -96,8 +96,8 @@ pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillI
 pub use room::MAX_REPORT_BYTES;
 pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use stage::{
-    MAX_SKILL_BYTES, MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, SkillFile, SkillFiles,
-    SkillListing, StageSource, StagedSkill,
+    MAX_SKILL_BYTES, MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, SkillListing, StageFile,
+    StageFiles, StageSource, StagedSkill,
 };
 pub use warning::RunWarning;
 pub use workspace::{Cleaned, NOBODY, Removed, Workspace, Workspaces};

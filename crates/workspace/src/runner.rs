@@ -18,7 +18,7 @@ use crate::error::WorkspaceError;
 use crate::executor::local::{LocalExecutor, LocalOptions};
 use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
 use crate::host_rule::HostRuleError;
-use crate::input::{self, HostGate, HostPaths, InputSource, StagedInputs};
+use crate::input::{self, InputGate, InputPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::path::{InnerPath, expand, expand_in, shown};
 use crate::report::RunReport;
@@ -107,10 +107,10 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
 /// What stands around a run: what it may have, and who sees its output.
 ///
 /// ```
-/// use prowess_workspace::{HostPaths, Network, RunContext, StageSource};
+/// use prowess_workspace::{InputPaths, Network, RunContext, StageSource};
 ///
 /// let skills = |name: &str| (name == "greet").then(|| StageSource::Directory("/srv/skills/greet".into()));
-/// let host = HostPaths(vec!["/srv/invoices".into()]);
+/// let host = InputPaths(vec!["/srv/invoices".into()]);
 /// let mut context = RunContext::new(&skills);
 /// context.host = &host;
 /// context.network = Network::Hosts(vec!["pypi.org".parse()?]);
@@ -122,7 +122,7 @@ pub struct RunContext<'a> {
     /// Where skills are.
     pub skills: &'a dyn SkillSources,
     /// Which files of the host may come in.
-    pub host: &'a dyn HostGate,
+    pub host: &'a dyn InputGate,
     /// Who sees output while it is written.
     pub output: &'a dyn OutputSink,
     /// How much the command may use; a request's `timeout` takes the place of the one here.
@@ -140,7 +140,7 @@ pub struct RunContext<'a> {
 impl<'a> RunContext<'a> {
     /// Nothing of the host, no network, default limits, and nobody who watches.
     pub fn new(skills: &'a dyn SkillSources) -> Self {
-        static NOTHING: HostPaths = HostPaths(Vec::new());
+        static NOTHING: InputPaths = InputPaths(Vec::new());
         Self {
             skills,
             host: &NOTHING,

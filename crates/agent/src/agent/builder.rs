@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Agent, AgentError, AgentOptions, Inner};
-use crate::middleware::Layer;
+use crate::middleware::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{MemoryThreads, ThreadStore};
 use crate::tool::{Tool, Tools};
@@ -13,12 +13,12 @@ use crate::tool::{Tool, Tools};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, AgentOptions, NoWatcher, ThreadId, parts::Todos};
-/// use prowess_models::{Expect, Scripted, Turn};
+/// use prowess_agent::{Agent, AgentOptions, NoWatcher, ThreadId, middleware::Todos};
+/// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let hello = Turn::new().expect(Expect::new().system("You greet.").tool("write_todos")).say("Hello!");
+/// let hello = ScriptedTurn::new().expect(ScriptedExpect::new().system("You greet.").tool("write_todos")).say("Hello!");
 /// let mut options = AgentOptions::default();
 /// options.limits.steps = 5;
 /// let agent = Agent::builder(Arc::new(Scripted::new([hello])))
@@ -68,13 +68,13 @@ impl AgentBuilder {
     }
 
     /// Adds a part, around which are all parts before it.
-    pub fn with(mut self, layer: impl Layer + 'static) -> Self {
+    pub fn with(mut self, layer: impl MiddlewareFactory + 'static) -> Self {
         self.0.layers.push(Arc::new(layer));
         self
     }
 
     /// Adds a part that others made.
-    pub(crate) fn layer(mut self, layer: Arc<dyn Layer>) -> Self {
+    pub(crate) fn layer(mut self, layer: Arc<dyn MiddlewareFactory>) -> Self {
         self.0.layers.push(layer);
         self
     }

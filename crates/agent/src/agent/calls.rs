@@ -9,19 +9,19 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use super::chain::NextTool;
-use super::watch::{Sight, Watcher};
+use super::watch::{ThreadUpdate, Watcher};
 use super::{AgentError, Thread};
 use crate::id::CallId;
-use crate::middleware::{Middleware, Moment};
-use crate::run::{Call, Event, Run, StateChange};
+use crate::middleware::{Middleware, MiddlewareContext};
 use crate::state::States;
 use crate::telemetry;
 use crate::thread::ThreadError;
+use crate::thread_state::{Event, ReadyCall, StateChange, ThreadState};
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
 /// A call that can be made.
 pub(super) struct Ready {
-    call: Call,
+    call: ReadyCall,
     arguments: Value,
     tool: Arc<dyn Tool>,
 }
@@ -47,7 +47,7 @@ struct HeldBack<'a> {
 }
 
 impl<'a> HeldBack<'a> {
-    fn new(states: &'a States, run: &Run) -> Self {
+    fn new(states: &'a States, run: &ThreadState) -> Self {
         let by_calls = run.held_back().map(|(call, changes)| (call.clone(), changes.to_vec())).collect();
         Self { states, by_parts: Vec::new(), by_calls, made: None }
     }
@@ -189,7 +189,7 @@ impl Thread {
             if !new.is_empty() {
                 let stored = self.events() + events.len() as u64;
                 self.agent.store.append(&self.hold.lease, stored, &new).await?;
-                new.iter().for_each(|event| watcher.see(Sight::Stored(event)));
+                new.iter().for_each(|event| watcher.update(ThreadUpdate::Stored(event)));
                 events.append(&mut new);
             }
             running.extend(another.map(start));
@@ -202,7 +202,7 @@ impl Thread {
     }
 
     /// Parts calls that can be made from those whose answer is known already.
-    pub(super) fn sort(&mut self, calls: Vec<Call>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
+    pub(super) fn sort(&mut self, calls: Vec<ReadyCall>) -> Result<(Vec<Ready>, Vec<Event>), AgentError> {
         // Those that the model was told of, unless that was another process.
         let tools = match self.tools.take() {
             Some(tools) => tools,
@@ -240,11 +240,11 @@ impl Thread {
 
 fn next<'a>(
     ready: &'a Ready,
-    moment: Moment<'a>,
+    moment: MiddlewareContext<'a>,
     parts: &'a [Arc<dyn Middleware>],
     watcher: &'a dyn Watcher,
 ) -> NextTool<'a> {
-    let Call { call, message, approved, always, consulted, .. } = &ready.call;
+    let ReadyCall { call, message, approved, always, consulted, .. } = &ready.call;
     NextTool {
         call,
         message,

@@ -6,14 +6,16 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 use tracing::Instrument as _;
 
-use super::watch::{Sight, Watcher};
+use super::watch::{ThreadUpdate, Watcher};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::message::ToolCall;
-use crate::middleware::{Middleware, Moment};
-use crate::model::{Assembled, Assembly, Delta, Model, ModelError, ModelErrorKind, ModelRequest};
-use crate::run::Consulted;
+use crate::middleware::{Middleware, MiddlewareContext};
+use crate::model::{
+    Model, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseAssembly,
+};
 use crate::telemetry;
-use crate::tool::{Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput};
+use crate::thread_state::Consultation;
+use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
 
 /// The most bytes of one answer. A model that says more says nothing of use.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -26,7 +28,7 @@ const MAX_CALLS: usize = 128;
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{Assembled, Middleware, Model, ModelError, Moment, NextModel};
+/// use prowess_agent::{ModelResponse, Middleware, Model, ModelError, MiddlewareContext, NextModel};
 ///
 /// /// Asks another model when the first one fails.
 /// #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ const MAX_CALLS: usize = 128;
 ///         "fallback"
 ///     }
 ///
-///     async fn wrap_model_call(&self, _: Moment<'_>, next: NextModel<'_>) -> Result<Assembled, ModelError> {
+///     async fn wrap_model_call(&self, _: MiddlewareContext<'_>, next: NextModel<'_>) -> Result<ModelResponse, ModelError> {
 ///         let mut again = next.clone();
 ///         match next.ask().await {
 ///             Err(error) if error.kind.is_passing() => {
@@ -50,11 +52,11 @@ const MAX_CALLS: usize = 128;
 ///     }
 /// }
 /// # use prowess_agent::{Agent, ModelErrorKind, NoWatcher, ThreadId};
-/// # use prowess_models::{Scripted, Turn};
+/// # use prowess_models::{Scripted, ScriptedTurn};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let busy = Scripted::new([Turn::new().fail(ModelErrorKind::Overloaded, "busy")]);
-/// # let part = Fallback(Arc::new(Scripted::new([Turn::new().say("Hello!")])));
+/// # let busy = Scripted::new([ScriptedTurn::new().fail(ModelErrorKind::Overloaded, "busy")]);
+/// # let part = Fallback(Arc::new(Scripted::new([ScriptedTurn::new().say("Hello!")])));
 /// # let mut thread = Agent::builder(Arc::new(busy)).with(part).build()?.open(ThreadId::new()).await?;
 /// # thread.say("Hi.", &NoWatcher).await?;
 /// # assert_eq!(thread.answer().as_deref(), Some("Hello!"));
@@ -67,7 +69,7 @@ pub struct NextModel<'a> {
     pub request: ModelRequest,
     /// Who is asked.
     pub model: Arc<dyn Model>,
-    pub(super) moment: Moment<'a>,
+    pub(super) moment: MiddlewareContext<'a>,
     pub(super) parts: &'a [Arc<dyn Middleware>],
     pub(super) watcher: &'a dyn Watcher,
 }
@@ -84,7 +86,7 @@ impl NextModel<'_> {
     /// # Errors
     ///
     /// The model did not answer, or not to the end.
-    pub async fn ask(mut self) -> Result<Assembled, ModelError> {
+    pub async fn ask(mut self) -> Result<ModelResponse, ModelError> {
         match self.parts.split_first() {
             Some((part, rest)) => {
                 self.parts = rest;
@@ -101,7 +103,7 @@ pub(crate) async fn ask(
     request: ModelRequest,
     thread: &ThreadId,
     watcher: &dyn Watcher,
-) -> Result<Assembled, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let span = telemetry::chat(thread, model.name());
     let answer = hear(model, request, watcher).instrument(span.clone()).await;
     telemetry::answered(&span, &answer);
@@ -112,9 +114,9 @@ async fn hear(
     model: &dyn Model,
     request: ModelRequest,
     watcher: &dyn Watcher,
-) -> Result<Assembled, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let mut stream = model.ask(request).await?;
-    let mut assembly = Assembly::new(model.name());
+    let mut assembly = ResponseAssembly::new(model.name());
     let mut bytes = 0_usize;
     while let Some(delta) = stream.next().await {
         let delta = delta?;
@@ -124,8 +126,8 @@ async fn hear(
             return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
         }
         match &delta {
-            Delta::Text(text) => watcher.see(Sight::Text(text)),
-            Delta::Reasoning(text) => watcher.see(Sight::Reasoning(text)),
+            ModelDelta::Text(text) => watcher.update(ThreadUpdate::Text(text)),
+            ModelDelta::Reasoning(text) => watcher.update(ThreadUpdate::Reasoning(text)),
             _ => {}
         }
         assembly.push(delta);
@@ -142,7 +144,7 @@ async fn hear(
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use prowess_agent::{Middleware, Moment, NextTool, ToolOutput};
+/// use prowess_agent::{Middleware, MiddlewareContext, NextTool, ToolOutput};
 ///
 /// /// Tells how long tools take.
 /// #[derive(Clone, Debug)]
@@ -154,7 +156,7 @@ async fn hear(
 ///         "timed"
 ///     }
 ///
-///     async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+///     async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
 ///         let (name, begun) = (next.call.name.clone(), std::time::Instant::now());
 ///         let output = next.call().await;
 ///         eprintln!("{name} took {:?}", begun.elapsed());
@@ -172,10 +174,10 @@ pub struct NextTool<'a> {
     pub approved: bool,
     /// Whether that person wants such calls never to be asked about again.
     pub always: bool,
-    pub(super) consulted: Option<&'a Consulted>,
+    pub(super) consulted: Option<&'a Consultation>,
     pub(super) message: &'a MessageId,
     pub(super) tool: &'a dyn Tool,
-    pub(super) moment: Moment<'a>,
+    pub(super) moment: MiddlewareContext<'a>,
     pub(super) parts: &'a [Arc<dyn Middleware>],
     pub(super) watcher: &'a dyn Watcher,
 }
@@ -188,7 +190,7 @@ impl std::fmt::Debug for NextTool<'_> {
 
 impl NextTool<'_> {
     /// What its tool does.
-    pub fn act(&self) -> ToolAct {
+    pub fn act(&self) -> ToolKind {
         self.tool.act()
     }
 
@@ -204,7 +206,7 @@ impl NextTool<'_> {
             return part.wrap_tool_call(self.moment, self).await;
         }
         let (watcher, id): (&dyn Watcher, &CallId) = (self.watcher, &self.call.id);
-        let progress = |text: &str| watcher.see(Sight::Progress(id, text));
+        let progress = |text: &str| watcher.update(ThreadUpdate::Progress(id, text));
         let (thread, states) = (self.moment.thread, self.moment.states);
         let context = ToolContext {
             thread,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use super::chain::NextModel;
-use super::watch::{Sight, Watcher};
-use super::{AgentError, Thread, Turn};
+use super::watch::{ThreadUpdate, Watcher};
+use super::{AgentError, Thread, TurnStatus};
 use crate::message::{AssistantPart, Content, Message, ToolCall};
-use crate::middleware::{Act, Jump, Middleware, MiddlewareError};
-use crate::model::{Assembled, Model, ModelErrorKind, ModelRequest, PromptSection, Usage, name_calls};
-use crate::run::{Asking, Call, Effect, Event, Outcome, StateChange};
+use crate::middleware::{Jump, Middleware, MiddlewareAction, MiddlewareError};
+use crate::model::{Model, ModelErrorKind, ModelRequest, ModelResponse, PromptSection, Usage, name_calls};
 use crate::telemetry;
 use crate::thread::ThreadError;
+use crate::thread_state::{CallQuestion, Event, NextStep, ReadyCall, StateChange, TurnOutcome};
 use crate::tool::ToolAnswer;
 
 /// How many events are read at once.
@@ -26,25 +26,25 @@ impl Thread {
     /// # Errors
     ///
     /// A part failed, or what happened could not be stored.
-    pub async fn go_on(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+    pub async fn go_on(&mut self, watcher: &dyn Watcher) -> Result<TurnStatus, AgentError> {
         let span = telemetry::turn(self.id(), self.agent.name.as_deref(), self.agent.model.name());
         let turn = self.drive(watcher).instrument(span.clone()).await;
         telemetry::turned(&span, &turn);
         turn
     }
 
-    async fn drive(&mut self, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+    async fn drive(&mut self, watcher: &dyn Watcher) -> Result<TurnStatus, AgentError> {
         self.catch_up_if_ahead().await?;
         loop {
             match self.run.next() {
-                Effect::Wait => return Ok(Turn::Idle),
-                Effect::Ask(_) => return Ok(Turn::Waiting(self.waiting())),
+                NextStep::Wait => return Ok(TurnStatus::Idle),
+                NextStep::Ask(_) => return Ok(TurnStatus::Waiting(self.waiting())),
                 _ if !self.begun => {
                     self.hook(Hook::BeforeAgent, watcher).await?;
                     self.begun = true;
                 }
-                Effect::AskModel => self.ask_model(watcher).await?,
-                Effect::CallTools(calls) => {
+                NextStep::AskModel => self.ask_model(watcher).await?,
+                NextStep::CallTools(calls) => {
                     // Nobody is asked about calls that cannot be made.
                     let (ready, answered) = self.sort(calls)?;
                     if !answered.is_empty() {
@@ -53,7 +53,7 @@ impl Thread {
                         self.make(ready, watcher).await?;
                     }
                 }
-                Effect::End(outcome) => {
+                NextStep::End(outcome) => {
                     if self.after_model(watcher).await? == Moved::No
                         && let Some(turn) = self.end(outcome, watcher).await?
                     {
@@ -115,7 +115,7 @@ impl Thread {
         self.agent.store.append(&self.hold.lease, before, &all).await?;
         self.is_ahead = false;
         for event in &all {
-            watcher.see(Sight::Stored(event));
+            watcher.update(ThreadUpdate::Stored(event));
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Thread {
             Moved::No | Moved::Again | Moved::ToModel => {}
             Moved::Settled | Moved::Away => return Ok(()),
         }
-        if self.run.next() != Effect::AskModel {
+        if self.run.next() != NextStep::AskModel {
             return Ok(());
         }
         let tools = self.all_tools()?;
@@ -259,9 +259,9 @@ impl Thread {
     /// Ends the turn, unless a part wants it to go on and it may.
     pub(super) async fn end(
         &mut self,
-        outcome: Outcome,
+        outcome: TurnOutcome,
         watcher: &dyn Watcher,
-    ) -> Result<Option<Turn>, AgentError> {
+    ) -> Result<Option<TurnStatus>, AgentError> {
         // From the last to the first: what a part puts away at the end is there if one after it wants to go on.
         for part in self.parts.clone().into_iter().rev() {
             // Should this future be dropped, the part may think that what it did is stored.
@@ -271,8 +271,8 @@ impl Thread {
             self.is_ahead = false;
             let mut acts = acts.map_err(AgentError::of(part.name()))?;
             acts.retain(|act| match act {
-                Act::Tell(_) | Act::Jump(Jump::Model(_)) => may_go_on(&outcome),
-                Act::Change(_) => true,
+                MiddlewareAction::Tell(_) | MiddlewareAction::Jump(Jump::Model(_)) => may_go_on(&outcome),
+                MiddlewareAction::Change(_) => true,
                 _ => false,
             });
             if self.obey(part.name(), acts, watcher).await? != Moved::No {
@@ -281,7 +281,7 @@ impl Thread {
         }
         self.store(vec![Event::TurnEnded { outcome: outcome.clone() }], watcher).await?;
         self.tools = None;
-        Ok(Some(Turn::Ended(outcome)))
+        Ok(Some(TurnStatus::Ended(outcome)))
     }
 
     /// Asks all parts at one place, until one wants the turn to go on elsewhere.
@@ -327,41 +327,46 @@ impl Thread {
     }
 
     /// Does what a part wants.
-    async fn obey(&mut self, part: &str, acts: Vec<Act>, watcher: &dyn Watcher) -> Result<Moved, AgentError> {
+    async fn obey(
+        &mut self,
+        part: &str,
+        acts: Vec<MiddlewareAction>,
+        watcher: &dyn Watcher,
+    ) -> Result<Moved, AgentError> {
         let mut moved = Moved::No;
         let mut events = Vec::new();
         for act in acts {
             events.push(match act {
-                Act::Change(change) => Event::StateChanged { changes: vec![change] },
-                Act::Ask { call, question } => {
+                MiddlewareAction::Change(change) => Event::StateChanged { changes: vec![change] },
+                MiddlewareAction::Ask { call, question } => {
                     moved = Moved::Settled;
-                    let asking = Box::new(Asking::from(*question));
+                    let asking = Box::new(CallQuestion::from(*question));
                     Event::Asked { call, asking, by_tool: false }
                 }
-                Act::Approve { call } => {
+                MiddlewareAction::Approve { call } => {
                     moved = Moved::Settled;
                     Event::Approved { call, by: part.to_owned() }
                 }
-                Act::Answer { call, text, is_error, data } => {
+                MiddlewareAction::Answer { call, text, is_error, data } => {
                     moved = Moved::Settled;
                     let answer = ToolAnswer { text, is_error, data, ..ToolAnswer::default() };
                     Event::ToolAnswered { call, answer }
                 }
-                Act::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },
-                Act::Tell(messages) => {
-                    if matches!(self.run.next(), Effect::End(_)) {
+                MiddlewareAction::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },
+                MiddlewareAction::Tell(messages) => {
+                    if matches!(self.run.next(), NextStep::End(_)) {
                         moved = Moved::Settled;
                     }
                     told(messages)
                 }
-                Act::Jump(Jump::Again) => {
+                MiddlewareAction::Jump(Jump::Again) => {
                     // Whoever wants nothing stored would be asked the same.
                     if moved == Moved::No && !events.is_empty() {
                         moved = Moved::Again;
                     }
                     break;
                 }
-                Act::Jump(jump) => {
+                MiddlewareAction::Jump(jump) => {
                     // Where it goes on depends on calls that were settled. All else is stored with it, so that no crash
                     // comes between.
                     if moved == Moved::Settled {
@@ -412,17 +417,17 @@ impl Thread {
             answer: ToolAnswer::error("Error: this call was not made."),
         };
         match self.run.next() {
-            Effect::CallTools(calls) => {
-                let begun_or_not = |call: Call| match call.interrupted {
+            NextStep::CallTools(calls) => {
+                let begun_or_not = |call: ReadyCall| match call.interrupted {
                     true => call.unknown_outcome(),
                     false => skipped(call.call),
                 };
                 let waiting = self.run.waiting().into_iter().map(skipped);
                 calls.into_iter().map(begun_or_not).chain(waiting).collect()
             }
-            Effect::Ask(calls) => calls.into_iter().map(skipped).collect(),
-            Effect::End(_) => vec![Event::Told { messages: Vec::new() }],
-            Effect::Wait | Effect::AskModel => Vec::new(),
+            NextStep::Ask(calls) => calls.into_iter().map(skipped).collect(),
+            NextStep::End(_) => vec![Event::Told { messages: Vec::new() }],
+            NextStep::Wait | NextStep::AskModel => Vec::new(),
         }
     }
 }
@@ -433,7 +438,7 @@ fn told(messages: Vec<Message>) -> Event {
 }
 
 /// An answer whose calls have names of their own, whoever put it together.
-fn named(mut answer: Assembled) -> Assembled {
+fn named(mut answer: ModelResponse) -> ModelResponse {
     if let Content::Assistant { parts } = &mut answer.message.content {
         name_calls(parts);
     }
@@ -441,16 +446,16 @@ fn named(mut answer: Assembled) -> Assembled {
 }
 
 /// Whether a turn that is to end may go on: it has not taken all that it may, and nobody ended it.
-fn may_go_on(outcome: &Outcome) -> bool {
+fn may_go_on(outcome: &TurnOutcome) -> bool {
     match outcome {
-        Outcome::Answered | Outcome::Silent | Outcome::CutOff => true,
-        Outcome::Failed { error } => error.kind == ModelErrorKind::ContextTooLong,
-        Outcome::Refused
-        | Outcome::TooManySteps { .. }
-        | Outcome::TooManyTokens { .. }
-        | Outcome::WindowFull { .. }
-        | Outcome::Cancelled
-        | Outcome::Stopped { .. } => false,
+        TurnOutcome::Answered | TurnOutcome::Silent | TurnOutcome::CutOff => true,
+        TurnOutcome::Failed { error } => error.kind == ModelErrorKind::ContextTooLong,
+        TurnOutcome::Refused
+        | TurnOutcome::TooManySteps { .. }
+        | TurnOutcome::TooManyTokens { .. }
+        | TurnOutcome::WindowFull { .. }
+        | TurnOutcome::Cancelled
+        | TurnOutcome::Stopped { .. } => false,
     }
 }
 

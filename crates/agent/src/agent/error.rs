@@ -2,9 +2,9 @@
 
 use crate::id::CallId;
 use crate::middleware::MiddlewareError;
-use crate::run::Misplaced;
 use crate::thread::ThreadError;
-use crate::tool::TwoOfOneName;
+use crate::thread_state::MisplacedEvent;
+use crate::tool::DuplicateTool;
 
 /// Why an agent could not go on. What the model or a tool did wrong is none: that is part of the conversation.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum AgentError {
     Thread(#[from] ThreadError),
     /// That cannot be done now.
     #[error(transparent)]
-    Misplaced(#[from] Misplaced),
+    Misplaced(#[from] MisplacedEvent),
     /// A part of the agent could not do its work.
     #[error("{part}: {source}")]
     Part {
@@ -32,7 +32,7 @@ pub enum AgentError {
     Answered(CallId),
     /// Two tools have one name.
     #[error(transparent)]
-    TwoOfOneName(#[from] TwoOfOneName),
+    TwoOfOneName(#[from] DuplicateTool),
     /// Two parts have one name.
     #[error("there are two parts `{0}`: their states would be one")]
     TwoParts(String),

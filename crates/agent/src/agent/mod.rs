@@ -19,14 +19,17 @@ pub(crate) use self::chain::ask;
 pub use self::chain::{NextModel, NextTool};
 pub use self::error::AgentError;
 use self::hold::Hold;
-pub use self::watch::{NoWatcher, Sight, Watcher};
+pub use self::watch::{NoWatcher, ThreadUpdate, Watcher};
 use crate::id::{CallId, ThreadId};
 use crate::message::{Content, Message, ToolCall};
-use crate::middleware::{Layer, Middleware, Moment, Occasion};
+use crate::middleware::{Announcement, Middleware, MiddlewareContext, MiddlewareFactory};
 use crate::model::Model;
-use crate::run::{Asking, Effect, Event, Outcome, Reply, Run, RunLimits, StateChange, Via};
 use crate::state::States;
 use crate::thread::{ThreadStore, sub_agent_threads};
+use crate::thread_state::{
+    CallQuestion, CallReply, Event, NextStep, StateChange, SubAgentCaller, ThreadState, TurnLimits,
+    TurnOutcome,
+};
 use crate::tool::{Tool, Tools};
 
 /// What the model is told of a call whose question ended because the person said no to another one.
@@ -46,7 +49,7 @@ const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same 
 #[non_exhaustive]
 pub struct AgentOptions {
     /// How much one turn may take.
-    pub limits: RunLimits,
+    pub limits: TurnLimits,
     /// How many calls of one answer are made at the same time.
     pub parallel_calls: usize,
     /// How long a thread stays leased to a process that died.
@@ -55,7 +58,7 @@ pub struct AgentOptions {
 
 impl Default for AgentOptions {
     fn default() -> Self {
-        Self { limits: RunLimits::default(), parallel_calls: 8, lease: Duration::from_secs(30) }
+        Self { limits: TurnLimits::default(), parallel_calls: 8, lease: Duration::from_secs(30) }
     }
 }
 
@@ -64,7 +67,7 @@ impl Default for AgentOptions {
 /// ```
 /// # use std::sync::Arc;
 /// # use prowess_agent::{Agent, AgentError, FunctionTool, Model, NoWatcher, ThreadId, ToolAnswer};
-/// # use prowess_models::{Expect, Scripted, Turn};
+/// # use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// # struct Add { numbers: Vec<i64> }
 /// async fn ask(model: Arc<dyn Model>) -> Result<String, AgentError> {
@@ -78,8 +81,8 @@ impl Default for AgentOptions {
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), AgentError> {
-/// # let call = Turn::new().call("add", serde_json::json!({"numbers": [1, 2, 3]}));
-/// # let model = Scripted::new([call, Turn::new().expect(Expect::new().last("6")).say("It is 6.")]);
+/// # let call = ScriptedTurn::new().call("add", serde_json::json!({"numbers": [1, 2, 3]}));
+/// # let model = Scripted::new([call, ScriptedTurn::new().expect(ScriptedExpect::new().last("6")).say("It is 6.")]);
 /// # assert_eq!(ask(Arc::new(model)).await?, "It is 6.");
 /// # Ok(())
 /// # }
@@ -93,7 +96,7 @@ pub(crate) struct Inner {
     model: Arc<dyn Model>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
-    layers: Vec<Arc<dyn Layer>>,
+    layers: Vec<Arc<dyn MiddlewareFactory>>,
     pub(crate) store: Arc<dyn ThreadStore>,
     options: AgentOptions,
 }
@@ -106,8 +109,8 @@ pub(crate) struct Inner {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, NoWatcher, Outcome, ThreadId, Turn};
-/// use prowess_models::{Scripted, Turn as Says};
+/// use prowess_agent::{Agent, NoWatcher, TurnOutcome, ThreadId, ScriptedTurn};
+/// use prowess_models::{Scripted, ScriptedTurn as Says};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -115,7 +118,7 @@ pub(crate) struct Inner {
 /// let agent = Agent::builder(Arc::new(model)).build()?;
 /// let id = ThreadId::new();
 /// let mut thread = agent.open(id.clone()).await?;
-/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, Turn::Ended(Outcome::Answered));
+/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, ScriptedTurn::Ended(TurnOutcome::Answered));
 /// thread.close().await?;
 ///
 /// // Later: all that was said is there.
@@ -130,7 +133,7 @@ pub(crate) struct Inner {
 pub struct Thread {
     agent: Arc<Inner>,
     hold: Hold,
-    run: Run,
+    run: ThreadState,
     states: States,
     parts: Vec<Arc<dyn Middleware>>,
     /// The tools that the model was told of last.
@@ -142,7 +145,7 @@ pub struct Thread {
     /// Whether the turn was going on already when the thread was opened, and the model was not asked since.
     is_resumed: bool,
     /// What calls that wait were asked about, with the numbers of the events.
-    questions: Vec<(CallId, u64, Box<Asking>)>,
+    questions: Vec<(CallId, u64, Box<CallQuestion>)>,
     /// Whether the parts were told by this handle that the turn begins.
     begun: bool,
     /// How many answers of the model there were when the parts were asked about the last by this handle.
@@ -154,11 +157,11 @@ pub struct Thread {
 /// How far a turn came.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Turn {
+pub enum TurnStatus {
     /// It ended.
-    Ended(Outcome),
+    Ended(TurnOutcome),
     /// Calls wait for a person: [`Thread::reply`] goes on.
-    Waiting(Vec<Waiting>),
+    Waiting(Vec<WaitingCall>),
     /// There is none: someone has to say something.
     Idle,
 }
@@ -167,9 +170,9 @@ pub enum Turn {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, NoWatcher, Reply, ThreadId, Turn, parts::{Approval, Todos}};
-/// use prowess_models::{Scripted, Turn as Says};
-/// use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+/// use prowess_agent::{Agent, NoWatcher, CallReply, ThreadId, ScriptedTurn, middleware::{Approval, Todos}};
+/// use prowess_models::{Scripted, ScriptedTurn as Says};
+/// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -177,25 +180,25 @@ pub enum Turn {
 /// let plan = json!({"todos": [{"content": "Bow", "status": "pending"}]});
 /// let model = Scripted::new([Says::new().call("write_todos", plan), Says::new().say("Planned.")]);
 /// let rules = [Rule::new("tool", "write_todos", Decision::Ask)];
-/// let approval = Approval::new(Permissions::unattended(Policy::new().with(Layer::User, rules)));
+/// let approval = Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, rules)));
 /// let agent = Agent::builder(Arc::new(model)).with(approval).with(Todos).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 ///
-/// let Turn::Waiting(waiting) = thread.say("Plan.", &NoWatcher).await? else { panic!("it asks first") };
-/// assert_eq!(waiting[0].question.words().title, "call 'write_todos'");
-/// thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await?;
+/// let ScriptedTurn::Waiting(waiting) = thread.say("Plan.", &NoWatcher).await? else { panic!("it asks first") };
+/// assert_eq!(waiting[0].question.wording().title, "call 'write_todos'");
+/// thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await?;
 /// assert_eq!(thread.answer().as_deref(), Some("Planned."));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct WaitingCall {
     /// The call.
     pub call: ToolCall,
     /// What is asked.
     pub question: Question,
     /// The question of a sub-agent's thread that it is.
-    pub via: Option<Via>,
+    pub via: Option<SubAgentCaller>,
     /// The number of the event that asked it: a call may ask more than once.
     pub number: u64,
 }
@@ -207,8 +210,8 @@ pub struct ReplyTo {
     number: Option<u64>,
 }
 
-impl From<&Waiting> for ReplyTo {
-    fn from(waiting: &Waiting) -> Self {
+impl From<&WaitingCall> for ReplyTo {
+    fn from(waiting: &WaitingCall) -> Self {
         Self { call: waiting.call.id.clone(), number: Some(waiting.number) }
     }
 }
@@ -246,7 +249,7 @@ impl Agent {
         let mut thread = Thread {
             agent: Arc::clone(inner),
             hold: inner.hold(&id).await?,
-            run: Run::new(inner.options.limits),
+            run: ThreadState::new(inner.options.limits),
             states: States::default(),
             parts: Vec::new(),
             tools: None,
@@ -306,21 +309,21 @@ impl Agent {
     }
 
     /// The same agent by another name, with another store and other limits.
-    pub(crate) fn bounded(&self, name: &str, store: Arc<dyn ThreadStore>, limits: RunLimits) -> Self {
+    pub(crate) fn bounded(&self, name: &str, store: Arc<dyn ThreadStore>, limits: TurnLimits) -> Self {
         let mut inner = Inner::clone(&self.0);
         (inner.name, inner.store, inner.options.limits) = (Some(name.to_owned()), store, limits);
         Self(Arc::new(inner))
     }
 
     /// The same agent with a part before all others.
-    pub(crate) fn with_layer(&self, layer: Arc<dyn Layer>) -> Self {
+    pub(crate) fn with_layer(&self, layer: Arc<dyn MiddlewareFactory>) -> Self {
         let mut inner = Inner::clone(&self.0);
         inner.layers.insert(0, layer);
         Self(Arc::new(inner))
     }
 
     /// How much one turn may take.
-    pub(crate) fn limits(&self) -> RunLimits {
+    pub(crate) fn limits(&self) -> TurnLimits {
         self.0.options.limits
     }
 
@@ -345,7 +348,7 @@ impl Thread {
     }
 
     /// Its conversation, and where its turn stands.
-    pub fn run(&self) -> &Run {
+    pub fn run(&self) -> &ThreadState {
         &self.run
     }
 
@@ -370,7 +373,11 @@ impl Thread {
     /// # Errors
     ///
     /// A turn is going on, or what happened could not be stored.
-    pub async fn say(&mut self, text: impl Into<String>, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+    pub async fn say(
+        &mut self,
+        text: impl Into<String>,
+        watcher: &dyn Watcher,
+    ) -> Result<TurnStatus, AgentError> {
         self.say_all(vec![Message::user(text)], watcher).await
     }
 
@@ -383,7 +390,7 @@ impl Thread {
         &mut self,
         messages: Vec<Message>,
         watcher: &dyn Watcher,
-    ) -> Result<Turn, AgentError> {
+    ) -> Result<TurnStatus, AgentError> {
         self.begin(vec![Event::TurnStarted { messages }], watcher).await?;
         self.go_on(watcher).await
     }
@@ -399,7 +406,7 @@ impl Thread {
     }
 
     /// Changes the state of a part from outside, as the part says how: by a value that it gives for this, such as
-    /// [`Summarisation::request`](crate::parts::Summarisation::request). The part acts on it when it is asked next.
+    /// [`Summarisation::request`](crate::middleware::Summarisation::request). The part acts on it when it is asked next.
     ///
     /// # Errors
     ///
@@ -410,19 +417,19 @@ impl Thread {
     }
 
     /// The calls that wait for a person.
-    pub fn waiting(&self) -> Vec<Waiting> {
+    pub fn waiting(&self) -> Vec<WaitingCall> {
         let of = |call: ToolCall| {
             let asked = self.questions.iter().rev().find(|(asked, ..)| *asked == call.id)?;
             let (_, number, asking) = asked.clone();
-            let Asking { question, via, .. } = *asking;
-            Some(Waiting { call, question, via, number })
+            let CallQuestion { question, via, .. } = *asking;
+            Some(WaitingCall { call, question, via, number })
         };
         self.run.waiting().into_iter().filter_map(of).collect()
     }
 
-    /// Answers for a call that waits, and goes on. Given a [`Waiting`], it is for that question alone: one that was
+    /// Answers for a call that waits, and goes on. Given a [`WaitingCall`], it is for that question alone: one that was
     /// answered meanwhile is not answered again, whatever its call asks by now. Given a call, it is for what that asks now.
-    /// [`Reply::RejectAll`] also ends the other questions that wait in the thread.
+    /// [`CallReply::RejectAll`] also ends the other questions that wait in the thread.
     ///
     /// # Errors
     ///
@@ -430,23 +437,24 @@ impl Thread {
     pub async fn reply(
         &mut self,
         to: impl Into<ReplyTo>,
-        reply: Reply,
+        reply: CallReply,
         watcher: &dyn Watcher,
-    ) -> Result<Turn, AgentError> {
+    ) -> Result<TurnStatus, AgentError> {
         self.catch_up_if_ahead().await?;
         let ReplyTo { call, number } = to.into();
-        let is_asked = |(asked, at, _): &(CallId, u64, Box<Asking>)| *asked == call && Some(*at) == number;
+        let is_asked =
+            |(asked, at, _): &(CallId, u64, Box<CallQuestion>)| *asked == call && Some(*at) == number;
         if number.is_some() && !self.questions.iter().any(is_asked) {
             return Err(AgentError::Answered(call));
         }
         // Stored together: after a crash nobody is asked about what was refused with another call.
         let others = match reply {
-            Reply::RejectAll { .. } => self.run.waiting(),
+            CallReply::RejectAll { .. } => self.run.waiting(),
             _ => Vec::new(),
         };
         let mut events = vec![Event::Replied { call: call.clone(), reply }];
         events.extend(others.into_iter().filter(|other| other.id != call).map(|other| {
-            let reply = Reply::Reject { message: REJECTED_WITH_ANOTHER.to_owned() };
+            let reply = CallReply::Reject { message: REJECTED_WITH_ANOTHER.to_owned() };
             Event::Replied { call: other.id, reply }
         }));
         self.store(events, watcher).await?;
@@ -460,11 +468,11 @@ impl Thread {
     /// There is none, or it could not be stored.
     pub async fn cancel(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
         self.catch_up_if_ahead().await?;
-        if self.run.next() == Effect::Wait {
-            let ended = Event::TurnEnded { outcome: Outcome::Cancelled };
+        if self.run.next() == NextStep::Wait {
+            let ended = Event::TurnEnded { outcome: TurnOutcome::Cancelled };
             return self.store(vec![ended], watcher).await;
         }
-        self.end(Outcome::Cancelled, watcher).await.map(drop)
+        self.end(TurnOutcome::Cancelled, watcher).await.map(drop)
     }
 
     /// Waits for something, such as a person who thinks, while the thread stays this process's. Nobody else gets it
@@ -483,7 +491,7 @@ impl Thread {
     ///
     /// The store failed; the thread is free when its lease is over.
     pub async fn close(mut self) -> Result<(), AgentError> {
-        let told = self.moment().announce(Occasion::SessionEnds);
+        let told = self.moment().announce(Announcement::SessionEnds);
         let changes = self.hold.during(&*self.agent.store, told).await?.changes;
         if !self.is_ahead {
             let events = if changes.is_empty() { Vec::new() } else { vec![Event::StateChanged { changes }] };
@@ -514,7 +522,7 @@ impl Thread {
     /// Reads the log from its beginning, and opens the parts for what it says.
     async fn catch_up(&mut self) -> Result<(), AgentError> {
         let agent = Arc::clone(&self.agent);
-        self.run = Run::new(agent.options.limits);
+        self.run = ThreadState::new(agent.options.limits);
         self.states = States::default();
         for layer in &agent.layers {
             if let Some(state) = layer.state() {
@@ -526,7 +534,7 @@ impl Thread {
         self.questions.clear();
         self.parts.clear();
         self.read().await?;
-        self.is_resumed = self.run.next() != Effect::Wait;
+        self.is_resumed = self.run.next() != NextStep::Wait;
         for layer in &agent.layers {
             let opened = layer.open(self.id(), &self.states);
             let opened = self.hold.during(&*agent.store, opened).await?;
@@ -539,8 +547,8 @@ impl Thread {
         Ok(())
     }
 
-    fn moment(&self) -> Moment<'_> {
-        Moment {
+    fn moment(&self) -> MiddlewareContext<'_> {
+        MiddlewareContext {
             thread: &self.hold.lease.thread,
             run: &self.run,
             states: &self.states,

@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Delta, Finish, Usage};
+use super::{Finish, ModelDelta, Usage};
 use crate::id::CallId;
 use crate::message::{AssistantPart, Message, Reasoning, ToolCall};
 
 /// Puts an answer together from its pieces.
 ///
 /// ```
-/// use prowess_agent::{Assembly, Delta, Finish};
+/// use prowess_agent::{ResponseAssembly, ModelDelta, Finish};
 ///
-/// let mut assembly = Assembly::new("scripted");
-/// assembly.push(Delta::Text("Hel".into()));
-/// assembly.push(Delta::Text("lo!".into()));
-/// assembly.push(Delta::Finish(Finish::Stop));
+/// let mut assembly = ResponseAssembly::new("scripted");
+/// assembly.push(ModelDelta::Text("Hel".into()));
+/// assembly.push(ModelDelta::Text("lo!".into()));
+/// assembly.push(ModelDelta::Finish(Finish::Stop));
 /// let answer = assembly.finish();
 /// assert_eq!(answer.message.text(), "Hello!");
 /// assert_eq!(answer.finish, Some(Finish::Stop));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Assembly {
+pub struct ResponseAssembly {
     model: String,
     parts: Vec<AssistantPart>,
     /// Where the calls are among the parts, by their numbers.
@@ -31,7 +31,7 @@ pub struct Assembly {
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Assembled {
+pub struct ModelResponse {
     /// Who said it.
     pub model: String,
     /// What was said.
@@ -42,7 +42,7 @@ pub struct Assembled {
     pub finish: Option<Finish>,
 }
 
-impl Assembly {
+impl ResponseAssembly {
     /// Nothing so far, of the model of that name.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
@@ -55,14 +55,14 @@ impl Assembly {
     }
 
     /// Takes the next piece.
-    pub fn push(&mut self, delta: Delta) {
+    pub fn push(&mut self, delta: ModelDelta) {
         match delta {
-            Delta::Text(piece) => match self.parts.last_mut() {
+            ModelDelta::Text(piece) => match self.parts.last_mut() {
                 Some(AssistantPart::Text { text }) => text.push_str(&piece),
                 _ if piece.is_empty() => {}
                 _ => self.parts.push(AssistantPart::Text { text: piece }),
             },
-            Delta::Reasoning(piece) => match self.parts.last_mut() {
+            ModelDelta::Reasoning(piece) => match self.parts.last_mut() {
                 Some(AssistantPart::Reasoning(thought))
                     if thought.signature.is_none() && thought.redacted.is_none() =>
                 {
@@ -71,16 +71,16 @@ impl Assembly {
                 _ if piece.is_empty() => {}
                 _ => self.think(Reasoning { text: piece, ..Reasoning::default() }),
             },
-            Delta::ReasoningSignature(signature) => match self.parts.last_mut() {
+            ModelDelta::ReasoningSignature(signature) => match self.parts.last_mut() {
                 Some(AssistantPart::Reasoning(thought)) if thought.redacted.is_none() => {
                     thought.signature.get_or_insert_default().push_str(&signature);
                 }
                 _ => self.think(Reasoning { signature: Some(signature), ..Reasoning::default() }),
             },
-            Delta::RedactedReasoning(redacted) => {
+            ModelDelta::RedactedReasoning(redacted) => {
                 self.think(Reasoning { redacted: Some(redacted), ..Reasoning::default() });
             }
-            Delta::ToolCall { index, id, name } => {
+            ModelDelta::ToolCall { index, id, name } => {
                 let call = self.call(index);
                 // Some providers tell the name in pieces, or again with every piece.
                 if call.id.as_str().is_empty() {
@@ -90,17 +90,17 @@ impl Assembly {
                     call.name = name;
                 }
             }
-            Delta::Arguments { index, piece } => self.call(index).arguments.push_str(&piece),
-            Delta::Usage(usage) => self.usage = usage,
-            Delta::Finish(finish) => self.finish = Some(finish),
+            ModelDelta::Arguments { index, piece } => self.call(index).arguments.push_str(&piece),
+            ModelDelta::Usage(usage) => self.usage = usage,
+            ModelDelta::Finish(finish) => self.finish = Some(finish),
         }
     }
 
     /// The answer. Calls that came without a name of their own have one now.
-    pub fn finish(self) -> Assembled {
+    pub fn finish(self) -> ModelResponse {
         let mut parts = self.parts;
         name_calls(&mut parts);
-        Assembled {
+        ModelResponse {
             model: self.model,
             message: Message::assistant(parts),
             usage: self.usage,
@@ -151,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    fn assembled(deltas: impl IntoIterator<Item = Delta>) -> Vec<AssistantPart> {
-        let mut assembly = Assembly::new("test");
+    fn assembled(deltas: impl IntoIterator<Item = ModelDelta>) -> Vec<AssistantPart> {
+        let mut assembly = ResponseAssembly::new("test");
         deltas.into_iter().for_each(|delta| assembly.push(delta));
         match assembly.finish().message.content {
             crate::message::Content::Assistant { parts } => parts,
@@ -160,8 +160,8 @@ mod tests {
         }
     }
 
-    fn begin(index: usize, id: &str) -> Delta {
-        Delta::ToolCall { index, id: id.to_owned(), name: "ls".to_owned() }
+    fn begin(index: usize, id: &str) -> ModelDelta {
+        ModelDelta::ToolCall { index, id: id.to_owned(), name: "ls".to_owned() }
     }
 
     fn ids(parts: &[AssistantPart]) -> Vec<&str> {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn pieces_of_two_calls_may_alternate() {
-        let piece = |index, piece: &str| Delta::Arguments { index, piece: piece.to_owned() };
+        let piece = |index, piece: &str| ModelDelta::Arguments { index, piece: piece.to_owned() };
         let parts =
             assembled([begin(0, "a"), begin(1, "b"), piece(0, "{\"x\""), piece(1, "{}"), piece(0, ": 1}")]);
         let arguments: Vec<&str> = parts
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn a_signed_thought_is_closed() {
         let parts = assembled([
-            Delta::Reasoning("a".to_owned()),
-            Delta::ReasoningSignature("s".to_owned()),
-            Delta::Reasoning("b".to_owned()),
+            ModelDelta::Reasoning("a".to_owned()),
+            ModelDelta::ReasoningSignature("s".to_owned()),
+            ModelDelta::Reasoning("b".to_owned()),
         ]);
         assert_eq!(parts.len(), 2, "{parts:?}");
     }
@@ -216,7 +216,7 @@ mod tests {
             cuts.extend([0, letters.len()]);
             cuts.sort_unstable();
             let pieces: Vec<String> = cuts.windows(2).map(|cut| letters[cut[0]..cut[1]].iter().collect()).collect();
-            let whole = assembled(pieces.into_iter().map(Delta::Text));
+            let whole = assembled(pieces.into_iter().map(ModelDelta::Text));
             let expected: Vec<AssistantPart> =
                 if text.is_empty() { Vec::new() } else { vec![AssistantPart::Text { text }] };
             prop_assert_eq!(whole, expected);

@@ -7,7 +7,7 @@ use super::Usage;
 /// A piece of what a model says. `index` numbers the calls of one answer, whatever their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Delta {
+pub enum ModelDelta {
     /// Text.
     Text(String),
     /// What it thinks.
@@ -38,7 +38,7 @@ pub enum Delta {
     Finish(Finish),
 }
 
-impl Delta {
+impl ModelDelta {
     /// How much it takes, in bytes: something, also when it says nothing.
     pub(crate) fn weight(&self) -> usize {
         1 + match self {

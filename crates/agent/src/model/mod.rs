@@ -12,21 +12,21 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
 pub(crate) use self::assembly::name_calls;
-pub use self::assembly::{Assembled, Assembly};
-pub use self::delta::{Delta, Finish};
+pub use self::assembly::{ModelResponse, ResponseAssembly};
+pub use self::delta::{Finish, ModelDelta};
 pub use self::error::{ModelError, ModelErrorKind};
 pub use self::request::{Effort, ModelRequest, PromptSection, ToolChoice, ToolDefinition};
-pub use self::usage::{Spent, Usage};
+pub use self::usage::{ModelUsage, Usage};
 
 /// A stream of what a model says. Dropping it ends the call.
-pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
+pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 
 /// A model that can be asked.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use futures_util::{StreamExt as _, stream};
-/// use prowess_agent::{Delta, Message, Model, ModelError, ModelRequest, ModelStream};
+/// use prowess_agent::{ModelDelta, Message, Model, ModelError, ModelRequest, ModelStream};
 ///
 /// /// Says what it hears.
 /// #[derive(Debug)]
@@ -40,14 +40,14 @@ pub type ModelStream = BoxStream<'static, Result<Delta, ModelError>>;
 ///
 ///     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
 ///         let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
-///         Ok(stream::iter([Ok(Delta::Text(last))]).boxed())
+///         Ok(stream::iter([Ok(ModelDelta::Text(last))]).boxed())
 ///     }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
 /// let mut stream = Echo.ask(ModelRequest::new([Message::user("Hello!")])).await?;
-/// assert_eq!(stream.next().await.transpose()?, Some(Delta::Text("Hello!".into())));
+/// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("Hello!".into())));
 /// # Ok(())
 /// # }
 /// ```

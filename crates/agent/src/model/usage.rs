@@ -37,18 +37,18 @@ impl std::ops::AddAssign for Usage {
 /// What was paid to each model.
 ///
 /// ```
-/// use prowess_agent::{Spent, Usage};
+/// use prowess_agent::{ModelUsage, Usage};
 ///
-/// let mut spent = Spent::on("openai:gpt-5.1", Usage { input: 1_000, output: 200, ..Usage::default() });
-/// spent += &Spent::on("offline", Usage { input: 10, ..Usage::default() });
+/// let mut spent = ModelUsage::on("openai:gpt-5.1", Usage { input: 1_000, output: 200, ..Usage::default() });
+/// spent += &ModelUsage::on("offline", Usage { input: 10, ..Usage::default() });
 /// assert_eq!(spent.total().total(), 1_210);
 /// assert_eq!(spent.iter().count(), 2);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Spent(BTreeMap<String, Usage>);
+pub struct ModelUsage(BTreeMap<String, Usage>);
 
-impl Spent {
+impl ModelUsage {
     /// What was paid to one model.
     pub fn on(model: impl Into<String>, usage: Usage) -> Self {
         Self(BTreeMap::from([(model.into(), usage)]))
@@ -74,7 +74,7 @@ impl Spent {
     }
 }
 
-impl std::ops::AddAssign<&Self> for Spent {
+impl std::ops::AddAssign<&Self> for ModelUsage {
     fn add_assign(&mut self, other: &Self) {
         for (model, usage) in &other.0 {
             *self.0.entry(model.clone()).or_default() += *usage;

@@ -13,11 +13,11 @@ use tracing::field::Empty;
 
 #[cfg(feature = "otel")]
 pub use self::export::{ExportError, Exporter};
-use crate::agent::{AgentError, Turn};
+use crate::agent::{AgentError, TurnStatus};
 use crate::id::ThreadId;
 use crate::message::ToolCall;
-use crate::model::{Assembled, Finish, ModelError, ModelErrorKind};
-use crate::run::Outcome;
+use crate::model::{Finish, ModelError, ModelErrorKind, ModelResponse};
+use crate::thread_state::TurnOutcome;
 use crate::tool::{ToolAnswer, ToolOutput};
 
 /// The most bytes of a name that a provider gives.
@@ -42,11 +42,11 @@ pub(crate) fn turn(thread: &ThreadId, agent: Option<&str>, model: &str) -> Span 
 }
 
 /// Tells how far a turn came.
-pub(crate) fn turned(span: &Span, turn: &Result<Turn, AgentError>) {
+pub(crate) fn turned(span: &Span, turn: &Result<TurnStatus, AgentError>) {
     let (outcome, error) = match turn {
-        Ok(Turn::Ended(outcome)) => ended(outcome),
-        Ok(Turn::Waiting(_)) => ("waiting", None),
-        Ok(Turn::Idle) => ("idle", None),
+        Ok(TurnStatus::Ended(outcome)) => ended(outcome),
+        Ok(TurnStatus::Waiting(_)) => ("waiting", None),
+        Ok(TurnStatus::Idle) => ("idle", None),
         Err(error) => ("broken_off", Some(broken_off(error))),
     };
     span.record("prowess.outcome", outcome);
@@ -55,18 +55,18 @@ pub(crate) fn turned(span: &Span, turn: &Result<Turn, AgentError>) {
     }
 }
 
-fn ended(outcome: &Outcome) -> (&'static str, Option<&'static str>) {
+fn ended(outcome: &TurnOutcome) -> (&'static str, Option<&'static str>) {
     match outcome {
-        Outcome::Answered => ("answered", None),
-        Outcome::Silent => ("silent", None),
-        Outcome::CutOff => ("cut_off", None),
-        Outcome::Refused => ("refused", None),
-        Outcome::TooManySteps { .. } => ("too_many_steps", Some("too_many_steps")),
-        Outcome::TooManyTokens { .. } => ("too_many_tokens", Some("too_many_tokens")),
-        Outcome::WindowFull { .. } => ("window_full", Some("window_full")),
-        Outcome::Failed { error } => ("failed", Some(kind(error.kind))),
-        Outcome::Cancelled => ("cancelled", None),
-        Outcome::Stopped { .. } => ("stopped", None),
+        TurnOutcome::Answered => ("answered", None),
+        TurnOutcome::Silent => ("silent", None),
+        TurnOutcome::CutOff => ("cut_off", None),
+        TurnOutcome::Refused => ("refused", None),
+        TurnOutcome::TooManySteps { .. } => ("too_many_steps", Some("too_many_steps")),
+        TurnOutcome::TooManyTokens { .. } => ("too_many_tokens", Some("too_many_tokens")),
+        TurnOutcome::WindowFull { .. } => ("window_full", Some("window_full")),
+        TurnOutcome::Failed { error } => ("failed", Some(kind(error.kind))),
+        TurnOutcome::Cancelled => ("cancelled", None),
+        TurnOutcome::Stopped { .. } => ("stopped", None),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn chat(thread: &ThreadId, model: &str) -> Span {
 }
 
 /// Tells what a model's answer cost, and why it said no more.
-pub(crate) fn answered(span: &Span, answer: &Result<Assembled, ModelError>) {
+pub(crate) fn answered(span: &Span, answer: &Result<ModelResponse, ModelError>) {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return failed(span, kind(error.kind)),

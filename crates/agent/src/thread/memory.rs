@@ -9,19 +9,19 @@ use tokio::time::Instant;
 
 use super::{Lease, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
 use crate::id::ThreadId;
-use crate::run::Event;
+use crate::thread_state::Event;
 
 /// Threads in memory: for tests, and for agents that forget.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use prowess_agent::{Agent, MemoryThreads, NoWatcher, ThreadId, ThreadStore as _};
-/// use prowess_models::{Scripted, Turn};
+/// use prowess_models::{Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = Arc::new(MemoryThreads::new());
-/// let model = Scripted::new([Turn::new().say("Hello!")]);
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]);
 /// let agent = Agent::builder(Arc::new(model)).store(store.clone()).build()?;
 /// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
 /// assert_eq!(store.list(10).await?.len(), 1);

@@ -14,7 +14,7 @@ pub use self::memory::MemoryThreads;
 pub use self::sub_agents::sub_agent_threads;
 pub(crate) use self::sub_agents::{is_there, sub_agent_thread};
 use crate::id::ThreadId;
-use crate::run::Event;
+use crate::thread_state::Event;
 
 /// Keeps threads: for each a log of events that only grows.
 ///

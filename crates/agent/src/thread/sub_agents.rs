@@ -6,7 +6,7 @@ use hmac_sha256::Hash;
 
 use super::{ThreadError, ThreadStore};
 use crate::id::{MessageId, ThreadId};
-use crate::run::Event;
+use crate::thread_state::Event;
 
 /// How many events are read at once.
 const PAGE: usize = 1000;
@@ -24,7 +24,7 @@ pub(crate) fn sub_agent_thread(parent: &ThreadId, message: &MessageId) -> Thread
 /// The threads of a thread's sub-agents, and of theirs: each after the one that it works for.
 ///
 /// ```
-/// use prowess_agent::parts::sub_agent_threads;
+/// use prowess_agent::middleware::sub_agent_threads;
 /// use prowess_agent::{MemoryThreads, ThreadId};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

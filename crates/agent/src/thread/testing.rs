@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Lease, ThreadError, ThreadStore};
 use crate::id::ThreadId;
 use crate::message::Message;
-use crate::run::{Event, Outcome, StateChange};
+use crate::thread_state::{Event, StateChange, TurnOutcome};
 
 /// Longer than any behaviour takes.
 const LONG: Duration = Duration::from_secs(600);
@@ -47,7 +47,7 @@ fn said(text: &str) -> Event {
 }
 
 fn ended() -> Event {
-    Event::TurnEnded { outcome: Outcome::Answered }
+    Event::TurnEnded { outcome: TurnOutcome::Answered }
 }
 
 async fn held(store: &dyn ThreadStore, owner: &str) -> Lease {

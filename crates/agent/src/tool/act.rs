@@ -1,6 +1,6 @@
 //! What tools do, whatever they are called.
 
-use prowess_skills::SkillAct;
+use prowess_skills::SkillToolKind;
 
 /// What a tool does. Parts and hosts go by it: names are for models, and for rules that people write.
 ///
@@ -10,13 +10,13 @@ use prowess_skills::SkillAct;
 /// ```
 /// use prowess_agent::ToolAct;
 ///
-/// assert!(ToolAct::Read.reads_files() && ToolAct::Read.is_idempotent());
-/// assert!(ToolAct::Write.holds_file_text(), "what is written need not be read again and again");
-/// assert!(!ToolAct::Other.is_idempotent(), "nobody knows");
+/// assert!(ToolKind::Read.reads_files() && ToolKind::Read.is_idempotent());
+/// assert!(ToolKind::Write.holds_file_text(), "what is written need not be read again and again");
+/// assert!(!ToolKind::Other.is_idempotent(), "nobody knows");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ToolAct {
+pub enum ToolKind {
     /// Shows a file.
     Read,
     /// Writes a file.
@@ -36,7 +36,7 @@ pub enum ToolAct {
     /// Hands work to a sub-agent.
     Task,
     /// Does something with skills.
-    Skill(SkillAct),
+    Skill(SkillToolKind),
     /// Calls a tool of an MCP server: it may do anything.
     Server,
     /// Something else: it may do anything.
@@ -44,7 +44,7 @@ pub enum ToolAct {
     Other,
 }
 
-impl ToolAct {
+impl ToolKind {
     /// Whether a call that was cut off may be made again: it does nothing, or the same each time.
     pub fn is_idempotent(self) -> bool {
         match self {

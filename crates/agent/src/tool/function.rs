@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAct, ToolAnswer, ToolContext, ToolOutput};
+use super::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
 use crate::model::ToolDefinition;
 
 /// Why a function could not do its work, as the model reads it.
@@ -48,7 +48,7 @@ type Answering = Pin<Box<dyn Future<Output = Result<ToolAnswer, ToolFailure>> + 
 pub struct FunctionTool<A> {
     definition: Arc<ToolDefinition>,
     function: Box<dyn Fn(A) -> Answering + Send + Sync>,
-    act: ToolAct,
+    act: ToolKind,
     idempotent: bool,
     timeout: Duration,
     arguments: PhantomData<fn(A)>,
@@ -64,7 +64,7 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
         let (name, description) = (name.into(), description.into());
         Self {
             definition: Arc::new(ToolDefinition { name, description, parameters: schema::<A>() }),
-            act: ToolAct::Other,
+            act: ToolKind::Other,
             function: Box::new(move |arguments| Box::pin(function(arguments))),
             idempotent: false,
             timeout: DEFAULT_TOOL_TIMEOUT,
@@ -81,7 +81,7 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
 
     /// The same, as one that does this.
     #[must_use]
-    pub fn acts(mut self, act: ToolAct) -> Self {
+    pub fn acts(mut self, act: ToolKind) -> Self {
         self.act = act;
         self
     }
@@ -100,7 +100,7 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> Tool for FunctionTool<A>
         Arc::clone(&self.definition)
     }
 
-    fn act(&self) -> ToolAct {
+    fn act(&self) -> ToolKind {
         self.act
     }
 

@@ -16,16 +16,16 @@ use prowess_permission::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::act::ToolAct;
-pub use self::data::{Refuser, ToolData};
+pub use self::act::ToolKind;
+pub use self::data::{RefusedBy, ToolData};
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 use crate::id::{CallId, MessageId, ThreadId};
-use crate::middleware::{Heard, Moment, Occasion};
-use crate::model::{Spent, ToolDefinition};
-use crate::run::{Asking, Consulted, StateChange};
+use crate::middleware::{Announcement, MiddlewareContext, Reaction};
+use crate::model::{ModelUsage, ToolDefinition};
 use crate::state::States;
 use crate::thread::ThreadError;
+use crate::thread_state::{CallQuestion, Consultation, StateChange};
 
 /// How long a tool may take when it does not say otherwise.
 pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
@@ -35,7 +35,7 @@ pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{Tool, ToolAct, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+/// use prowess_agent::{Tool, ToolKind, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
 /// use serde_json::{Value, json};
 ///
 /// /// `FunctionTool` needs less; this is for tools that know their thread, or ask a person.
@@ -58,7 +58,7 @@ pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 ///     description: "Tells the thread's name.".into(),
 ///     parameters: json!({"type": "object", "properties": {}}),
 /// }));
-/// assert_eq!(tool.act(), ToolAct::Other);
+/// assert_eq!(tool.act(), ToolKind::Other);
 /// assert!(!tool.is_idempotent(), "unless it says so");
 /// ```
 #[async_trait]
@@ -67,8 +67,8 @@ pub trait Tool: Send + Sync + Debug {
     fn definition(&self) -> Arc<ToolDefinition>;
 
     /// What it does. Parts go by this, and never by its name.
-    fn act(&self) -> ToolAct {
-        ToolAct::Other
+    fn act(&self) -> ToolKind {
+        ToolKind::Other
     }
 
     /// Whether a call that was cut off may be made again: it does nothing, or the same each time. By default as its act is.
@@ -98,20 +98,20 @@ pub struct ToolContext<'a> {
     /// The states as they were when the model made its calls.
     pub states: &'a States,
     /// What this tool asked a person about this call before, and the reply.
-    pub consulted: Option<&'a Consulted>,
+    pub consulted: Option<&'a Consultation>,
     /// Who hears how far it is.
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
-    pub(crate) moment: Moment<'a>,
+    pub(crate) moment: MiddlewareContext<'a>,
 }
 
 impl<'a> ToolContext<'a> {
     /// The moment of the turn that the call is made in.
-    pub fn moment(&self) -> Moment<'a> {
+    pub fn moment(&self) -> MiddlewareContext<'a> {
         self.moment
     }
 
-    /// Tells the parts of the agent of something; see [`Moment::announce`].
-    pub async fn announce(&self, occasion: Occasion<'_>) -> Heard {
+    /// Tells the parts of the agent of something; see [`MiddlewareContext::announce`].
+    pub async fn announce(&self, occasion: Announcement<'_>) -> Reaction {
         self.moment.announce(occasion).await
     }
 }
@@ -131,10 +131,10 @@ impl Debug for ToolContext<'_> {
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
 /// use prowess_agent::{
-///     Agent, NoWatcher, Reply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, Turn,
+///     Agent, NoWatcher, CallReply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, ScriptedTurn,
 /// };
-/// use prowess_models::{Scripted, Turn as Says};
-/// use prowess_permission::{Deed, Kind, Question};
+/// use prowess_models::{Scripted, ScriptedTurn as Says};
+/// use prowess_permission::{Action, Kind, Question};
 /// use serde_json::{Value, json};
 ///
 /// /// Asks a person before it rings.
@@ -151,10 +151,10 @@ impl Debug for ToolContext<'_> {
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
 ///         match context.consulted.and_then(|asked| asked.reply.as_ref()) {
 ///             None => {
-///                 let deed = Deed::Other { title: "May I ring?".into(), details: [].into() };
+///                 let deed = Action::Other { title: "May I ring?".into(), details: [].into() };
 ///                 Question::new(Kind::TOOL, "ring").to(deed).into()
 ///             }
-///             Some(Reply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
+///             Some(CallReply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
 ///             Some(_) => ToolAnswer::text("Ding!").into(),
 ///         }
 ///     }
@@ -165,8 +165,8 @@ impl Debug for ToolContext<'_> {
 /// let model = Scripted::new([Says::new().call("ring", json!({})), Says::new().say("It rang.")]);
 /// let agent = Agent::builder(Arc::new(model)).tool(Arc::new(Bell)).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
-/// let Turn::Waiting(waiting) = thread.say("Ring.", &NoWatcher).await? else { panic!("it asks") };
-/// thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await?;
+/// let ScriptedTurn::Waiting(waiting) = thread.say("Ring.", &NoWatcher).await? else { panic!("it asks") };
+/// thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await?;
 /// assert_eq!(thread.answer().as_deref(), Some("It rang."));
 /// # Ok(())
 /// # }
@@ -182,7 +182,7 @@ pub enum ToolOutput {
     InOrder(Box<dyn FnOnce(&States) -> ToolAnswer + Send>),
     /// A question for a person. The call waits in the thread; once there is a reply the tool is
     /// called again, with [`ToolContext::consulted`].
-    Ask(Box<Asking>),
+    Ask(Box<CallQuestion>),
     /// Nothing: the store of threads failed in the middle of the work. That is no answer for a model: the turn ends with
     /// the error, and going on makes the call again if its tool says that it may be.
     Unstored(ThreadError),
@@ -207,8 +207,8 @@ pub struct ToolAnswer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<StateChange>,
     /// What other models were paid for it.
-    #[serde(default, skip_serializing_if = "Spent::is_empty")]
-    pub spent: Spent,
+    #[serde(default, skip_serializing_if = "ModelUsage::is_empty")]
+    pub spent: ModelUsage,
     /// What came of it, for whoever shows it: nobody has to read the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<ToolData>,
@@ -226,7 +226,7 @@ impl ToolAnswer {
     }
 
     /// An error, because someone or something would not have the call made.
-    pub fn refused(text: impl Into<String>, by: Refuser) -> Self {
+    pub fn refused(text: impl Into<String>, by: RefusedBy) -> Self {
         Self { data: Some(ToolData::Refused { by, message: None }), ..Self::error(text) }
     }
 
@@ -317,7 +317,7 @@ impl Ord for Named {
 /// Two tools of one name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are two tools `{0}`: leave one out, or give it another name")]
-pub struct TwoOfOneName(pub String);
+pub struct DuplicateTool(pub String);
 
 impl Tools {
     /// Adds a tool.
@@ -325,10 +325,10 @@ impl Tools {
     /// # Errors
     ///
     /// There is one of its name.
-    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), TwoOfOneName> {
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), DuplicateTool> {
         let definition = tool.definition();
         if self.by_name.contains_key(definition.name.as_str()) {
-            return Err(TwoOfOneName(definition.name.clone()));
+            return Err(DuplicateTool(definition.name.clone()));
         }
         self.by_name.insert(Named(Arc::clone(&definition)), tool);
         self.order.push(definition);

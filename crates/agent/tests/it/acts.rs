@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use prowess_agent::parts::{
+use prowess_agent::middleware::{
     Approval, Eviction, Files, Keep, SubAgents, Summarisation, Todos, Trigger, TruncateArguments,
 };
 use prowess_agent::{
-    Act, Agent, Effect, Event, FunctionTool, MemoryThreads, Middleware, MiddlewareError, Moment, NextTool,
-    NoWatcher, Refuser, Reply, ThreadId, ThreadStore, Tool, ToolAct, ToolAnswer, ToolData, ToolOutput, Turn,
+    Agent, CallReply, Event, FunctionTool, MemoryThreads, Middleware, MiddlewareAction, MiddlewareContext,
+    MiddlewareError, NextStep, NextTool, NoWatcher, RefusedBy, ThreadId, ThreadStore, Tool, ToolAnswer,
+    ToolData, ToolKind, ToolOutput, TurnStatus,
 };
 use prowess_backend::{Backend, MemoryBackend};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Dialect, SkillAct};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Dialect, SkillToolKind};
 use serde_json::json;
 
 use crate::agent::results;
@@ -27,7 +28,7 @@ struct Said {
 }
 
 /// A tool of this name that does this, and says much or nothing.
-fn tool(name: &str, act: ToolAct, answer: &'static str, times: usize) -> Arc<dyn Tool> {
+fn tool(name: &str, act: ToolKind, answer: &'static str, times: usize) -> Arc<dyn Tool> {
     let says = move |_: Said| async move { Ok(ToolAnswer::text(answer.repeat(times))) };
     Arc::new(FunctionTool::new(name, "Does something.", says).acts(act))
 }
@@ -41,7 +42,7 @@ fn files() -> Arc<dyn Backend> {
 struct Notes(Arc<Mutex<BTreeMap<String, Noted>>>);
 
 /// Before, and around.
-type Noted = (Option<ToolAct>, Option<ToolAct>);
+type Noted = (Option<ToolKind>, Option<ToolKind>);
 
 #[async_trait]
 impl Middleware for Notes {
@@ -49,8 +50,11 @@ impl Middleware for Notes {
         "notes"
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
-        if let Effect::CallTools(calls) = moment.run.next() {
+    async fn after_model(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        if let NextStep::CallTools(calls) = moment.run.next() {
             for call in calls {
                 let act = moment.act(&call.call.name);
                 self.0.lock().unwrap().entry(call.call.name).or_default().0 = act;
@@ -59,7 +63,7 @@ impl Middleware for Notes {
         Ok(Vec::new())
     }
 
-    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+    async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
         self.0.lock().unwrap().entry(next.call.name.clone()).or_default().1 = Some(next.act());
         next.call().await
     }
@@ -69,16 +73,16 @@ impl Middleware for Notes {
 async fn every_tool_says_what_it_does() {
     let skills = World::new(&[("pdf", "", "Read it.")]).await;
     let expected = [
-        ("ls", ToolAct::List),
-        ("read_file", ToolAct::Read),
-        ("write_file", ToolAct::Write),
-        ("edit_file", ToolAct::Edit),
-        ("glob", ToolAct::Find),
-        ("grep", ToolAct::Search),
-        ("write_todos", ToolAct::Todo),
-        ("task", ToolAct::Task),
-        ("load_skill", ToolAct::Skill(SkillAct::Load)),
-        ("other", ToolAct::Other),
+        ("ls", ToolKind::List),
+        ("read_file", ToolKind::Read),
+        ("write_file", ToolKind::Write),
+        ("edit_file", ToolKind::Edit),
+        ("glob", ToolKind::Find),
+        ("grep", ToolKind::Search),
+        ("write_todos", ToolKind::Todo),
+        ("task", ToolKind::Task),
+        ("load_skill", ToolKind::Skill(SkillToolKind::Load)),
+        ("other", ToolKind::Other),
     ];
     let all: Vec<_> = expected.iter().map(|(name, _)| (*name, *name, "{}")).collect();
     let model = Says::new([calls(&all), text("done")]);
@@ -91,7 +95,7 @@ async fn every_tool_says_what_it_does() {
         .with(Todos)
         .with(Files::new(files()))
         .with(SubAgents::new(helper))
-        .tool(tool("other", ToolAct::Other, "x", 1))
+        .tool(tool("other", ToolKind::Other, "x", 1))
         .build()
         .unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
@@ -122,7 +126,7 @@ fn shortened(model: &Says, request: usize) -> Vec<bool> {
 async fn arguments_are_shortened_by_what_a_tool_does() {
     let long = json!({"content": "x".repeat(100)}).to_string();
     let model = Says::new([calls(&[("a", "put", &long), ("b", "write_file", &long)]), text("a"), text("b")]);
-    let tools = [tool("put", ToolAct::Write, "x", 1), tool("write_file", ToolAct::Other, "x", 1)];
+    let tools = [tool("put", ToolKind::Write, "x", 1), tool("write_file", ToolKind::Other, "x", 1)];
     let store = Arc::new(MemoryThreads::new());
     let [put, other] = tools.clone();
     let agent = Agent::builder(model.clone()).with(shortening(&model)).store(store.clone());
@@ -148,8 +152,8 @@ async fn results_are_put_away_by_what_a_tool_does() {
     let model = Says::new([calls(&[("a", "look", "{}"), ("b", "read_file", "{}")]), text("done")]);
     let agent = Agent::builder(model)
         .with(Eviction::new(files()))
-        .tool(tool("look", ToolAct::Read, "x", 100_000))
-        .tool(tool("read_file", ToolAct::Other, "x", 100_000))
+        .tool(tool("look", ToolKind::Read, "x", 100_000))
+        .tool(tool("read_file", ToolKind::Other, "x", 100_000))
         .build()
         .unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
@@ -175,7 +179,7 @@ async fn who_refused_a_call_is_data() {
         Rule::new("tool", "write_todos", Decision::Deny),
         Rule::new("read", "*", Decision::Ask),
     ];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let model = Says::new([
         calls(&[("a", "write_todos", r#"{"todos": []}"#), ("b", "ls", r#"{"path": "/"}"#)]),
         text("I see."),
@@ -190,12 +194,12 @@ async fn who_refused_a_call_is_data() {
         .unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!("it asks") };
-    let no = Reply::Reject { message: "not here".to_owned() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!("it asks") };
+    let no = CallReply::Reject { message: "not here".to_owned() };
     thread.reply(&waiting[0], no, &NoWatcher).await.unwrap();
     let data: Vec<_> = answers(&store, &id).await.into_iter().map(|answer| answer.data.unwrap()).collect();
-    let by_person = ToolData::Refused { by: Refuser::Person, message: Some("not here".to_owned()) };
-    assert_eq!(data, [ToolData::Refused { by: Refuser::Rule, message: None }, by_person]);
+    let by_person = ToolData::Refused { by: RefusedBy::Person, message: Some("not here".to_owned()) };
+    assert_eq!(data, [ToolData::Refused { by: RefusedBy::Rule, message: None }, by_person]);
 }
 
 /// What is stored stays readable: answers of before have no data.
@@ -204,7 +208,7 @@ fn the_stored_form_of_data() {
     let before = json!({"event": "tool_answered", "call": "a", "text": "Error: no.", "is_error": true});
     let event: Event = serde_json::from_value(before.clone()).unwrap();
     assert_eq!(serde_json::to_value(&event).unwrap(), before);
-    let answer = ToolAnswer::refused("Error: no.", Refuser::Nobody);
+    let answer = ToolAnswer::refused("Error: no.", RefusedBy::Nobody);
     let event = Event::ToolAnswered { call: "a".into(), answer };
     let now = json!({
         "event": "tool_answered", "call": "a", "text": "Error: no.", "is_error": true,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use prowess_agent::{
-    Act, Agent, AnyState, Effect, Jump, MemoryThreads, Middleware, MiddlewareError, Moment, NoWatcher,
-    Outcome, State, StateChange, ThreadId, ThreadStore, Turn,
+    Agent, AnyState, Jump, MemoryThreads, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError,
+    NextStep, NoWatcher, State, StateChange, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
 };
 
 use crate::says::{Says, text, too_long};
@@ -41,21 +41,27 @@ impl Middleware for Steady {
         Some(Box::<Steps>::default())
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_model(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let taken = moment.states.get::<Steps>("steady").unwrap().0;
-        let change = Act::Change(StateChange::new::<Steps>("steady", &(taken + 1)));
+        let change = MiddlewareAction::Change(StateChange::new::<Steps>("steady", &(taken + 1)));
         Ok(match taken < self.steps {
-            true if self.changes => vec![change, Act::Jump(Jump::Again)],
-            true => vec![Act::Jump(Jump::Again)],
+            true if self.changes => vec![change, MiddlewareAction::Jump(Jump::Again)],
+            true => vec![MiddlewareAction::Jump(Jump::Again)],
             false => Vec::new(),
         })
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
-        let Effect::End(Outcome::Failed { .. }) = moment.run.next() else { return Ok(Vec::new()) };
-        let zero = Act::Change(StateChange::new::<Steps>("steady", &0));
-        Ok(vec![zero, Act::Jump(Jump::Model(Vec::new()))])
+    async fn after_model(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        let NextStep::End(TurnOutcome::Failed { .. }) = moment.run.next() else { return Ok(Vec::new()) };
+        let zero = MiddlewareAction::Change(StateChange::new::<Steps>("steady", &0));
+        Ok(vec![zero, MiddlewareAction::Jump(Jump::Model(Vec::new()))])
     }
 }
 
@@ -67,7 +73,7 @@ async fn taken(part: &Steady) -> (usize, usize) {
     let model = Says::new([text("done")]);
     let agent = Agent::builder(model.clone()).with(part.clone()).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.count(), 1);
     (part.asked.load(Ordering::Relaxed), thread.states().get::<Steps>("steady").unwrap().0)
 }
@@ -92,7 +98,7 @@ async fn a_jump_is_stored_with_what_changes() {
     let agent = Agent::builder(model).with(part).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let events = store.events(&id, 0, 100).await.unwrap();
     let names: Vec<String> = events
         .iter()

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_agent::{
-    Act, Agent, AgentError, AgentOptions, Assembled, FunctionTool, Jump, MemoryThreads, Middleware,
-    MiddlewareError, ModelError, ModelErrorKind, Moment, NextModel, NextTool, NoWatcher, Outcome,
-    PromptSection, Reply, Sections, Sight, State, StateChange, Thread, ThreadError, ThreadId, Tool,
-    ToolAnswer, ToolContext, ToolDefinition, ToolOutput, Turn,
+    Agent, AgentError, AgentOptions, CallReply, FunctionTool, Jump, MemoryThreads, Middleware,
+    MiddlewareAction, MiddlewareContext, MiddlewareError, ModelError, ModelErrorKind, ModelResponse,
+    NextModel, NextTool, NoWatcher, PromptSection, Sections, State, StateChange, Thread, ThreadError,
+    ThreadId, ThreadUpdate, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, TurnOutcome,
+    TurnStatus,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -58,12 +59,12 @@ async fn a_turn_with_a_tool() {
     let agent = Agent::builder(model.clone()).prompt("You count.").tool(add()).build().unwrap();
     let mut thread = thread(&agent).await;
     let seen = Mutex::new(String::new());
-    let watcher = |sight: Sight<'_>| {
-        if let Sight::Text(text) = sight {
+    let watcher = |sight: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Text(text) = sight {
             seen.lock().unwrap().push_str(text);
         }
     };
-    assert_eq!(thread.say("1 + 2 + 3?", &watcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("1 + 2 + 3?", &watcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(thread.answer().as_deref(), Some("It is 6."));
     assert_eq!(*seen.lock().unwrap(), "It is 6.");
     assert_eq!((results(&thread), thread.run().usage().input), (vec!["6".to_owned()], 10));
@@ -98,7 +99,7 @@ async fn foolish_calls_are_answers_that_a_model_can_act_on() {
         .build()
         .unwrap();
     let mut thread = thread(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     insta::assert_snapshot!(results(&thread).join("\n"), @r#"
     Error: there is no tool `subtract`. Tools: add, panics, slow.
     Error: add: the arguments are not valid JSON: EOF while parsing a value at line 1 column 12
@@ -179,11 +180,11 @@ impl Middleware for Notes {
         Some(Box::<Noted>::default())
     }
 
-    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, _: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(Note)]
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
+    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
         let noted = moment.states.get::<Noted>("notes").ok_or(MiddlewareError::NoState)?;
         let text = format!("Noted: {:?}", noted.0);
         Ok(PromptSection { owner: "notes".to_owned(), text, is_stable: false }.into())
@@ -220,15 +221,21 @@ impl Middleware for Careful {
         "careful"
     }
 
-    async fn after_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
-        let prowess_agent::Effect::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
+    async fn after_model(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        let prowess_agent::NextStep::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
         let risky = calls.into_iter().filter(|call| call.call.name == "wipe" && !call.approved);
         Ok(risky
-            .map(|call| Act::Ask { call: call.call.id, question: Box::new(own_question("really?")) })
+            .map(|call| MiddlewareAction::Ask {
+                call: call.call.id,
+                question: Box::new(own_question("really?")),
+            })
             .collect())
     }
 
-    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+    async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
         if next.call.name == "wipe" && !next.approved {
             return ToolAnswer::error("Error: nobody let this pass.").into();
         }
@@ -255,8 +262,8 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
         .unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("wipe it", &NoWatcher).await.unwrap() else { panic!() };
-    let title = waiting[0].question.words().title;
+    let TurnStatus::Waiting(waiting) = thread.say("wipe it", &NoWatcher).await.unwrap() else { panic!() };
+    let title = waiting[0].question.wording().title;
     assert_eq!((waiting[0].call.name.as_str(), title.as_str()), ("wipe", "really?"));
     assert_eq!(wiped.load(Ordering::SeqCst), 0);
     let busy = agent.open(id.clone()).await.unwrap_err();
@@ -264,11 +271,11 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
     thread.close().await.unwrap();
     let mut later = agent.open(id).await.unwrap();
     assert!(later.say("hello?", &NoWatcher).await.is_err(), "the turn is not over");
-    let Turn::Waiting(waiting) = later.go_on(&NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question.words().title, "really?");
-    let done = later.reply("c1", Reply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!((done, wiped.load(Ordering::SeqCst)), (Turn::Ended(Outcome::Answered), 1));
-    assert!(later.reply("c1", Reply::Approve, &NoWatcher).await.is_err(), "once");
+    let TurnStatus::Waiting(waiting) = later.go_on(&NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting[0].question.wording().title, "really?");
+    let done = later.reply("c1", CallReply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!((done, wiped.load(Ordering::SeqCst)), (TurnStatus::Ended(TurnOutcome::Answered), 1));
+    assert!(later.reply("c1", CallReply::Approve, &NoWatcher).await.is_err(), "once");
     assert_eq!(results(&later), ["wiped", "1"]);
 }
 
@@ -304,7 +311,7 @@ async fn calls_that_were_cut_off() {
     let cut = tokio::time::timeout(Duration::from_millis(100), thread.say("go", &NoWatcher)).await;
     assert!(cut.is_err());
     // The handle catches up with what the log has.
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let results = results(&thread);
     assert_eq!(results[..2], ["1".to_owned(), "came back".to_owned()]);
     assert!(results[2].contains("it is not known whether it took effect"), "{results:?}");
@@ -330,17 +337,21 @@ impl Middleware for Diary {
         self.name
     }
 
-    async fn before_agent(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_agent(&self, _: MiddlewareContext<'_>) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         self.write("before_agent");
         Ok(Vec::new())
     }
 
-    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_model(&self, _: MiddlewareContext<'_>) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         self.write("before_model");
         Ok(Vec::new())
     }
 
-    async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
+    async fn wrap_model_call(
+        &self,
+        _: MiddlewareContext<'_>,
+        mut next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
         self.write("model {");
         next.request.temperature = Some(0.5);
         let answer = next.ask().await;
@@ -348,19 +359,23 @@ impl Middleware for Diary {
         answer
     }
 
-    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn after_model(&self, _: MiddlewareContext<'_>) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         self.write("after_model");
         Ok(Vec::new())
     }
 
-    async fn wrap_tool_call(&self, _: Moment<'_>, next: NextTool<'_>) -> ToolOutput {
+    async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
         self.write("tool {");
         let output = next.call().await;
         self.write("} tool");
         output
     }
 
-    async fn after_agent(&self, _: Moment<'_>, outcome: &Outcome) -> Result<Vec<Act>, MiddlewareError> {
+    async fn after_agent(
+        &self,
+        _: MiddlewareContext<'_>,
+        outcome: &TurnOutcome,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         self.write(&format!("after_agent {outcome:?}"));
         Ok(Vec::new())
     }
@@ -409,9 +424,9 @@ async fn parts_are_asked_in_their_order() {
 struct Jumps(Jump, Arc<AtomicUsize>, &'static str);
 
 impl Jumps {
-    fn once(&self, place: &str) -> Vec<Act> {
+    fn once(&self, place: &str) -> Vec<MiddlewareAction> {
         let first = self.2 == place && self.1.fetch_add(1, Ordering::SeqCst) == 0;
-        first.then(|| Act::Jump(self.0.clone())).into_iter().collect()
+        first.then(|| MiddlewareAction::Jump(self.0.clone())).into_iter().collect()
     }
 }
 
@@ -421,11 +436,11 @@ impl Middleware for Jumps {
         "jumps"
     }
 
-    async fn before_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_model(&self, _: MiddlewareContext<'_>) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         Ok(self.once("before_model"))
     }
 
-    async fn after_model(&self, _: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn after_model(&self, _: MiddlewareContext<'_>) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         Ok(self.once("after_model"))
     }
 }
@@ -442,8 +457,8 @@ async fn a_part_jumps() {
     };
     let reason = "enough".to_owned();
     let (ended, made, asked) =
-        turn(Jump::End(Outcome::Stopped { reason: reason.clone() }), "before_model").await;
-    assert_eq!((ended, made.len(), asked), (Turn::Ended(Outcome::Stopped { reason }), 0, 0));
+        turn(Jump::End(TurnOutcome::Stopped { reason: reason.clone() }), "before_model").await;
+    assert_eq!((ended, made.len(), asked), (TurnStatus::Ended(TurnOutcome::Stopped { reason }), 0, 0));
     let (_, made, asked) = turn(Jump::Model(Vec::new()), "after_model").await;
     assert_eq!((made, asked), (vec!["Error: this call was not made.".to_owned()], 2));
     let call = prowess_agent::ToolCall {
@@ -461,8 +476,11 @@ async fn a_model_that_fails_ends_the_turn_and_not_the_thread() {
     let model = Says::new([Err(error.clone()), text("Hello.")]);
     let agent = Agent::builder(model).build().unwrap();
     let mut thread = thread(&agent).await;
-    assert_eq!(thread.say("hello", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Failed { error }));
-    assert_eq!(thread.say("and now?", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(
+        thread.say("hello", &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Failed { error })
+    );
+    assert_eq!(thread.say("and now?", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
 }
 
 #[tokio::test]
@@ -476,7 +494,7 @@ async fn a_lease_is_kept_through_a_long_call() {
     options.lease = Duration::from_millis(120);
     let agent = Agent::builder(model).tool(Arc::new(slow)).options(options).build().unwrap();
     let mut thread = thread(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
 }
 
 #[tokio::test]

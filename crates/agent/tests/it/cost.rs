@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::SubAgents;
+use prowess_agent::middleware::SubAgents;
 use prowess_agent::{Agent, NoWatcher, Prices, ThreadId, Usage};
-use prowess_models::{Scripted, Turn};
+use prowess_models::{Scripted, ScriptedTurn};
 use serde_json::json;
 
 #[tokio::test]
 async fn a_thread_costs_what_it_and_its_sub_agents_were_answered() {
-    let said = |turn: Turn, input, output| turn.usage(Usage { input, output, ..Usage::default() });
-    let small = Scripted::new([said(Turn::new().say("done"), 1_000, 100)]).named("test:small");
-    let odd = Scripted::new([said(Turn::new().say("done"), 1, 1)]).named("test:odd");
+    let said = |turn: ScriptedTurn, input, output| turn.usage(Usage { input, output, ..Usage::default() });
+    let small = Scripted::new([said(ScriptedTurn::new().say("done"), 1_000, 100)]).named("test:small");
+    let odd = Scripted::new([said(ScriptedTurn::new().say("done"), 1, 1)]).named("test:odd");
     let big = Scripted::new([
         said(
-            Turn::new()
+            ScriptedTurn::new()
                 .call("task", json!({"description": "do it"}))
                 .call("task", json!({"description": "do it", "subagent_type": "odd"})),
             10_000,
             200,
         ),
-        said(Turn::new().say("it is done"), 11_000, 50),
+        said(ScriptedTurn::new().say("it is done"), 11_000, 50),
     ])
     .named("test:big-2");
     let agent = |model| Agent::builder(Arc::new(model)).build().unwrap();

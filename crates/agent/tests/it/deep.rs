@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{SkillsState, StateFiles};
-use prowess_agent::{DeepAgent, NoWatcher, Outcome, Reply, ThreadId, Turn};
+use prowess_agent::middleware::{SkillsState, StateFiles};
+use prowess_agent::{CallReply, DeepAgent, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend as _, VirtualPath, WriteMode};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
 
 use crate::agent::{add, results};
@@ -45,7 +45,7 @@ async fn one_call_builds_the_whole_agent() {
         Rule::new("write", "*", Decision::Allow),
         Rule::new("read", "*", Decision::Allow),
     ];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let agent = DeepAgent::new(model.clone())
         .prompt("You look after forms.")
         .tool(add())
@@ -58,12 +58,14 @@ async fn one_call_builds_the_whole_agent() {
         .unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("Fill the form.", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("Fill the form.", &NoWatcher).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(waiting[0].call.name, "add");
     thread.close().await.unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    let turn = thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered), "{:?}", results(&thread));
+    let turn = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{:?}", results(&thread));
     assert_eq!(thread.answer().as_deref(), Some("Fertig."));
     let prompt = model.request(1).system_text();
     for part in ["You look after forms.", "Answer in German.", "**pdf** [Loaded]", "## Sub-agents"] {

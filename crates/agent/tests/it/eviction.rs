@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_agent::parts::{Eviction, Files, StateFiles};
+use prowess_agent::middleware::{Eviction, Files, StateFiles};
 use prowess_agent::{
     Agent, FunctionTool, MemoryThreads, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition,
     ToolOutput,

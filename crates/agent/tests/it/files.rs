@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_agent::parts::Files;
-use prowess_agent::{Agent, AgentBuilder, MemoryThreads, NoWatcher, Outcome, Reply, ThreadId, Turn};
+use prowess_agent::middleware::Files;
+use prowess_agent::{
+    Agent, AgentBuilder, CallReply, MemoryThreads, NoWatcher, ThreadId, TurnOutcome, TurnStatus,
+};
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Execute, ExecuteReport, ExecuteRequest, Listing,
     MemoryBackend, ReadRange, VirtualPath, WriteMode,
 };
-use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{Dialect, SessionOptions};
 
 use crate::agent::results;
@@ -78,7 +80,7 @@ async fn an_argument_that_there_is_not_is_told_with_the_one_that_was_meant() {
 
 fn rules(rules: &[(&str, &str, Decision)]) -> Permissions {
     let rules = rules.iter().map(|(kind, path, decision)| Rule::new(kind, path, *decision));
-    Permissions::unattended(Policy::new().with(Layer::User, rules))
+    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
 }
 
 async fn tree() -> Arc<MemoryBackend> {
@@ -120,7 +122,7 @@ async fn what_is_denied_is_not_seen_and_not_changed() {
     ]);
     let agent = guarded(model, tree().await, &permissions).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     insta::assert_snapshot!(results(&thread).join("\n---\n"));
 }
 
@@ -137,25 +139,28 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
         || guarded(model.clone(), backend.clone(), &permissions).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = build().open(id.clone()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 4);
     let question = &waiting[0].question;
-    assert_eq!(question.words().title, "write /a");
-    assert_eq!(question.deed, Deed::WriteFile { content: "one".to_owned() });
+    assert_eq!(question.wording().title, "write /a");
+    assert_eq!(question.deed, Action::WriteFile { content: "one".to_owned() });
     thread.close().await.unwrap();
 
     let mut elsewhere = build().open(id).await.unwrap();
-    let edited = Reply::Edit { arguments: r#"{"file_path": "/c2", "content": "drei"}"#.to_owned() };
-    let replies =
-        [("a", Reply::Approve), ("b", Reply::Reject { message: "not this".to_owned() }), ("c", edited)];
+    let edited = CallReply::Edit { arguments: r#"{"file_path": "/c2", "content": "drei"}"#.to_owned() };
+    let replies = [
+        ("a", CallReply::Approve),
+        ("b", CallReply::Reject { message: "not this".to_owned() }),
+        ("c", edited),
+    ];
     for (call, reply) in replies {
         elsewhere.reply(call, reply, &NoWatcher).await.unwrap();
     }
     // A denial that comes while a call waits stands over the reply.
-    permissions.set(Layer::User, vec![Rule::new("write", "*", Decision::Deny)]);
+    permissions.set(RuleSource::User, vec![Rule::new("write", "*", Decision::Deny)]);
     assert_eq!(
-        elsewhere.reply("d", Reply::Approve, &NoWatcher).await.unwrap(),
-        Turn::Ended(Outcome::Answered)
+        elsewhere.reply("d", CallReply::Approve, &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Answered)
     );
     assert_eq!(
         results(&elsewhere),
@@ -179,7 +184,7 @@ async fn an_edit_reads_only_what_may_be_read() {
     let model = Says::new([calls(&[("1", "edit_file", guess)]), text("done")]);
     let agent = guarded(model, tree().await, &permissions).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question.kind, Kind::READ, "{:?}", waiting[0].question);
 }
 
@@ -190,8 +195,8 @@ async fn an_approved_search_shows_what_it_finds() {
     let model = Says::new([calls(&[("1", "grep", r#"{"pattern": "heron"}"#)]), text("done")]);
     let agent = guarded(model, tree().await, &permissions).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    thread.reply("1", Reply::Approve, &NoWatcher).await.unwrap();
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
+    thread.reply("1", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["/notes/a.md:1:a heron\n/private/diary.md:1:a heron"]);
 }
 
@@ -255,9 +260,9 @@ async fn commands_pass_the_gate_of_runs() {
     let files = Files::new(Arc::new(Echo::default())).permissions(permissions);
     let agent = Agent::builder(model).with(files).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    assert_eq!(waiting[0].question.words().title, "run make");
-    thread.reply("3", Reply::Approve, &NoWatcher).await.unwrap();
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    assert_eq!(waiting[0].question.wording().title, "run make");
+    thread.reply("3", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(
         results(&thread),
         [
@@ -355,11 +360,11 @@ async fn a_skill_to_be_asked_about_is_not_read_past_the_gate() {
     let skills = world.skills_with(options, &[("skill", "careful", Decision::Ask)]);
     let agent = world.agent(model).with(skills).with(Files::new(world.backend())).build().unwrap();
     let mut thread = open(&agent).await;
-    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
     let refused = "Error: access to /skills/careful/SKILL.md is denied: it is of the skill 'careful', which has to be \
                    loaded first";
     assert_eq!(results(&thread), [refused, "(no line matches)"]);
-    thread.reply("l", Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("l", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[3], "     5\tThe careful way.\n");
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prowess_agent::{
-    Agent, AgentOptions, Content, Delta, Finish, FunctionTool, Message, Model, ModelErrorKind, NoWatcher,
-    Outcome, ThreadId, ToolAnswer, Turn,
+    Agent, AgentOptions, Content, Finish, FunctionTool, Message, Model, ModelDelta, ModelErrorKind,
+    NoWatcher, ThreadId, ToolAnswer, TurnOutcome, TurnStatus,
 };
 
 use crate::agent::{Nothing, add, results};
@@ -17,12 +17,12 @@ use crate::world::World;
 const LONG: Duration = Duration::from_secs(60);
 
 struct Played {
-    turn: Turn,
+    turn: TurnStatus,
     results: Vec<String>,
 }
 
 /// Plays a model's turns, then another turn, and looks whether the thread that is read again is the same.
-async fn played(turns: Vec<Result<Vec<Delta>, prowess_agent::ModelError>>) -> Played {
+async fn played(turns: Vec<Result<Vec<ModelDelta>, prowess_agent::ModelError>>) -> Played {
     let world = World::new(&[]).await;
     let all = turns.into_iter().chain([text("and on")]);
     let agent = agent(&world, Says::new(all));
@@ -53,7 +53,7 @@ fn agent(world: &World, model: Arc<dyn Model>) -> Agent {
 async fn unknown_tools() {
     let played =
         played(vec![calls(&[("a", "rm", "{}"), ("b", "", "{}"), ("c", "\u{202e}", "{}")]), text("ok")]).await;
-    assert_eq!(played.turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Answered));
     assert!(played.results.iter().all(|text| text.contains("there is no tool")), "{:?}", played.results);
 }
 
@@ -66,7 +66,7 @@ async fn invalid_json() {
         .map(|(id, json)| (id, "add", json))
         .collect();
     let played = played(vec![calls(&list), text("ok")]).await;
-    assert_eq!(played.turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Answered));
     assert!(played.results.iter().all(|text| text.starts_with("Error: add: ")), "{:?}", played.results);
 }
 
@@ -77,15 +77,18 @@ async fn ten_calls_at_once_and_two_of_one_name() {
     let list: Vec<(&str, &str, &str)> =
         ids.into_iter().zip(&sums).map(|(id, json)| (id, "add", json.as_str())).collect();
     let played = played(vec![calls(&list), text("ok")]).await;
-    assert_eq!(played.turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(played.results, (0..10).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn more_calls_than_anybody_makes() {
-    let many: Vec<Delta> =
-        (0..129).map(|index| Delta::ToolCall { index, id: String::new(), name: "add".to_owned() }).collect();
-    let Turn::Ended(Outcome::Failed { error }) = played(vec![Ok(many)]).await.turn else { panic!() };
+    let many: Vec<ModelDelta> = (0..129)
+        .map(|index| ModelDelta::ToolCall { index, id: String::new(), name: "add".to_owned() })
+        .collect();
+    let TurnStatus::Ended(TurnOutcome::Failed { error }) = played(vec![Ok(many)]).await.turn else {
+        panic!()
+    };
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }
 
@@ -93,30 +96,33 @@ async fn more_calls_than_anybody_makes() {
 async fn an_endless_loop() {
     let again = || calls(&[("a", "add", "{\"numbers\": [1]}")]);
     let played = played((0..20).map(|_| again()).collect()).await;
-    assert_eq!(played.turn, Turn::Ended(Outcome::TooManySteps { most: 20 }));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::TooManySteps { most: 20 }));
     assert_eq!(played.results.len(), 20);
 }
 
 #[tokio::test]
 async fn nothing_at_all() {
-    assert_eq!(played(vec![Ok(Vec::new())]).await.turn, Turn::Ended(Outcome::Silent));
-    let blank =
-        vec![Delta::Text(String::new()), Delta::Reasoning(String::new()), Delta::Finish(Finish::Stop)];
-    assert_eq!(played(vec![Ok(blank)]).await.turn, Turn::Ended(Outcome::Silent));
+    assert_eq!(played(vec![Ok(Vec::new())]).await.turn, TurnStatus::Ended(TurnOutcome::Silent));
+    let blank = vec![
+        ModelDelta::Text(String::new()),
+        ModelDelta::Reasoning(String::new()),
+        ModelDelta::Finish(Finish::Stop),
+    ];
+    assert_eq!(played(vec![Ok(blank)]).await.turn, TurnStatus::Ended(TurnOutcome::Silent));
 }
 
 #[tokio::test]
 async fn refusals_and_answers_that_are_cut_off() {
-    let refused = vec![Delta::Text("No.".to_owned()), Delta::Finish(Finish::Refused)];
-    assert_eq!(played(vec![Ok(refused)]).await.turn, Turn::Ended(Outcome::Refused));
-    let cut = vec![Delta::Text("Once upon".to_owned()), Delta::Finish(Finish::Length)];
-    assert_eq!(played(vec![Ok(cut)]).await.turn, Turn::Ended(Outcome::CutOff));
+    let refused = vec![ModelDelta::Text("No.".to_owned()), ModelDelta::Finish(Finish::Refused)];
+    assert_eq!(played(vec![Ok(refused)]).await.turn, TurnStatus::Ended(TurnOutcome::Refused));
+    let cut = vec![ModelDelta::Text("Once upon".to_owned()), ModelDelta::Finish(Finish::Length)];
+    assert_eq!(played(vec![Ok(cut)]).await.turn, TurnStatus::Ended(TurnOutcome::CutOff));
     // The second call is not whole: it is not made, the first is, and the model is told why.
     let mut cut = calls(&[("a", "add", "{\"numbers\": [1]}"), ("b", "add", "")]).unwrap();
     cut.pop();
-    cut.push(Delta::Finish(Finish::Length));
+    cut.push(ModelDelta::Finish(Finish::Length));
     let played = played(vec![Ok(cut), text("shorter now")]).await;
-    assert_eq!((played.turn, played.results[0].as_str()), (Turn::Ended(Outcome::Answered), "1"));
+    assert_eq!((played.turn, played.results[0].as_str()), (TurnStatus::Ended(TurnOutcome::Answered), "1"));
     assert!(played.results[1].contains("your answer reached its limit"), "{:?}", played.results);
 }
 
@@ -136,14 +142,14 @@ async fn an_endless_stream_of_nothing() {
             _: prowess_agent::ModelRequest,
         ) -> Result<prowess_agent::ModelStream, prowess_agent::ModelError> {
             use futures_util::StreamExt as _;
-            Ok(futures_util::stream::repeat_with(|| Ok(Delta::Text(String::new()))).boxed())
+            Ok(futures_util::stream::repeat_with(|| Ok(ModelDelta::Text(String::new()))).boxed())
         }
     }
     let world = World::new(&[]).await;
     let agent = agent(&world, Arc::new(Drips));
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = tokio::time::timeout(LONG, thread.say("go", &NoWatcher)).await.unwrap().unwrap();
-    let Turn::Ended(Outcome::Failed { error }) = turn else { panic!("{turn:?}") };
+    let TurnStatus::Ended(TurnOutcome::Failed { error }) = turn else { panic!("{turn:?}") };
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }
 

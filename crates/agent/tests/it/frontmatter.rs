@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Approval, Files, Skills, SkillsState, SubAgents};
-use prowess_agent::{Agent, Effort, Model, NoWatcher, Outcome, Reply, ThreadId, Turn};
-use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Policy, Question, Rule};
+use prowess_agent::middleware::{Approval, Files, Skills, SkillsState, SubAgents};
+use prowess_agent::{Agent, CallReply, Effort, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
 use crate::agent::{add, results};
@@ -46,7 +46,7 @@ async fn the_latest_loaded_skill_chooses_the_model() {
     let skills = choosing(&world, &[("poet", &poet), ("counter", &counter)]);
     let agent = world.agent(own.clone()).with(skills).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((own.count(), poet.count(), counter.count()), (3, 2, 1));
     assert_eq!(poet.request(0).effort, Some(Effort::High));
     assert_eq!(counter.request(0).effort, Some(Effort::High), "effort is chosen for itself");
@@ -80,13 +80,13 @@ async fn listed_tools_are_preapproved_and_never_past_a_denial() {
     let agent = world
         .agent(model)
         .with(world.skills_with(options, &[]))
-        .with(Approval::new(Permissions::unattended(Policy::new().with(Layer::User, rules))))
+        .with(Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, rules))))
         .with(Files::new(world.backend()))
         .tool(add())
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].call.id.as_str(), "e", "asked again once the skill is unloaded");
     assert_eq!(results(&thread)[1], "3");
     assert!(results(&thread)[2].contains("denied"), "{:?}", results(&thread));
@@ -165,7 +165,7 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(results(&thread)[0], "Herons are grey.");
     assert!(results(&thread)[1].contains("Sub-agents: general-purpose, writer."), "{:?}", results(&thread));
     let seen = writer.request(0);
@@ -243,7 +243,7 @@ async fn a_task_does_not_start_what_only_a_person_may() {
 
 fn digest(question: &Question) -> &str {
     match &question.deed {
-        Deed::LoadSkill { digest: Some(digest), .. } => digest,
+        Action::LoadSkill { digest: Some(digest), .. } => digest,
         other => panic!("{other:?}"),
     }
 }
@@ -266,23 +266,23 @@ async fn a_load_that_is_asked_about_waits_in_the_thread() {
     let id = ThreadId::new();
     let agent = world.agent(model.clone()).with(asks()).build().unwrap();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question.kind, Kind::SKILL, "{:?}", waiting[0].question);
     thread.close().await.unwrap();
     // The document changes while the question waits: what was asked is not what would be loaded.
     world.write("pdf/SKILL.md", "---\nname: pdf\ndescription: Looks after pdf.\n---\nAnother way.\n");
     let agent = world.agent(model.clone()).with(asks()).build().unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    let Turn::Waiting(again) = thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap() else {
+    let TurnStatus::Waiting(again) = thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap() else {
         panic!("{:?}", results(&thread))
     };
     assert_ne!(digest(&again[0].question), digest(&waiting[0].question));
-    thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("Another way."), "{:?}", results(&thread));
-    let Turn::Waiting(_) = thread.say("once more", &NoWatcher).await.unwrap() else {
+    let TurnStatus::Waiting(_) = thread.say("once more", &NoWatcher).await.unwrap() else {
         panic!("what was allowed once is asked again: {:?}", results(&thread))
     };
-    let rejected = Reply::Reject { message: "not now".to_owned() };
+    let rejected = CallReply::Reject { message: "not now".to_owned() };
     thread.reply("c", rejected, &NoWatcher).await.unwrap();
     assert!(results(&thread)[2].contains("not now"), "{:?}", results(&thread));
 }
@@ -298,7 +298,7 @@ async fn a_load_beside_a_call_that_waits_is_not_lost() {
     ]);
     let agent = || {
         let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
-        let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
         world
             .agent(model.clone())
             .with(world.skills(Dialect::DeepAgents))
@@ -309,10 +309,10 @@ async fn a_load_beside_a_call_that_waits_is_not_lost() {
     };
     let id = ThreadId::new();
     let mut thread = agent().open(id.clone()).await.unwrap();
-    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
     thread.close().await.unwrap();
     let mut thread = agent().open(id).await.unwrap();
-    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap();
     assert!(
         model.request(1).system_text().contains("**pdf** [Loaded]"),
         "{}",
@@ -389,11 +389,11 @@ impl prowess_agent::Middleware for OnceMore {
 
     async fn after_agent(
         &self,
-        _: prowess_agent::Moment<'_>,
-        _: &Outcome,
-    ) -> Result<Vec<prowess_agent::Act>, prowess_agent::MiddlewareError> {
+        _: prowess_agent::MiddlewareContext<'_>,
+        _: &TurnOutcome,
+    ) -> Result<Vec<prowess_agent::MiddlewareAction>, prowess_agent::MiddlewareError> {
         let told = self.0.swap(true, std::sync::atomic::Ordering::SeqCst);
-        let again = prowess_agent::Act::Tell(vec![prowess_agent::Message::user("Once more.")]);
+        let again = prowess_agent::MiddlewareAction::Tell(vec![prowess_agent::Message::user("Once more.")]);
         Ok(if told { Vec::new() } else { vec![again] })
     }
 }
@@ -431,21 +431,21 @@ async fn what_is_always_allowed_is_not_asked_again() {
     let broker = prowess_permission::Broker::in_memory();
     let permissions = |kind: &str| {
         let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new(kind, "*", Decision::Ask)];
-        Permissions::new(broker.clone(), kind, Policy::new().with(Layer::User, rules))
+        Permissions::new(broker.clone(), kind, Policy::new().with(RuleSource::User, rules))
     };
     let (catalog, asks) = (world.catalog(), permissions("skill"));
     let skills = Skills::new(move |_| {
         prowess_skills::SkillSession::builder(catalog.clone()).permissions(asks.clone())
     });
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
-    let tools = Permissions::new(broker.clone(), "tools", Policy::new().with(Layer::User, rules));
+    let tools = Permissions::new(broker.clone(), "tools", Policy::new().with(RuleSource::User, rules));
     let agent = world.agent(model).with(skills).with(Approval::new(tools)).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2, "{waiting:?}");
-    thread.reply("a", Reply::Always, &NoWatcher).await.unwrap();
-    let turn = thread.reply("b", Reply::Always, &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered), "nobody is asked a second time");
+    thread.reply("a", CallReply::Always, &NoWatcher).await.unwrap();
+    let turn = thread.reply("b", CallReply::Always, &NoWatcher).await.unwrap();
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "nobody is asked a second time");
     assert_eq!(broker.remembered().len(), 2);
     assert!(results(&thread)[3].contains("The way of pdf.") && results(&thread)[4] == "1");
 }

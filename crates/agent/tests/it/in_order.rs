@@ -7,8 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use proptest::prelude::*;
 use prowess_agent::{
-    Agent, AgentOptions, AnyState, MemoryThreads, Middleware, Moment, NoWatcher, Outcome, Reply, State,
-    StateChange, States, Thread, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, Turn,
+    Agent, AgentOptions, AnyState, CallReply, MemoryThreads, Middleware, MiddlewareContext, NoWatcher, State,
+    StateChange, States, Thread, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
+    TurnOutcome, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -98,7 +99,7 @@ impl Middleware for Bags {
         Some(Box::<Bag>::default())
     }
 
-    fn tools(&self, _: Moment<'_>) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, _: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(Pack)]
     }
 }
@@ -125,16 +126,16 @@ async fn packing(plans: &[Plan], at_once: usize, picks: &[(u8, bool)]) -> Bag {
     let mut thread = agent.open(id.clone()).await.unwrap();
     let mut turn = thread.say("pack", &NoWatcher).await.unwrap();
     let mut picks = picks.iter().cycle();
-    while let Turn::Waiting(waiting) = turn {
+    while let TurnStatus::Waiting(waiting) = turn {
         let (pick, reopens) = picks.next().unwrap();
         if *reopens {
             thread.close().await.unwrap();
             thread = agent.open(id.clone()).await.unwrap();
         }
         let next = &waiting[usize::from(*pick) % waiting.len()];
-        turn = thread.reply(next, Reply::Approve, &NoWatcher).await.unwrap();
+        turn = thread.reply(next, CallReply::Approve, &NoWatcher).await.unwrap();
     }
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
     let packed = bag(&thread);
     thread.close().await.unwrap();
     assert_eq!(bag(&agent.open(id).await.unwrap()), packed, "the log says the same");

@@ -47,6 +47,6 @@ fn the_core_names_no_part() {
 
 #[test]
 fn a_name_of_a_part_is_found() {
-    let code = "use crate::parts;\n/// See [`crate::parts::Todos`].\nfn f() {\n    parts::todos();\n}\nfor part in parts {}";
+    let code = "use crate::parts;\n/// See [`crate::middleware::Todos`].\nfn f() {\n    parts::todos();\n}\nfor part in parts {}";
     assert_eq!(naming(code), ["use crate::parts;", "parts::todos();"]);
 }

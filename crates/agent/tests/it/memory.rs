@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{MAX_MEMORY_BYTES, Memory};
+use prowess_agent::middleware::{MAX_MEMORY_BYTES, Memory};
 use prowess_agent::{Agent, NoWatcher, ThreadId};
 use prowess_backend::{Backend, LocalBackend, MemoryBackend, VirtualPath, WriteMode};
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::parts::SubAgents;
+use prowess_agent::middleware::SubAgents;
 use prowess_agent::{
     Agent, AgentError, AgentOptions, Event, FunctionTool, Lease, MemoryThreads, Model, ModelError,
-    ModelRequest, ModelStream, NoWatcher, Outcome, Sight, StoredEvent, Thread, ThreadError, ThreadId,
-    ThreadInfo, ThreadStore, Tool, ToolAnswer, Turn,
+    ModelRequest, ModelStream, NoWatcher, StoredEvent, Thread, ThreadError, ThreadId, ThreadInfo,
+    ThreadStore, ThreadUpdate, Tool, ToolAnswer, TurnOutcome, TurnStatus,
 };
 use serde_json::json;
 
@@ -159,7 +159,7 @@ async fn a_process_that_dies_in_every_call_of_the_model_comes_to_its_limit() {
     }
     let mut thread = open(&agent, &id).await;
     let turn = thread.go_on(&NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::TooManySteps { most: STEPS }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManySteps { most: STEPS }));
     assert_eq!(model.0.load(Ordering::SeqCst), STEPS as usize + 1);
 }
 
@@ -195,7 +195,7 @@ async fn a_call_that_was_dropped_counts() {
         assert_eq!(thread.run().steps(), dropped);
     }
     let turn = thread.go_on(&NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::TooManySteps { most: STEPS }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManySteps { most: STEPS }));
     assert_eq!(model.0.load(Ordering::SeqCst), STEPS as usize);
     let asked = stored(&store, &id).await.iter().filter(|event| *event == "model_asked").count();
     assert_eq!(asked, STEPS as usize);
@@ -222,8 +222,8 @@ async fn a_watcher_sees_nothing_that_is_not_stored() {
     let model = Says::new([calls(&[("c1", "ping", "{}")]), text("done")]);
     let mut thread = agent(model, &store).open(id.clone()).await.unwrap();
     let seen = AtomicUsize::new(0);
-    let watcher = |sight: Sight<'_>| {
-        if let Sight::Stored(event) = sight {
+    let watcher = |sight: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Stored(event) = sight {
             let number = seen.fetch_add(1, Ordering::SeqCst);
             assert_eq!(store.appended().concat()[number], name(event));
         }
@@ -243,7 +243,11 @@ async fn a_lease_that_is_lost_in_a_call_of_the_model() {
         let over = Lease { thread: id.clone(), owner: String::new(), epoch: 1, lasts: LEASE };
         store.threads.release(&over).await.unwrap();
         let lease = store.threads.lease(&id, "another", LEASE).await.unwrap();
-        store.threads.append(&lease, 1, &[Event::TurnEnded { outcome: Outcome::Cancelled }]).await.unwrap();
+        store
+            .threads
+            .append(&lease, 1, &[Event::TurnEnded { outcome: TurnOutcome::Cancelled }])
+            .await
+            .unwrap();
     };
     let (turn, ()) = tokio::join!(thread.say("go", &NoWatcher), other);
     let is_lost = |error: &AgentError| {
@@ -271,7 +275,7 @@ async fn a_sub_agent_that_dies_in_every_call_of_its_model_comes_to_its_limit() {
         let mut thread = open(&agent, &id).await;
         let turn = tokio::time::timeout(Duration::from_secs(1), thread.go_on(&NoWatcher)).await;
         if let Ok(turn) = turn {
-            assert_eq!(turn.unwrap(), Turn::Ended(Outcome::Answered));
+            assert_eq!(turn.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
             assert_eq!(hangs.0.load(Ordering::SeqCst), STEPS as usize + 1);
             return;
         }

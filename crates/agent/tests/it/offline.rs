@@ -4,12 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prowess_agent::parts::Skills;
-use prowess_agent::{Agent, NoWatcher, Outcome, ThreadId, Turn};
+use prowess_agent::middleware::Skills;
+use prowess_agent::{Agent, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_models::Offline;
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
 
 #[tokio::test]
@@ -27,13 +27,13 @@ async fn a_question_becomes_a_run_of_the_right_skill() {
         let rule = Rule::new("run", "*", Decision::Allow);
         SkillSession::builder(catalog.clone())
             .options(SessionOptions::new(Dialect::Trpc))
-            .permissions(Permissions::unattended(Policy::new().with(Layer::User, [rule])))
-            .runs(Runs::new(runner.clone(), thread.as_str()))
+            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+            .runs(RunSetup::new(runner.clone(), thread.as_str()))
     });
     let agent = Agent::builder(Arc::new(Offline)).with(skills).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Compute the first Fibonacci numbers.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
     let answer = thread.answer().unwrap();
     assert!(answer.contains("not a language model") && answer.contains("python-math"), "{answer}");
     let results = crate::agent::results(&thread);

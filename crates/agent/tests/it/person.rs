@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Compaction, CostLimit, SkillsState, Summarisation};
-use prowess_agent::{NoWatcher, Outcome, Prices, Thread, ThreadId, Turn, Usage};
-use prowess_models::{Offline, Scripted, Turn as Says};
+use prowess_agent::middleware::{Compaction, CostLimit, SkillsState, Summarisation};
+use prowess_agent::{NoWatcher, Prices, Thread, ThreadId, TurnOutcome, TurnStatus, Usage};
+use prowess_models::{Offline, Scripted, ScriptedTurn as Says};
 use prowess_permission::Decision;
 use prowess_skills::{Dialect, Lifetime, SessionOptions};
 
@@ -24,15 +24,16 @@ async fn sums() -> World {
 #[tokio::test]
 async fn who_types_a_name_has_said_yes_and_not_more() {
     let world = sums().await;
-    for (decision, outcome, expected) in
-        [(Decision::Ask, Outcome::Answered, vec!["sums"]), (Decision::Deny, Outcome::Answered, vec![])]
-    {
+    for (decision, outcome, expected) in [
+        (Decision::Ask, TurnOutcome::Answered, vec!["sums"]),
+        (Decision::Deny, TurnOutcome::Answered, vec![]),
+    ] {
         let skills =
             world.skills_with(|_| SessionOptions::new(Dialect::DeepAgents), &[("skill", "*", decision)]);
         let model = Scripted::new([Says::new().say("ready"), Says::new().say("again")]);
         let agent = world.agent(Arc::new(model)).with(skills).build().unwrap();
         let mut thread = open(&agent).await;
-        assert_eq!(thread.say("/sums 1 2", &NoWatcher).await.unwrap(), Turn::Ended(outcome));
+        assert_eq!(thread.say("/sums 1 2", &NoWatcher).await.unwrap(), TurnStatus::Ended(outcome));
         assert_eq!(loaded(&thread), expected, "{decision:?}");
     }
 }
@@ -46,8 +47,8 @@ async fn a_person_unloads_a_skill_for_good() {
     thread.say("/sums", &NoWatcher).await.unwrap();
     assert_eq!(loaded(&thread), ["sums"]);
     assert!(thread.preview().await.unwrap().system_text().contains("[Loaded]"));
-    thread.change(prowess_agent::parts::Skills::unload("sums")).await.unwrap();
-    thread.change(prowess_agent::parts::Skills::unload("never-there")).await.unwrap();
+    thread.change(prowess_agent::middleware::Skills::unload("sums")).await.unwrap();
+    thread.change(prowess_agent::middleware::Skills::unload("never-there")).await.unwrap();
     assert_eq!(loaded(&thread), [""; 0]);
     assert!(!thread.preview().await.unwrap().system_text().contains("[Loaded]"));
     thread.close().await.unwrap();
@@ -109,7 +110,7 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
         "there is nothing more to take out"
     );
     let turn = thread.say("Compute fibonacci numbers.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
 }
 
 #[tokio::test]
@@ -122,10 +123,13 @@ async fn a_thread_ends_when_it_has_cost_enough() {
     let agent = agent.build().unwrap();
     let mut thread = open(&agent).await;
     for _ in 0..2 {
-        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     }
     let reason = "the thread has cost $2.0000, and may cost $2".to_owned();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Stopped { reason }));
+    assert_eq!(
+        thread.say("go", &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Stopped { reason })
+    );
 }
 
 #[tokio::test]
@@ -136,7 +140,7 @@ async fn a_limit_without_a_price_is_kept() {
     let agent = world.agent(Arc::new(model)).with(CostLimit::new(Prices::default(), "2".parse().unwrap()));
     let mut thread = open(&agent.build().unwrap()).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
-    let Turn::Ended(Outcome::Stopped { reason }) = turn else { panic!("{turn:?}") };
+    let TurnStatus::Ended(TurnOutcome::Stopped { reason }) = turn else { panic!("{turn:?}") };
     assert!(reason.contains("no price for `test:odd`"), "{reason}");
     assert_eq!(thread.run().usage(), Usage::default(), "it was not asked at all");
 }

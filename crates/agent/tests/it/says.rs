@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use prowess_agent::{
-    Delta, Finish, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, Usage,
+    Finish, Model, ModelDelta, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, Usage,
 };
 
-pub(crate) type Turn = Result<Vec<Delta>, ModelError>;
+pub(crate) type Turn = Result<Vec<ModelDelta>, ModelError>;
 
 /// Says one thing after another, and remembers what it was asked.
 #[derive(Debug, Default)]
@@ -49,18 +49,18 @@ pub(crate) fn text(text: &str) -> Turn {
     let middle = text.floor_char_boundary(text.len() / 2);
     let usage = Usage { input: 10, output: 2, ..Usage::default() };
     Ok(vec![
-        Delta::Text(text[..middle].to_owned()),
-        Delta::Text(text[middle..].to_owned()),
-        Delta::Usage(usage),
-        Delta::Finish(Finish::Stop),
+        ModelDelta::Text(text[..middle].to_owned()),
+        ModelDelta::Text(text[middle..].to_owned()),
+        ModelDelta::Usage(usage),
+        ModelDelta::Finish(Finish::Stop),
     ])
 }
 
 /// The same, with another number of tokens that were read.
 pub(crate) fn after_reading(input: u64, turn: Turn) -> Turn {
     turn.map(|mut deltas| {
-        deltas.retain(|delta| !matches!(delta, Delta::Usage(_)));
-        deltas.push(Delta::Usage(Usage { input, output: 2, ..Usage::default() }));
+        deltas.retain(|delta| !matches!(delta, ModelDelta::Usage(_)));
+        deltas.push(ModelDelta::Usage(Usage { input, output: 2, ..Usage::default() }));
         deltas
     })
 }
@@ -73,10 +73,10 @@ pub(crate) fn too_long() -> Turn {
 /// Calls of tools: id, name, arguments.
 pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Turn {
     let deltas = calls.iter().enumerate().flat_map(|(index, (id, name, arguments))| {
-        let begin = Delta::ToolCall { index, id: (*id).to_owned(), name: (*name).to_owned() };
-        [begin, Delta::Arguments { index, piece: (*arguments).to_owned() }]
+        let begin = ModelDelta::ToolCall { index, id: (*id).to_owned(), name: (*name).to_owned() };
+        [begin, ModelDelta::Arguments { index, piece: (*arguments).to_owned() }]
     });
-    Ok(deltas.chain([Delta::Finish(Finish::Stop)]).collect())
+    Ok(deltas.chain([ModelDelta::Finish(Finish::Stop)]).collect())
 }
 
 #[async_trait]

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Files, Keep, SkillsState, SubAgents, Summarisation, Trigger, WorkspaceFiles};
-use prowess_agent::{NoWatcher, Outcome, ThreadId, Turn};
+use prowess_agent::middleware::{
+    Files, Keep, SkillsState, SubAgents, Summarisation, Trigger, WorkspaceFiles,
+};
+use prowess_agent::{NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend, ReadRange, VirtualPath};
-use prowess_models::{Expect, Scripted, Turn as Says};
+use prowess_models::{Scripted, ScriptedExpect, ScriptedTurn as Says};
 use prowess_skills::Dialect;
 use serde_json::json;
 
@@ -23,11 +25,11 @@ async fn scenario_1_skills_beside_files() {
     let world = World::new(&[("pdf", "", "Read references/forms.md before you fill a form.")]).await;
     world.write("pdf/references/forms.md", "Fill every field.\n");
     let model = Scripted::new([
-        load("pdf").expect(Expect::new().tool("load_skill").tool("read_file").system("**pdf**")),
+        load("pdf").expect(ScriptedExpect::new().tool("load_skill").tool("read_file").system("**pdf**")),
         Says::new()
             .call("read_file", json!({"file_path": "/skills/pdf/references/forms.md"}))
-            .expect(Expect::new().last("Read references/forms.md before")),
-        Says::new().say("Filled.").expect(Expect::new().last("Fill every field.")),
+            .expect(ScriptedExpect::new().last("Read references/forms.md before")),
+        Says::new().say("Filled.").expect(ScriptedExpect::new().last("Fill every field.")),
     ]);
     let agent = world
         .agent(Arc::new(model.clone()))
@@ -36,7 +38,10 @@ async fn scenario_1_skills_beside_files() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("Fill this form.", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(
+        thread.say("Fill this form.", &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Answered)
+    );
     assert_eq!((model.remaining(), thread.answer().as_deref()), (0, Some("Filled.")));
 }
 
@@ -47,18 +52,21 @@ async fn scenario_2_skills_beside_sub_agents() {
     let world = World::new(&[("pdf", "", "The way of pdf."), ("csv", "", "The way of csv.")]).await;
     let child = Scripted::new([
         load("pdf").expect(
-            Expect::new().not_in_system("[Loaded]").not_in_conversation("The way of pdf.").messages(1),
+            ScriptedExpect::new()
+                .not_in_system("[Loaded]")
+                .not_in_conversation("The way of pdf.")
+                .messages(1),
         ),
-        load("csv").expect(Expect::new().system("**pdf** [Loaded]").last("The way of pdf.")),
-        Says::new().say("Both loaded.").expect(Expect::new().system("**csv** [Loaded]")),
+        load("csv").expect(ScriptedExpect::new().system("**pdf** [Loaded]").last("The way of pdf.")),
+        Says::new().say("Both loaded.").expect(ScriptedExpect::new().system("**csv** [Loaded]")),
     ]);
     let model = Scripted::new([
         load("pdf"),
         Says::new()
             .call("task", json!({"description": "Load both."}))
-            .expect(Expect::new().system("**pdf** [Loaded]")),
+            .expect(ScriptedExpect::new().system("**pdf** [Loaded]")),
         Says::new().say("Done.").expect(
-            Expect::new()
+            ScriptedExpect::new()
                 .last("Both loaded.")
                 .system("**pdf** [Loaded]")
                 .not_in_system("**csv** [Loaded]")
@@ -74,7 +82,7 @@ async fn scenario_2_skills_beside_sub_agents() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((model.remaining(), child.remaining()), (0, 0));
     let loaded = SkillsState::of(thread.states()).unwrap().loaded();
     assert_eq!(loaded.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["pdf"]);
@@ -91,7 +99,7 @@ async fn scenario_3_skills_beside_summaries() {
             load("pdf"),
             Says::new().say("Loaded."),
             Says::new().say("Still here.").expect(
-                Expect::new()
+                ScriptedExpect::new()
                     .system("**pdf** [Loaded]")
                     .system("**csv**")
                     .system("The way of pdf.")
@@ -111,7 +119,10 @@ async fn scenario_3_skills_beside_summaries() {
         };
         let mut thread = open(&agent).await;
         thread.say("Load pdf.", &NoWatcher).await.unwrap();
-        assert_eq!(thread.say("And now?", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+        assert_eq!(
+            thread.say("And now?", &NoWatcher).await.unwrap(),
+            TurnStatus::Ended(TurnOutcome::Answered)
+        );
         assert_eq!((model.remaining(), summarises.remaining()), (0, 0), "skills first: {skills_first}");
         let history = VirtualPath::parse(&format!("/conversation_history/{}.md", thread.id())).unwrap();
         let history = files.read(&history, ReadRange::first(1 << 20)).await.unwrap();
@@ -126,14 +137,17 @@ async fn scenario_4_a_load_shows_in_the_next_prompt() {
     world.write("pdf/scripts/fill.sh", "echo filled\n");
     world.write("pdf/references/forms.md", "Forms.\n");
     let model = Scripted::new([
-        load("pdf").expect(Expect::new().system("load_skill(\"pdf\")").not_in_system("[Loaded]")),
+        load("pdf").expect(ScriptedExpect::new().system("load_skill(\"pdf\")").not_in_system("[Loaded]")),
         Says::new().say("ok").expect(
-            Expect::new().system("**pdf** [Loaded]").system("1 script").not_in_system("load_skill(\"pdf\")"),
+            ScriptedExpect::new()
+                .system("**pdf** [Loaded]")
+                .system("1 script")
+                .not_in_system("load_skill(\"pdf\")"),
         ),
     ]);
     let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.remaining(), 0);
 }
 
@@ -145,12 +159,14 @@ async fn scenario_5_an_unload_shows_in_the_next_prompt() {
         load("pdf"),
         Says::new()
             .call("unload_skill", json!({"skill_name": "pdf"}))
-            .expect(Expect::new().system("**pdf** [Loaded]")),
-        Says::new().say("ok").expect(Expect::new().system("load_skill(\"pdf\")").not_in_system("[Loaded]")),
+            .expect(ScriptedExpect::new().system("**pdf** [Loaded]")),
+        Says::new()
+            .say("ok")
+            .expect(ScriptedExpect::new().system("load_skill(\"pdf\")").not_in_system("[Loaded]")),
     ]);
     let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.remaining(), 0);
 }
 
@@ -167,19 +183,21 @@ async fn scenario_6_load_run_unload_and_load_again() {
                 json!({"skill": "count", "command": "mkdir -p out && sh scripts/count.sh",
                        "output_files": ["out/*.txt"]}),
             )
-            .expect(Expect::new().system("Run scripts/count.sh.")),
+            .expect(ScriptedExpect::new().system("Run scripts/count.sh.")),
         Says::new()
             .call("skill_unload", json!({"skill": "count"}))
-            .expect(Expect::new().last("one two three")),
-        Says::new().say("Counted.").expect(Expect::new().not_in_system("Run scripts/count.sh.")),
+            .expect(ScriptedExpect::new().last("one two three")),
+        Says::new().say("Counted.").expect(ScriptedExpect::new().not_in_system("Run scripts/count.sh.")),
         Says::new().call("skill_load", json!({"skill": "count"})),
-        Says::new().say("Again.").expect(Expect::new().system("Run scripts/count.sh.").system("extra.md")),
+        Says::new()
+            .say("Again.")
+            .expect(ScriptedExpect::new().system("Run scripts/count.sh.").system("extra.md")),
     ])
     .named("scripted:counts");
     let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::Trpc)).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    assert_eq!(thread.say("Count.", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("Count.", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let run = results(&thread)[1].clone();
     assert!(run.contains("\"exit_code\":0") && run.contains("bwrap"), "{run}");
     thread.close().await.unwrap();
@@ -215,7 +233,7 @@ async fn execute_runs_in_the_sandbox_where_the_files_are() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let results = results(&thread);
     assert!(results[1].starts_with("2\n") && results[1].contains("[exit code 4]"), "{results:?}");
     assert!(results[2].contains("\"stdout\":\"3"), "{results:?}");

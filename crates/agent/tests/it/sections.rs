@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_agent::{
-    Agent, AnyState, Event, MemoryThreads, Middleware, MiddlewareError, Moment, NoWatcher, PromptSection,
-    Sections, State, StateChange, ThreadId, ThreadStore,
+    Agent, AnyState, Event, MemoryThreads, Middleware, MiddlewareContext, MiddlewareError, NoWatcher,
+    PromptSection, Sections, State, StateChange, ThreadId, ThreadStore,
 };
 
 use crate::says::{Says, text};
@@ -36,7 +36,7 @@ impl Middleware for Numbers {
         Some(Box::<Told>::default())
     }
 
-    async fn sections(&self, moment: Moment<'_>) -> Result<Sections, MiddlewareError> {
+    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
         let next = moment.states.get::<Told>("numbers").ok_or(MiddlewareError::NoState)?.0 + 1;
         let text = format!("This is prompt {next}.");
         let sections = vec![PromptSection { owner: "numbers".to_owned(), text, is_stable: false }];
@@ -90,7 +90,7 @@ impl Middleware for Broken {
         "broken"
     }
 
-    async fn sections(&self, _: Moment<'_>) -> Result<Sections, MiddlewareError> {
+    async fn sections(&self, _: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         Err(MiddlewareError::new("read the rules", missing))
     }

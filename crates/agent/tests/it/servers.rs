@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_agent::parts::{Skills, SubAgents};
-use prowess_agent::{Agent, NoWatcher, Outcome, Reply, Turn};
+use prowess_agent::middleware::{Skills, SubAgents};
+use prowess_agent::{Agent, CallReply, NoWatcher, TurnOutcome, TurnStatus};
 use prowess_catalog::{
     Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
     Resources, Root, RootScan, SkillEntry, SkillText, scan_published,
 };
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{SkillFiles, SkillSession};
 
 use crate::says::{Says, calls, text};
@@ -61,7 +61,7 @@ fn skills() -> Skills {
         let rules = [Rule::new("mcp_skill", "*", Decision::Allow), Rule::new("run", "*", Decision::Allow)];
         SkillSession::builder(catalog.clone())
             .files(Arc::new(Shelf))
-            .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
     })
 }
 
@@ -82,15 +82,15 @@ async fn a_sub_agent_is_led_by_what_its_parent_read() {
     let agent = world.agent(model).with(skills()).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
-    let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-    let title = waiting[0].question.words().title;
+    let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
+    let title = waiting[0].question.wording().title;
     assert_eq!(
         title,
         "sub-agent general-purpose: load the skill 'wiki:pdf' of the MCP server wiki, while the model works with \
          'docs:pdf' of docs"
     );
-    let turn = thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    let turn = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
 }
 
 #[tokio::test]
@@ -102,8 +102,8 @@ async fn a_parent_is_led_by_what_its_sub_agent_read() {
     let agent = world.agent(model).with(skills()).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
-    let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-    let title = waiting[0].question.words().title;
+    let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
+    let title = waiting[0].question.wording().title;
     assert!(title.ends_with("while the model works with 'docs:pdf' of docs"), "{title}");
 }
 
@@ -113,7 +113,7 @@ async fn a_servers_words_are_not_the_persons() {
     let world = World::new(&[]).await;
     let agent = world.agent(Says::new([text("done")])).with(skills()).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("/docs:pdf", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("/docs:pdf", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let by_person: Vec<String> = thread
         .run()
         .messages()

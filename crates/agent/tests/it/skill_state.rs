@@ -8,10 +8,10 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
-use prowess_agent::parts::SkillsState;
+use prowess_agent::middleware::SkillsState;
 use prowess_agent::{
-    Act, Agent, Event, MemoryThreads, Message, Middleware, MiddlewareError, Moment, NoWatcher, Outcome,
-    Reply, Spent, Thread, ThreadId, ThreadStore, Turn,
+    Agent, CallReply, Event, MemoryThreads, Message, Middleware, MiddlewareAction, MiddlewareContext,
+    MiddlewareError, ModelUsage, NoWatcher, Thread, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
 };
 use prowess_permission::Decision;
 use prowess_skills::{Budgets, Capabilities, Dialect, SessionOptions, SkillDelta, SkillState, UnloadReason};
@@ -51,14 +51,17 @@ impl Middleware for Cuts {
         "cuts"
     }
 
-    async fn before_model(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_model(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let all = moment.run.messages();
         let last = all.len() - 1;
         if moment.run.steps() > 0 || all[last].text() != "cut" || moment.run.cut() == last {
             return Ok(Vec::new());
         }
         let summary = Message::user("They talked about animals.");
-        Ok(vec![Act::Compact { cut: last, summary, spent: Spent::default() }])
+        Ok(vec![MiddlewareAction::Compact { cut: last, summary, spent: ModelUsage::default() }])
     }
 }
 
@@ -100,8 +103,8 @@ async fn deltas(store: &dyn ThreadStore, id: &ThreadId, order: &[&str]) -> Vec<S
 #[tokio::test]
 async fn calls_of_one_answer_hold_the_limits_together() {
     for (reply, expected) in [
-        (Reply::Approve, vec!["cow", "dog"]),
-        (Reply::Reject { message: "no bees".to_owned() }, vec!["cow", "dog"]),
+        (CallReply::Approve, vec!["cow", "dog"]),
+        (CallReply::Reject { message: "no bees".to_owned() }, vec!["cow", "dog"]),
     ] {
         let world = world().await;
         let skill = |name: &str| json!({"skill_name": name}).to_string();
@@ -124,17 +127,17 @@ async fn calls_of_one_answer_hold_the_limits_together() {
         let id = ThreadId::new();
         let mut thread = agent().open(id.clone()).await.unwrap();
         let turn = thread.say("go", &NoWatcher).await.unwrap();
-        let Turn::Waiting(waiting) = turn else { panic!("{turn:?}: {:?}", results(&thread)) };
+        let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}: {:?}", results(&thread)) };
         assert_eq!(waiting.iter().map(|waiting| waiting.call.id.as_str()).collect::<Vec<_>>(), ["2"]);
         assert_eq!(names(&thread), ["ant"], "nothing takes effect before all are answered");
         let mut thread = opened_again(&agent(), thread).await;
         let turn = thread.reply("2", reply.clone(), &NoWatcher).await.unwrap();
-        assert_eq!(turn, Turn::Ended(Outcome::Answered));
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
         assert_eq!(names(&thread), expected);
         let told = results(&thread);
         let is_right = match reply {
             // The two after it were answered before it, and there is no room.
-            Reply::Approve => told[1].contains("loaded skills reached (2). Currently loaded: cow, dog."),
+            CallReply::Approve => told[1].contains("loaded skills reached (2). Currently loaded: cow, dog."),
             _ => told[1].contains("no bees"),
         };
         assert!(is_right, "{told:?}");
@@ -197,7 +200,7 @@ async fn a_lowered_budget_unloads_what_was_loaded_first() {
     assert_eq!(names(&thread), ["bee", "cow"]);
     let turn = thread.say("/dog", &NoWatcher).await.unwrap();
     assert!(
-        matches!(turn, Turn::Ended(Outcome::Stopped { .. })),
+        matches!(turn, TurnStatus::Ended(TurnOutcome::Stopped { .. })),
         "the limit holds for a person, too: {turn:?}"
     );
     opened_again(&agent(2), thread).await;
@@ -268,9 +271,9 @@ async fn talk(turns: Vec<Said>) {
             turn = Some(thread.go_on(&NoWatcher).await);
         }
         let mut turn = turn.unwrap().unwrap();
-        while let Turn::Waiting(waiting) = &turn {
+        while let TurnStatus::Waiting(waiting) = &turn {
             thread = opened_again(&agent, thread).await;
-            turn = thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher).await.unwrap();
+            turn = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await.unwrap();
         }
         assert!(names(&thread).len() <= MOST, "{:?}", names(&thread));
         opened_again(&agent, thread).await.close().await.unwrap();

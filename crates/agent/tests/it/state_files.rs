@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
-use prowess_agent::parts::{Files, Keep, StateFiles, Summarisation, Trigger};
+use prowess_agent::middleware::{Files, Keep, StateFiles, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, AgentBuilder, Backends, Event, Lease, MemoryThreads, Middleware, Model, Moment, NoWatcher, Reply,
-    Sight, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore, Tool, ToolAnswer, ToolContext,
-    ToolDefinition, ToolOutput, Turn,
+    Agent, AgentBuilder, Backends, CallReply, Event, Lease, MemoryThreads, Middleware, MiddlewareContext,
+    Model, NoWatcher, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore, ThreadUpdate, Tool,
+    ToolAnswer, ToolContext, ToolDefinition, ToolOutput, TurnStatus,
 };
 use prowess_backend::{Backend, Edit, GlobQuery, VirtualPath, WriteMode};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn read(id: &'static str, path: &str) -> (&'static str, &'static str, String) {
     (id, "read_file", json!({"file_path": path}).to_string())
 }
 
-type Says1 = Result<Vec<prowess_agent::Delta>, prowess_agent::ModelError>;
+type Says1 = Result<Vec<prowess_agent::ModelDelta>, prowess_agent::ModelError>;
 
 fn made(list: &[(&'static str, &'static str, String)]) -> Says1 {
     let list: Vec<_> = list.iter().map(|(id, tool, arguments)| (*id, *tool, arguments.as_str())).collect();
@@ -111,7 +111,7 @@ impl Middleware for Asking {
         "asking"
     }
 
-    fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, moment: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(AsksThenReads(Backends::from(StateFiles::new()).at(moment)))]
     }
 }
@@ -125,10 +125,10 @@ async fn a_call_that_waited_sees_what_the_others_wrote() {
     let build = || with_files(model.clone(), store.clone()).with(Asking).build().unwrap();
     let id = ThreadId::new();
     let mut thread = build().open(id.clone()).await.unwrap();
-    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
     thread.close().await.unwrap();
     let mut elsewhere = build().open(id).await.unwrap();
-    elsewhere.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
+    elsewhere.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&elsewhere)[0], "heron");
 }
 
@@ -252,7 +252,7 @@ impl Middleware for Doing {
         "doing"
     }
 
-    fn tools(&self, moment: Moment<'_>) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self, moment: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         let backend = Backends::from(self.files.clone()).at(moment);
         *self.live.lock().unwrap() = Some(backend.clone());
         vec![Arc::new(Does(backend))]
@@ -338,8 +338,8 @@ async fn lives(turns: Vec<Vec<Value>>, deaths: Vec<u32>) {
         let stored: Snapshot = stored.map(|(path, bytes)| (path.to_string(), bytes.to_vec())).collect();
         assert_eq!(stored, expected);
         let seen = Mutex::new(0_u32);
-        let watcher = |sight: Sight<'_>| {
-            if matches!(sight, Sight::Stored(_)) {
+        let watcher = |sight: ThreadUpdate<'_>| {
+            if matches!(sight, ThreadUpdate::Stored(_)) {
                 *seen.lock().unwrap() += 1;
             }
         };
@@ -347,9 +347,9 @@ async fn lives(turns: Vec<Vec<Value>>, deaths: Vec<u32>) {
             true => thread.say("go", &watcher).await,
             false => thread.go_on(&watcher).await,
         };
-        while let Ok(Turn::Waiting(waiting)) = &turn {
+        while let Ok(TurnStatus::Waiting(waiting)) = &turn {
             let call = waiting[0].call.id.clone();
-            turn = thread.reply(&call, Reply::Approve, &watcher).await;
+            turn = thread.reply(&call, CallReply::Approve, &watcher).await;
         }
         assert!(turn.is_ok() || life < u32::MAX, "{turn:?}");
         let backend = live.lock().unwrap().clone();

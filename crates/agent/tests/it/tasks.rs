@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::parts::{Approval, SkillsState, SubAgents};
+use prowess_agent::middleware::{Approval, SkillsState, SubAgents};
 use prowess_agent::{
-    Agent, AgentError, FunctionTool, NoWatcher, Outcome, Reply, RunLimits, Thread, ThreadError, ThreadId,
-    ThreadStore, ToolAnswer, Turn,
+    Agent, AgentError, CallReply, FunctionTool, NoWatcher, Thread, ThreadError, ThreadId, ThreadStore,
+    ToolAnswer, TurnLimits, TurnOutcome, TurnStatus,
 };
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
 
 use crate::agent::{Nothing, add, results};
@@ -19,7 +19,7 @@ const TASK: &str = r#"{"description": "Do it."}"#;
 
 async fn said(agent: &Agent) -> Thread {
     let mut thread = open(agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     thread
 }
 
@@ -59,7 +59,7 @@ async fn a_sub_agent_that_never_ends_is_ended() {
     let child = threads.iter().find(|info| info.id.as_str().starts_with("task-")).unwrap();
     let events = world.store.events(&child.id, 0, 100).await.unwrap();
     let last = &events.last().unwrap().event;
-    assert!(matches!(last, prowess_agent::Event::TurnEnded { outcome: Outcome::Cancelled }), "{last:?}");
+    assert!(matches!(last, prowess_agent::Event::TurnEnded { outcome: TurnOutcome::Cancelled }), "{last:?}");
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_sub_agent_takes_no_more_than_its_share() {
     let worker = Says::new((0..50).map(|_| said_and_called()));
     let worker = Agent::builder(worker).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let tasks = SubAgents::new(worker).limits(RunLimits { steps: 100, tokens: Some(60) });
+    let tasks = SubAgents::new(worker).limits(TurnLimits { steps: 100, tokens: Some(60) });
     let agent = world.agent(model).with(tasks).build().unwrap();
     let thread = said(&agent).await;
     assert!(results(&thread)[0].contains("it took 60 tokens"), "{:?}", results(&thread));
@@ -91,7 +91,7 @@ async fn a_turn_that_costs_too_much_ends_with_its_sub_agents() {
     let agent = world.agent(model).with(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::TooManyTokens { most: 12 }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManyTokens { most: 12 }));
     assert_eq!(results(&thread), ["cheap"]);
 }
 
@@ -130,25 +130,25 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let agent = || {
         let rule = Rule::new("tool", "add", Decision::Ask);
-        let permissions = Permissions::unattended(Policy::new().with(Layer::User, [rule]));
+        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, [rule]));
         let worker =
             Agent::builder(child.clone()).with(Approval::new(permissions)).tool(add()).build().unwrap();
         world.agent(model.clone()).with(SubAgents::new(worker)).build().unwrap()
     };
     let id = ThreadId::new();
     let mut thread = agent().open(id.clone()).await.unwrap();
-    for reply in [Reply::Approve, Reply::Reject { message: "enough".to_owned() }] {
+    for reply in [CallReply::Approve, CallReply::Reject { message: "enough".to_owned() }] {
         let turn = thread.go_on(&NoWatcher).await.unwrap();
-        let turn = if turn == Turn::Idle { thread.say("go", &NoWatcher).await.unwrap() } else { turn };
-        let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
-        assert_eq!(waiting[0].question.words().title, "sub-agent general-purpose: call 'add'");
+        let turn = if turn == TurnStatus::Idle { thread.say("go", &NoWatcher).await.unwrap() } else { turn };
+        let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
+        assert_eq!(waiting[0].question.wording().title, "sub-agent general-purpose: call 'add'");
         thread.close().await.unwrap();
         thread = agent().open(id.clone()).await.unwrap();
         thread.reply(&waiting[0].call.id, reply, &NoWatcher).await.unwrap();
     }
     assert_eq!(
         (thread.run().next(), results(&thread)),
-        (prowess_agent::Effect::Wait, vec!["3 and no.".to_owned()])
+        (prowess_agent::NextStep::Wait, vec!["3 and no.".to_owned()])
     );
     let seen = child.request(2);
     let answers: Vec<String> = seen.messages.iter().map(|message| message.text()).collect();
@@ -162,19 +162,19 @@ async fn a_reply_that_comes_twice_answers_once() {
     let sum = "{\"numbers\": [1, 2]}";
     let child = Says::new([calls(&[("x", "add", sum)]), calls(&[("x", "add", sum)]), text("twice")]);
     let rules = [Rule::new("tool", "add", Decision::Ask)];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let worker = Agent::builder(child).with(Approval::new(permissions)).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(first) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    let turn = thread.reply(&first[0], Reply::Approve, &NoWatcher).await.unwrap();
-    let Turn::Waiting(second) = turn else { panic!("{turn:?}") };
+    let TurnStatus::Waiting(first) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let turn = thread.reply(&first[0], CallReply::Approve, &NoWatcher).await.unwrap();
+    let TurnStatus::Waiting(second) = turn else { panic!("{turn:?}") };
     assert_eq!(
-        (&second[0].call, second[0].question.words().title),
-        (&first[0].call, first[0].question.words().title)
+        (&second[0].call, second[0].question.wording().title),
+        (&first[0].call, first[0].question.wording().title)
     );
-    let again = thread.reply(&first[0], Reply::Approve, &NoWatcher).await;
+    let again = thread.reply(&first[0], CallReply::Approve, &NoWatcher).await;
     assert!(matches!(again, Err(AgentError::Answered(_))), "{again:?}");
     assert_eq!(thread.waiting(), second, "the second question waits still");
 }

@@ -1,6 +1,6 @@
 //! Todos, when the conversation that they were written in is gone.
 
-use prowess_agent::parts::{Keep, StateFiles, Summarisation, Todos, Trigger};
+use prowess_agent::middleware::{Keep, StateFiles, Summarisation, Todos, Trigger};
 use prowess_agent::{Agent, NoWatcher, ThreadId};
 
 use crate::says::{Says, calls, text};

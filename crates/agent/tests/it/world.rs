@@ -4,12 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prowess_agent::parts::Skills;
+use prowess_agent::middleware::Skills;
 use prowess_agent::{Agent, AgentBuilder, Model, Thread, ThreadId};
 use prowess_backend::LocalBackend;
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Dialect, Runs, SessionBuilder, SessionOptions, SkillSession};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SessionBuilder, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
 use tempfile::TempDir;
@@ -76,10 +76,10 @@ impl World {
         let rules: Vec<Rule> =
             rules.iter().map(|(kind, pattern, action)| Rule::new(kind, pattern, *action)).collect();
         Skills::new(move |thread| {
-            let policy = Policy::new().with(Layer::User, rules.clone());
+            let policy = Policy::new().with(RuleSource::User, rules.clone());
             builder(&catalog, options(thread))
                 .permissions(Permissions::unattended(policy))
-                .runs(Runs::new(runner.clone(), thread.as_str()))
+                .runs(RunSetup::new(runner.clone(), thread.as_str()))
         })
     }
 

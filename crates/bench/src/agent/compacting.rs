@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use prowess_agent::parts::{Skills, Summarisation};
+use prowess_agent::middleware::{Skills, Summarisation};
 use prowess_agent::{
-    Agent, AssistantPart, Event, MemoryThreads, Message, Model, NoWatcher, Outcome, ThreadId, ThreadStore,
-    ToolAnswer, ToolCall, Usage,
+    Agent, AssistantPart, Event, MemoryThreads, Message, Model, NoWatcher, ThreadId, ThreadStore, ToolAnswer,
+    ToolCall, TurnOutcome, Usage,
 };
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_skills::SkillSession;
@@ -90,7 +90,7 @@ async fn lengthen(store: &MemoryThreads, id: &ThreadId) -> Result<()> {
             Event::ToolAnswered { call: "c".into(), answer },
             asked(),
             said(AssistantPart::Text { text: text("answer", turn) }),
-            Event::TurnEnded { outcome: Outcome::Answered },
+            Event::TurnEnded { outcome: TurnOutcome::Answered },
         ];
         store.append(&lease, stored, &events).await?;
         stored += events.len() as u64;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use prowess_agent::{Delta, Finish, Model, ModelError, ModelRequest, ModelStream};
+use prowess_agent::{Finish, Model, ModelDelta, ModelError, ModelRequest, ModelStream};
 
 use crate::task::cpu_so_far;
 
@@ -30,9 +30,9 @@ impl Model for Adds {
         let step = request.messages.len() / 2;
         if step < self.0 {
             let arguments = format!("{{\"a\": {step}, \"b\": 1}}");
-            Ok(said(vec![call(0, step, "add"), Delta::Arguments { index: 0, piece: arguments }]))
+            Ok(said(vec![call(0, step, "add"), ModelDelta::Arguments { index: 0, piece: arguments }]))
         } else {
-            Ok(said(vec![Delta::Text("done".to_owned())]))
+            Ok(said(vec![ModelDelta::Text("done".to_owned())]))
         }
     }
 }
@@ -66,20 +66,20 @@ impl Model for Notes {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.push(cpu_so_far());
         if asked.len() > 1 || self.calls.is_empty() {
-            return Ok(said(vec![Delta::Text("So far so good.".to_owned())]));
+            return Ok(said(vec![ModelDelta::Text("So far so good.".to_owned())]));
         }
         let calls = self.calls.iter().enumerate().flat_map(|(index, (tool, arguments))| {
-            [call(index, index, tool), Delta::Arguments { index, piece: arguments.clone() }]
+            [call(index, index, tool), ModelDelta::Arguments { index, piece: arguments.clone() }]
         });
         Ok(said(calls.collect()))
     }
 }
 
-fn call(index: usize, number: usize, tool: &str) -> Delta {
-    Delta::ToolCall { index, id: format!("call-{number}"), name: tool.to_owned() }
+fn call(index: usize, number: usize, tool: &str) -> ModelDelta {
+    ModelDelta::ToolCall { index, id: format!("call-{number}"), name: tool.to_owned() }
 }
 
-fn said(mut deltas: Vec<Delta>) -> ModelStream {
-    deltas.push(Delta::Finish(Finish::Stop));
+fn said(mut deltas: Vec<ModelDelta>) -> ModelStream {
+    deltas.push(ModelDelta::Finish(Finish::Stop));
     stream::iter(deltas.into_iter().map(Ok)).boxed()
 }

@@ -13,10 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use prowess_agent::parts::{Eviction, Files, Skills, SubAgents, Summarisation, Todos};
+use prowess_agent::middleware::{Eviction, Files, Skills, SubAgents, Summarisation, Todos};
 use prowess_agent::{
-    Agent, FunctionTool, MemoryThreads, Model, NoWatcher, Outcome, Thread, ThreadId, ThreadStore, Tool,
-    ToolAnswer, Turn,
+    Agent, FunctionTool, MemoryThreads, Model, NoWatcher, Thread, ThreadId, ThreadStore, Tool, ToolAnswer,
+    TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, LocalBackend};
 use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -112,7 +112,7 @@ fn add() -> Arc<dyn Tool> {
 async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
     let mut thread = agent.open(ThreadId::new()).await?;
     let turn = thread.say("Add some numbers.", &NoWatcher).await?;
-    ensure!(turn == Turn::Ended(Outcome::Answered), "the turn ended otherwise: {turn:?}");
+    ensure!(turn == TurnStatus::Ended(TurnOutcome::Answered), "the turn ended otherwise: {turn:?}");
     // What the user said, a call and its result for each step, and the last answer.
     let said = thread.run().messages().len();
     ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");

@@ -13,7 +13,7 @@ use crate::frontmatter::{self, MAX_FRONTMATTER};
 use crate::listing::{Listing, Rules, matters};
 use crate::local::{EntryKind, OpenError};
 use crate::progress::Progress;
-use crate::root::{Place, Root, RootKind};
+use crate::root::{Root, RootKind, Storage};
 use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST, MissingName};
 use crate::walk::{HEAD, refusal, too_large};
@@ -51,8 +51,8 @@ pub fn scan_given<P: AsRef<str>, B: AsRef<[u8]>>(
 ) -> RootScan {
     // Whoever made the root, only the caller can read its files.
     let root = match root.place {
-        Place::Backend => Arc::clone(root),
-        Place::Local | Place::Server => Arc::new(Root::clone(root).in_backend()),
+        Storage::Backend => Arc::clone(root),
+        Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
     };
     // The entries of two scans are compared by the root that they share.
     let root = previous.map(|scan| &scan.root).filter(|known| **known == root).unwrap_or(&root);

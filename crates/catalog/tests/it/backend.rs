@@ -11,7 +11,7 @@ use prowess_backend::{
     LocalBackend, MemoryBackend, ObjectBackend, ReadRange, VirtualPath, WriteMode,
 };
 use prowess_catalog::{
-    Catalog, CatalogHost, Code, MAX_MANIFEST, ReadError, RefreshPolicy, ResourceKind, Root, RootKind,
+    Catalog, Code, LiveCatalog, MAX_MANIFEST, ReadError, RefreshPolicy, ResourceKind, Root, RootKind,
     ScanOptions, scan_backend,
 };
 
@@ -299,7 +299,7 @@ fn a_backend_is_never_taken_for_the_local_disk() {
         let root = Root::explicit(&directory).in_backend();
         let local = Root::new(tree.join("elsewhere"), RootKind::User, "User");
         let options = ScanOptions::default();
-        let host = CatalogHost::new(vec![local, root.clone()], options.clone(), RefreshPolicy::OnRequest);
+        let host = LiveCatalog::new(vec![local, root.clone()], options.clone(), RefreshPolicy::OnRequest);
         assert_eq!(host.snapshot().entries().len(), 0, "nobody looked into the backend yet");
 
         let diff = host.put_scan(scan_backend(&backend, &Arc::new(root.clone()), &options, None).await);

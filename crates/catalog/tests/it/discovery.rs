@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use prowess_catalog::{
-    Catalog, Code, Layer, Layers, Links, MissingName, OverviewOptions, Root, RootKind, ScanOptions, Severity,
-    Surroundings, Trust,
+    Catalog, Code, Environment, Links, MissingName, OverviewOptions, Root, RootDirectory, RootKind,
+    RootLayout, ScanOptions, Severity, Trust,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -279,14 +279,14 @@ fn layers_resolve_from_built_in_to_explicit() {
         .directory("home/work/.tool/skills")
         .directory("home/work/part/.tool/skills")
         .directory("home/work/part/deep");
-    let layers = Layers {
+    let layers = RootLayout {
         built_in: vec!["/usr/share/tool/skills".into()],
-        user: vec![Layer::new(".tool", "Mine")],
-        project: vec![Layer::new(".tool", "Ours")],
+        user: vec![RootDirectory::new(".tool", "Mine")],
+        project: vec![RootDirectory::new(".tool", "Ours")],
         project_trust: Trust::Trusted,
-        ..Layers::default()
+        ..RootLayout::default()
     };
-    let surroundings = Surroundings {
+    let surroundings = Environment {
         working_directory: tree.join("home/work/part/deep"),
         home: Some(tree.join("home")),
         config_home: None,

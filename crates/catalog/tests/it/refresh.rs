@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use prowess_catalog::{
-    Catalog, CatalogDiff, CatalogHost, Links, RefreshPolicy, RootKind, ScanOptions, Watcher,
+    Catalog, CatalogDiff, Links, LiveCatalog, RefreshPolicy, RootKind, ScanOptions, Watcher,
 };
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -191,7 +191,7 @@ fn a_skill_moved_away_and_linked_back_can_still_be_read() {
 fn a_host_hands_out_snapshots_and_says_what_changed() {
     let tree = Tree::new().skill("one/a").skill("two/b");
     let (one, two) = (tree.root_at("one", RootKind::User), tree.root_at("two", RootKind::Project));
-    let host = CatalogHost::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::OnRequest);
+    let host = LiveCatalog::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::OnRequest);
     let before = host.snapshot();
     assert_eq!(host.refresh(), CatalogDiff::default());
     tree.write("one/c/SKILL.md", manifest("c", "Looks after c. Use it when asked."));
@@ -200,7 +200,7 @@ fn a_host_hands_out_snapshots_and_says_what_changed() {
     assert_eq!(host.set_roots(vec![two.clone()]), diff(&["b"], &[], &["a", "c"]));
     assert_eq!((names(&host.snapshot()), host.roots()), (vec!["b"], vec![two]));
 
-    let fixed = CatalogHost::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::Never);
+    let fixed = LiveCatalog::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::Never);
     tree.remove("one/c");
     assert_eq!(fixed.refresh(), CatalogDiff::default());
     assert_eq!(names(&fixed.snapshot()), ["a", "c"]);
@@ -221,7 +221,7 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
     };
     let all: Vec<String> = (0..20).map(|number| format!("skill-{number:02}")).collect();
     all.iter().for_each(|name| write(name, 0));
-    let host = CatalogHost::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest);
+    let host = LiveCatalog::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest);
     let (done, start) = (AtomicBool::new(false), Barrier::new(5));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -251,14 +251,14 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
     assert!(host.snapshot().entries().iter().all(|entry| entry.skill.license.as_deref() == Some("v29")));
 }
 
-fn watch(host: &Arc<CatalogHost>) -> (Watcher, Receiver<CatalogDiff>) {
+fn watch(host: &Arc<LiveCatalog>) -> (Watcher, Receiver<CatalogDiff>) {
     let (sender, changes) = channel();
     let changed = move |diff: &CatalogDiff| sender.send(diff.clone()).unwrap();
     (Watcher::start(Arc::clone(host), Duration::from_millis(20), changed).unwrap(), changes)
 }
 
 /// Takes changes until the host's skills are `expected`.
-fn wait_for(host: &CatalogHost, changes: &Receiver<CatalogDiff>, expected: &[&str]) {
+fn wait_for(host: &LiveCatalog, changes: &Receiver<CatalogDiff>, expected: &[&str]) {
     while names(&host.snapshot()) != expected {
         let change = changes.recv_timeout(PATIENCE);
         assert!(change.is_ok(), "{:?} never became {expected:?}", names(&host.snapshot()));
@@ -269,7 +269,7 @@ fn wait_for(host: &CatalogHost, changes: &Receiver<CatalogDiff>, expected: &[&st
 fn a_watcher_sees_new_changed_and_deleted_skills_until_it_is_dropped() {
     let tree = Tree::new().skill("a");
     let host =
-        Arc::new(CatalogHost::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest));
+        Arc::new(LiveCatalog::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest));
     let (watcher, changes) = watch(&host);
     tree.write("group/b/SKILL.md", manifest("b", "Looks after b. Use it when asked."));
     wait_for(&host, &changes, &["a", "b"]);
@@ -294,7 +294,7 @@ fn a_watcher_sees_new_changed_and_deleted_skills_until_it_is_dropped() {
 fn a_watcher_waits_for_roots_that_come_later_and_go_and_come_again() {
     let tree = Tree::new();
     let root = tree.root_at("later/skills", RootKind::Explicit);
-    let host = Arc::new(CatalogHost::new(vec![root], ScanOptions::default(), RefreshPolicy::OnRequest));
+    let host = Arc::new(LiveCatalog::new(vec![root], ScanOptions::default(), RefreshPolicy::OnRequest));
     let (_watcher, changes) = watch(&host);
     tree.write("later/skills/a/SKILL.md", manifest("a", "Looks after a. Use it when asked."));
     wait_for(&host, &changes, &["a"]);
@@ -312,7 +312,7 @@ fn a_watcher_waits_for_roots_that_come_later_and_go_and_come_again() {
 fn a_watcher_watches_a_root_whole_though_another_is_awaited_in_it() {
     let tree = Tree::new().skill("a");
     let roots = vec![tree.root(), tree.root_at("inner", RootKind::Explicit)];
-    let host = Arc::new(CatalogHost::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
+    let host = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
     let (_watcher, changes) = watch(&host);
     tree.write("a/SKILL.md", manifest("a2", "Looks after a. Use it when asked."));
     wait_for(&host, &changes, &["a2"]);

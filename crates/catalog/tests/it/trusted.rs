@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prowess_catalog::{
-    Catalog, Layers, Links, Root, RootKind, ScanOptions, SkillEntry, Surroundings, Trust, TrustedEntries,
+    Catalog, Environment, Links, Root, RootKind, RootLayout, ScanOptions, SkillEntry, Trust, TrustedEntries,
 };
 
 use crate::tree::{Tree, options};
@@ -58,8 +58,8 @@ fn what_stays_trusted_stays_the_same_entry() {
 }
 
 fn project(tree: &Tree) -> Vec<Root> {
-    let surroundings = Surroundings { working_directory: tree.path().into(), ..Surroundings::default() };
-    let layers = Layers { project_trust: Trust::Trusted, ..Layers::default() };
+    let surroundings = Environment { working_directory: tree.path().into(), ..Environment::default() };
+    let layers = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
     layers.resolve(&surroundings)
 }
 

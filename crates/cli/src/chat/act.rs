@@ -1,8 +1,8 @@
 //! What the commands of a conversation do.
 
 use anyhow::{Context as _, Result, bail};
-use prowess_agent::parts::Compaction;
-use prowess_agent::parts::SkillsState;
+use prowess_agent::middleware::Compaction;
+use prowess_agent::middleware::SkillsState;
 use prowess_agent::{Content, Thread};
 
 use super::command::{COMMANDS, Command};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use prowess_agent::{
-    Act, Content, Message, Middleware, MiddlewareError, Moment, State, StateChange, States, Thread,
+    Content, Message, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, State, StateChange,
+    States, Thread,
 };
-use prowess_skills::{Dialect, SkillAct};
+use prowess_skills::{Dialect, SkillToolKind};
 use prowess_workspace::{ArtifactName, Artifacts, Scope};
 use serde_json::Value;
 
@@ -44,11 +45,14 @@ impl Middleware for Apart {
         Some(Box::<HasOwn>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_agent(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         if has_own(moment.states) {
             return Ok(Vec::new());
         }
-        Ok(vec![Act::Change(StateChange::new::<HasOwn>(NAME, &true))])
+        Ok(vec![MiddlewareAction::Change(StateChange::new::<HasOwn>(NAME, &true))])
     }
 }
 
@@ -70,7 +74,7 @@ fn saved(messages: &[Arc<Message>]) -> BTreeSet<(ArtifactName, u64)> {
     let mut saved = BTreeSet::new();
     for message in messages {
         let Content::Tool(result) = &message.content else { continue };
-        let is_run = Dialect::act_of(&result.name).is_some_and(SkillAct::reports);
+        let is_run = Dialect::act_of(&result.name).is_some_and(SkillToolKind::reports);
         let Some(report) = is_run.then(|| serde_json::from_str::<Value>(&result.text).ok()).flatten() else {
             continue;
         };

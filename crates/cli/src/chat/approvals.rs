@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prowess_permission::{Approval, Broker, Kind, Place, Question};
+use prowess_permission::{Approval, Broker, Kind, Question, RealPath};
 
 use crate::terminal::shown;
 
@@ -34,9 +34,9 @@ fn is_old(approval: &Approval) -> bool {
 }
 
 /// The one file that an old approval can mean.
-fn meant(old: &Approval, directory: &Path) -> Option<Place> {
+fn meant(old: &Approval, directory: &Path) -> Option<RealPath> {
     let path = old.pattern.only_subject()?.strip_prefix('/')?;
     let (inside, outside) = (directory.join(path), Path::new("/").join(path));
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    (is_there(&inside) && !is_there(&outside)).then(|| Place::find(&inside))
+    (is_there(&inside) && !is_there(&outside)).then(|| RealPath::find(&inside))
 }

@@ -1,8 +1,8 @@
 //! Questions that a call waits for, put to the person at the keyboard.
 
-use prowess_agent::{Reply, Waiting};
+use prowess_agent::{CallReply, WaitingCall};
 use prowess_catalog::exact_line;
-use prowess_permission::{Detail, Look};
+use prowess_permission::{Detail, DetailStyle};
 
 use super::input::{Input, Show, Typed};
 use crate::rows;
@@ -15,7 +15,7 @@ const MAX_LINE: usize = 160;
 /// What a person said to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
-    Reply(Reply),
+    Reply(CallReply),
     /// Ctrl-C: the whole turn is to end.
     Stop,
     /// Ctrl-D: the question stays where it is.
@@ -25,8 +25,8 @@ pub(super) enum Answer {
 }
 
 /// What a question looks like: with the beginnings of texts, or whole.
-pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
-    let words = waiting.question.words();
+pub(super) fn shown_question(waiting: &WaitingCall, is_whole: bool) -> Vec<String> {
+    let words = waiting.question.wording();
     let mut lines = vec![format!("{} {}", styled("?", Style::Name), shown(&words.heading))];
     lines.extend(words.note.iter().map(|note| format!("  {}", styled(shown(note), Style::Faint))));
     let mut is_cut = false;
@@ -50,8 +50,8 @@ pub(super) fn shown_question(waiting: &Waiting, is_whole: bool) -> Vec<String> {
 /// Adds what is asked about, and says whether something of it was left out.
 fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
     let mark = match detail.look {
-        Look::Removed => Some(("-", Style::Bad)),
-        Look::Added => Some(("+", Style::Good)),
+        DetailStyle::Removed => Some(("-", Style::Bad)),
+        DetailStyle::Added => Some(("+", Style::Good)),
         _ => None,
     };
     let safe = shown_lines(&detail.text).replace('\t', "    ");
@@ -80,7 +80,7 @@ fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
 }
 
 /// Asks until there is an answer.
-pub(super) async fn ask(input: &mut Input, waiting: &Waiting, show: &mut Show<'_>) -> Answer {
+pub(super) async fn ask(input: &mut Input, waiting: &WaitingCall, show: &mut Show<'_>) -> Answer {
     let always = &waiting.question.always;
     let (mut question, again) = match always.is_empty() {
         true => ("allow it? [y/n] ", "type y or n; allow it? [y/n] "),
@@ -96,9 +96,9 @@ pub(super) async fn ask(input: &mut Input, waiting: &Waiting, show: &mut Show<'_
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match word.trim_end_matches([',', '.', ':']).to_ascii_lowercase().as_str() {
             "v" | "view" => return Answer::Look,
-            "y" | "yes" | "once" if rest.is_empty() => return Answer::Reply(Reply::Approve),
+            "y" | "yes" | "once" if rest.is_empty() => return Answer::Reply(CallReply::Approve),
             "a" | "always" if rest.is_empty() && !always.is_empty() => {
-                return Answer::Reply(Reply::Always);
+                return Answer::Reply(CallReply::Always);
             }
             "n" | "no" => {
                 let message = match rest.trim() {
@@ -109,7 +109,7 @@ pub(super) async fn ask(input: &mut Input, waiting: &Waiting, show: &mut Show<'_
                     },
                     reason => reason.to_owned(),
                 };
-                return Answer::Reply(Reply::RejectAll { message });
+                return Answer::Reply(CallReply::RejectAll { message });
             }
             _ => question = again,
         }

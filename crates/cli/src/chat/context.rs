@@ -1,6 +1,6 @@
 //! What fills the model's window.
 
-use prowess_agent::parts::SkillsState;
+use prowess_agent::middleware::SkillsState;
 use prowess_agent::{Message, Model, ModelRequest, States};
 
 /// What takes how many tokens, about, in the order of the prompt.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use prowess_agent::parts::SkillsState;
+use prowess_agent::middleware::SkillsState;
 use prowess_agent::{
-    CallId, Event, Outcome, Reply, Sight, StateChange, ThreadId, ToolCall, ToolData, Waiting,
+    CallId, CallReply, Event, StateChange, ThreadId, ThreadUpdate, ToolCall, ToolData, TurnOutcome,
+    WaitingCall,
 };
-use prowess_permission::{Question, Words};
+use prowess_permission::{Question, Wording};
 use prowess_skills::SkillDelta;
 use serde::Serialize;
 use serde_json::Value;
@@ -68,18 +69,18 @@ pub(crate) enum Happening {
         tool: String,
         /// What is asked, in words.
         #[serde(flatten)]
-        words: Box<Words>,
+        words: Box<Wording>,
         /// The same as it is stored.
         question: Box<Question>,
     },
     /// A person, or `--yes`, answered.
-    Replied { call: CallId, reply: Reply },
+    Replied { call: CallId, reply: CallReply },
     /// What the model reads begins later, after a summary: by so many messages.
     Compacted { messages: usize },
     /// What the next call of the model takes, about.
     Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
     /// The turn is over.
-    Ended { outcome: Outcome, answer: Option<String> },
+    Ended { outcome: TurnOutcome, answer: Option<String> },
     /// Something that is worth knowing.
     Note { text: String },
 }
@@ -106,14 +107,14 @@ impl Follow {
     }
 
     /// What a sight means.
-    pub(crate) fn see(&mut self, sight: Sight<'_>) -> Vec<Happening> {
+    pub(crate) fn update(&mut self, sight: ThreadUpdate<'_>) -> Vec<Happening> {
         match sight {
-            Sight::Text(text) => vec![Happening::Text { text: text.to_owned() }],
-            Sight::Reasoning(text) => vec![Happening::Reasoning { text: text.to_owned() }],
-            Sight::Progress(call, text) => {
+            ThreadUpdate::Text(text) => vec![Happening::Text { text: text.to_owned() }],
+            ThreadUpdate::Reasoning(text) => vec![Happening::Reasoning { text: text.to_owned() }],
+            ThreadUpdate::Progress(call, text) => {
                 vec![Happening::Progress { call: call.clone(), text: text.to_owned() }]
             }
-            Sight::Stored(event) => self.stored(event),
+            ThreadUpdate::Stored(event) => self.stored(event),
             _ => Vec::new(),
         }
     }
@@ -161,7 +162,7 @@ impl Follow {
             Event::Replied { call, reply } => {
                 // The others that it ends have events of their own.
                 let reply = match reply.clone() {
-                    Reply::RejectAll { message } => Reply::Reject { message },
+                    CallReply::RejectAll { message } => CallReply::Reject { message },
                     reply => reply,
                 };
                 vec![Happening::Replied { call: call.clone(), reply }]
@@ -177,11 +178,11 @@ impl Follow {
 
 impl Happening {
     /// A question that waits.
-    pub(crate) fn question(waiting: &Waiting) -> Self {
+    pub(crate) fn question(waiting: &WaitingCall) -> Self {
         Self::Question {
             call: waiting.call.id.clone(),
             tool: waiting.call.name.clone(),
-            words: Box::new(waiting.question.words()),
+            words: Box::new(waiting.question.wording()),
             question: Box::new(waiting.question.clone()),
         }
     }
@@ -233,12 +234,12 @@ mod tests {
             Happening::Question {
                 call: call(),
                 tool: text(),
-                words: Box::new(Question::new(Kind::RUN, "x").words()),
+                words: Box::new(Question::new(Kind::RUN, "x").wording()),
                 question: Box::new(Question::new(Kind::RUN, "x")),
             },
-            Happening::Replied { call: call(), reply: Reply::Approve },
+            Happening::Replied { call: call(), reply: CallReply::Approve },
             Happening::Compacted { messages: 1 },
-            Happening::Ended { outcome: Outcome::Answered, answer: None },
+            Happening::Ended { outcome: TurnOutcome::Answered, answer: None },
             Happening::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
             Happening::Note { text: text() },
         ];

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use prowess_agent::parts::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
+use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
 use prowess_agent::{
-    Agent, AgentOptions, Backends, DeepAgent, Model, Price, RunLimits, Thread, ThreadId, ThreadStore,
+    Agent, AgentOptions, Backends, DeepAgent, Model, Price, Thread, ThreadId, ThreadStore, TurnLimits,
 };
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
-use prowess_mcp::host::{Patience, ServerFiles, ServerTools, Servers};
+use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::{
-    Broker, Decision, FileApprovals, Layer, Pattern, Permissions, Policy, Rule, real_path,
+    Broker, Decision, FileApprovals, Pattern, Permissions, Policy, Rule, RuleSource, real_path,
 };
-use prowess_skills::{Capabilities, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
@@ -215,7 +215,7 @@ impl Host {
     /// The agent for a thread. What it puts away is kept beside that thread.
     pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
         let settings = &self.config.settings;
-        let mut limits = RunLimits::default();
+        let mut limits = TurnLimits::default();
         limits.steps = settings.limits.steps.unwrap_or(limits.steps);
         limits.tokens = settings.limits.tokens;
         let mut runner = self.runner.clone();
@@ -310,7 +310,7 @@ impl Host {
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
             options.create_in.clone_from(&create_in);
-            let mut runs = Runs::new(runner.clone(), thread.as_str());
+            let mut runs = RunSetup::new(runner.clone(), thread.as_str());
             if !hosts.is_empty() {
                 runs.network = Network::Hosts(hosts.clone());
             }
@@ -342,7 +342,11 @@ impl Host {
         let policy = self.config.policy(NAME, &self.kept_at);
         // The directory may be the home, or hold secrets of its own.
         let rules = rules.into_iter().chain(guards(&self.kept_at));
-        Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy.with(Layer::BuiltInAgent, rules))
+        Permissions::new(
+            Arc::clone(self.permissions.broker()),
+            NAME,
+            policy.with(RuleSource::BuiltInAgent, rules),
+        )
     }
 
     /// The rules for the agent's own tools. What was taken out of its sight is in a directory of ours, and its own.
@@ -351,7 +355,7 @@ impl Host {
             let place = Pattern::literal(&real_path(&self.kept(thread).join(name)).to_string_lossy());
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
-        let policy = policy(&self.config, &self.kept_at).with(Layer::BuiltInAgent, kept);
+        let policy = policy(&self.config, &self.kept_at).with(RuleSource::BuiltInAgent, kept);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 
@@ -415,7 +419,7 @@ fn dollars(amount: f64) -> Result<Price> {
 /// The rules: those of this program, and then the person's.
 fn policy(config: &Config, kept: &Kept) -> Policy {
     let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME, kept).with(Layer::BuiltInAgent, rules)
+    config.policy(NAME, kept).with(RuleSource::BuiltInAgent, rules)
 }
 
 /// Whether two catalogs have the same skills to show: entries that did not change are shared.

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use prowess_agent::Outcome;
+use prowess_agent::TurnOutcome;
 use prowess_workspace::{Artifacts, Runner};
 
 use self::act::{Next, act, begun, opened};
@@ -185,13 +185,13 @@ async fn once(talk: &mut Talk, prompt: &str) -> Result<End> {
 /// How a single turn ended, for whoever reads the exit code.
 fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
     Ok(match rest {
-        Rest::Ended(Outcome::Answered) => End::Well,
-        Rest::Ended(Outcome::Cancelled) => End::Stopped,
+        Rest::Ended(TurnOutcome::Answered) => End::Well,
+        Rest::Ended(TurnOutcome::Cancelled) => End::Stopped,
         Rest::Ended(_) => End::Unanswered,
         Rest::Waiting | Rest::Left => {
             talk.rest()?;
             let (line, waiting) = (talk.host.resume_line(talk.thread.id()), talk.thread.waiting());
-            let title = waiting.first().map(|waiting| waiting.question.words().title);
+            let title = waiting.first().map(|waiting| waiting.question.wording().title);
             let title = title.unwrap_or_else(|| "a call".to_owned());
             let text = format!("a question waits: {title}; `{line}` asks it, and with --yes says yes to all");
             talk.show(&Happening::Note { text })?;
@@ -248,7 +248,7 @@ async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
         (Ok(Next::Stay), Line::Talk(text)) => talk.say(text).await.map(Some),
         (Ok(Next::Stay), _) => Ok(None),
     };
-    let stayed = Rest::Ended(Outcome::Answered);
+    let stayed = Rest::Ended(TurnOutcome::Answered);
     match rest {
         Ok(rest) => Ok(rest.unwrap_or(stayed)),
         Err(error) => {

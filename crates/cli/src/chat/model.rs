@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use prowess_agent::{
-    Assembled, Effort, Middleware, Model, ModelError, ModelErrorKind, ModelLimits, Moment, NextModel,
+    Effort, Middleware, MiddlewareContext, Model, ModelError, ModelErrorKind, ModelLimits, ModelResponse,
+    NextModel,
 };
 use prowess_models::{Anthropic, EffortField, Offline, OpenAi, OutputLimitName, Thinking};
 
@@ -114,7 +115,11 @@ impl Middleware for Manner {
         "manner"
     }
 
-    async fn wrap_model_call(&self, _: Moment<'_>, mut next: NextModel<'_>) -> Result<Assembled, ModelError> {
+    async fn wrap_model_call(
+        &self,
+        _: MiddlewareContext<'_>,
+        mut next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
         next.request.effort = next.request.effort.or(self.effort);
         next.request.max_output = next.request.max_output.or(self.max_output);
         next.ask().await

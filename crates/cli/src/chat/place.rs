@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use prowess_agent::{Act, Event, Middleware, MiddlewareError, Moment, State, StateChange, States};
+use prowess_agent::{
+    Event, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, State, StateChange, States,
+};
 
 const NAME: &str = "place";
 
@@ -47,10 +49,13 @@ impl Middleware for Place {
         Some(Box::<WorksIn>::default())
     }
 
-    async fn before_agent(&self, moment: Moment<'_>) -> Result<Vec<Act>, MiddlewareError> {
+    async fn before_agent(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         if Self::of(moment.states) == Some(&self.0) {
             return Ok(Vec::new());
         }
-        Ok(vec![Act::Change(StateChange::new::<WorksIn>(NAME, &self.0))])
+        Ok(vec![MiddlewareAction::Change(StateChange::new::<WorksIn>(NAME, &self.0))])
     }
 }

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::parts::{Compaction, Skills, Summarisation};
+use prowess_agent::middleware::{Compaction, Skills, Summarisation};
 use prowess_agent::{
-    Agent, AgentError, Effect, Outcome, Reply, Sight, Thread, ThreadError, ThreadId, Turn, Waiting, Watcher,
+    Agent, AgentError, CallReply, NextStep, Thread, ThreadError, ThreadId, ThreadUpdate, TurnOutcome,
+    TurnStatus, WaitingCall, Watcher,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -37,7 +38,7 @@ pub(crate) enum Answers {
 /// How a turn came to rest.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Rest {
-    Ended(Outcome),
+    Ended(TurnOutcome),
     /// Questions wait in the thread, and nobody is here to answer.
     Waiting,
     /// The person left.
@@ -57,7 +58,7 @@ pub(super) struct Talk {
 /// What a turn begins with.
 enum Begin<'a> {
     Say(String),
-    Reply(&'a Waiting, Reply),
+    Reply(&'a WaitingCall, CallReply),
     GoOn,
 }
 
@@ -125,7 +126,7 @@ impl Talk {
 
     /// Goes on with a turn that was cut off, or waits; `None` when there is none.
     pub(super) async fn go_on(&mut self) -> Result<Option<Rest>> {
-        if self.thread.run().next() == Effect::Wait {
+        if self.thread.run().next() == NextStep::Wait {
             return Ok(None);
         }
         self.turn(Begin::GoOn).await.map(Some)
@@ -138,34 +139,36 @@ impl Talk {
         let mut turn = self.drive(begin).await?;
         loop {
             let questions = match turn {
-                Some(Turn::Waiting(questions)) => questions,
-                Some(Turn::Ended(outcome)) => return self.ended(outcome).await,
+                Some(TurnStatus::Waiting(questions)) => questions,
+                Some(TurnStatus::Ended(outcome)) => return self.ended(outcome).await,
                 Some(_) => {
-                    return self.ended(self.thread.run().outcome().cloned().unwrap_or(Outcome::Silent)).await;
+                    return self
+                        .ended(self.thread.run().outcome().cloned().unwrap_or(TurnOutcome::Silent))
+                        .await;
                 }
-                None => return self.ended(Outcome::Cancelled).await,
+                None => return self.ended(TurnOutcome::Cancelled).await,
             };
             let Some(waiting) = questions.first() else { return Ok(Rest::Waiting) };
             self.show(&Happening::question(waiting))?;
             let reply = match self.answers {
                 Answers::Yes => {
-                    let title = waiting.question.words().title;
+                    let title = waiting.question.wording().title;
                     self.show(&Happening::Note { text: format!("allowed by --yes: {title}") })?;
-                    Reply::Approve
+                    CallReply::Approve
                 }
                 Answers::Nobody => return Ok(Rest::Waiting),
                 Answers::Person => match self.ask(waiting).await? {
-                    Answer::Reply(Reply::Always) => {
+                    Answer::Reply(CallReply::Always) => {
                         let file = self.host.state.join("approvals.json").display().to_string();
                         let text = format!("it is not asked again here; {file} has what was allowed");
                         self.show(&Happening::Note { text })?;
-                        Reply::Always
+                        CallReply::Always
                     }
                     Answer::Reply(reply) => reply,
                     Answer::Leave | Answer::Look => return Ok(Rest::Left),
                     Answer::Stop => {
                         self.thread.cancel(&self.watch).await.map_err(told)?;
-                        return self.ended(Outcome::Cancelled).await;
+                        return self.ended(TurnOutcome::Cancelled).await;
                     }
                 },
             };
@@ -174,7 +177,7 @@ impl Talk {
     }
 
     /// Asks the person at the keyboard.
-    async fn ask(&mut self, waiting: &Waiting) -> Result<Answer> {
+    async fn ask(&mut self, waiting: &WaitingCall) -> Result<Answer> {
         if self.input.is_none() {
             return Ok(Answer::Leave);
         }
@@ -197,7 +200,7 @@ impl Talk {
     }
 
     /// One stretch of a turn, which an interrupt ends; `None` when one did.
-    async fn drive(&mut self, begin: Begin<'_>) -> Result<Option<Turn>> {
+    async fn drive(&mut self, begin: Begin<'_>) -> Result<Option<TurnStatus>> {
         let (thread, watch) = (&mut self.thread, &self.watch);
         let turn = async {
             match begin {
@@ -219,7 +222,7 @@ impl Talk {
 
     /// Ends the turn; somebody who presses twice does not wait for it.
     async fn stop(&mut self) -> Result<()> {
-        if self.thread.run().next() == Effect::Wait {
+        if self.thread.run().next() == NextStep::Wait {
             return Ok(());
         }
         let Self { thread, input, watch, interrupts, .. } = self;
@@ -234,14 +237,14 @@ impl Talk {
         }
     }
 
-    async fn ended(&mut self, outcome: Outcome) -> Result<Rest> {
-        if outcome != Outcome::Answered {
+    async fn ended(&mut self, outcome: TurnOutcome) -> Result<Rest> {
+        if outcome != TurnOutcome::Answered {
             self.give_back();
         }
         let answer = self.thread.answer();
         self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
         let advice = match &outcome {
-            Outcome::Failed { error } => model::advice(error, &self.host.config.settings),
+            TurnOutcome::Failed { error } => model::advice(error, &self.host.config.settings),
             outcome => words::advice(outcome),
         };
         if let Some(text) = advice {
@@ -456,9 +459,9 @@ impl Watch {
 }
 
 impl Watcher for Watch {
-    fn see(&self, sight: Sight<'_>) {
+    fn update(&self, update: ThreadUpdate<'_>) {
         let mut seen = self.seen();
-        for happening in seen.follow.see(sight) {
+        for happening in seen.follow.update(update) {
             seen.show(&happening);
         }
     }

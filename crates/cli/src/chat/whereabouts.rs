@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use prowess_agent::CallId;
-use prowess_skills::Ran;
+use prowess_skills::RunSummary;
 use prowess_workspace::{ArtifactFile, Scope};
 
 use super::happening::Happening;
@@ -40,7 +40,12 @@ impl Whereabouts {
 
     /// The files that a run left, by what came of it: those that were collected, those that it wrote since it began,
     /// and what is kept of them.
-    pub(super) fn after(&mut self, call: &CallId, ran: &Ran, since: Option<SystemTime>) -> Vec<Happening> {
+    pub(super) fn after(
+        &mut self,
+        call: &CallId,
+        ran: &RunSummary,
+        since: Option<SystemTime>,
+    ) -> Vec<Happening> {
         let mut files: BTreeMap<String, u64> = BTreeMap::new();
         for file in ran.files.iter().filter(|file| is_below(&file.name)) {
             files.insert(file.name.clone(), file.bytes);
@@ -113,7 +118,7 @@ fn is_below(name: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use prowess_skills::{RanArtifact, RanFile};
+    use prowess_skills::{RunSummaryArtifact, RunSummaryFile};
 
     use super::*;
 
@@ -141,16 +146,16 @@ mod tests {
         let since = SystemTime::now() - Duration::from_secs(60);
         old.set_modified(since - Duration::from_secs(1)).unwrap();
         let mut files = Whereabouts::new(place.path().to_owned(), Scope::user(), Kept::default());
-        let asked = |name: &str| RanFile { name: name.to_owned(), bytes: 2 };
-        let answer = Ran {
+        let asked = |name: &str| RunSummaryFile { name: name.to_owned(), bytes: 2 };
+        let answer = RunSummary {
             files: vec![asked("out/asked.txt"), asked("../x")],
-            artifacts: vec![RanArtifact { name: "it's".to_owned(), version: 3 }],
-            ..Ran::default()
+            artifacts: vec![RunSummaryArtifact { name: "it's".to_owned(), version: 3 }],
+            ..RunSummary::default()
         };
         let call = CallId::from("c");
-        let mut after = |ran: &Ran| files.after(&call, ran, Some(since));
+        let mut after = |ran: &RunSummary| files.after(&call, ran, Some(since));
         assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
-        let ended = Ran { exit_code: 1, ..Ran::default() };
+        let ended = RunSummary { exit_code: 1, ..RunSummary::default() };
         assert!(after(&ended).is_empty(), "nothing is named twice");
         std::fs::write(out.join("a/b/newer.txt"), "newer").unwrap();
         assert_eq!(names(&after(&ended)), ["out/a/b/newer.txt"]);

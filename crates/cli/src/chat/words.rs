@@ -1,7 +1,7 @@
 //! How calls and their results are put into a line.
 
-use prowess_agent::{Outcome, Refuser, ToolData};
-use prowess_skills::{Dialect, SkillAct};
+use prowess_agent::{RefusedBy, ToolData, TurnOutcome};
+use prowess_skills::{Dialect, SkillToolKind};
 use serde_json::Value;
 
 use super::happening::Happening;
@@ -19,9 +19,9 @@ pub(super) fn call(tool: &str, arguments: &Value) -> String {
     let act = Dialect::act_of(tool);
     let skill = act.and_then(|_| Dialect::skill_in(arguments));
     let told = match (act, skill) {
-        (Some(SkillAct::Load), Some(skill)) => format!("load {skill}"),
-        (Some(SkillAct::Unload), Some(skill)) => format!("unload {skill}"),
-        (Some(SkillAct::Run | SkillAct::Start), Some(skill)) => {
+        (Some(SkillToolKind::Load), Some(skill)) => format!("load {skill}"),
+        (Some(SkillToolKind::Unload), Some(skill)) => format!("unload {skill}"),
+        (Some(SkillToolKind::Run | SkillToolKind::Start), Some(skill)) => {
             format!("run {skill}: {}", text("command").unwrap_or_default())
         }
         (_, Some(skill)) => format!("{tool} {skill}"),
@@ -68,7 +68,7 @@ pub(super) fn file(happening: &Happening) -> Option<(String, String)> {
 
 /// What a person said no to, in that person's words; nothing for any other answer.
 pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
-    let Some(ToolData::Refused { by: Refuser::Person, message }) = data else { return None };
+    let Some(ToolData::Refused { by: RefusedBy::Person, message }) = data else { return None };
     Some(match message.as_deref().map(str::trim).filter(|why| !why.is_empty()) {
         Some(why) => format!("refused: {}", start_of(why, MAX_LINE)),
         None => "refused".to_owned(),
@@ -76,21 +76,23 @@ pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
 }
 
 /// How a turn ended, and what to do about it; nothing when it ended with an answer.
-pub(super) fn outcome(outcome: &Outcome) -> Option<String> {
+pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
     Some(match outcome {
-        Outcome::Answered => return None,
-        Outcome::Cancelled => "stopped".to_owned(),
-        Outcome::Stopped { reason } => format!("stopped: {}", shown(reason)),
-        Outcome::Failed { error } => shown(&error.to_string()),
+        TurnOutcome::Answered => return None,
+        TurnOutcome::Cancelled => "stopped".to_owned(),
+        TurnOutcome::Stopped { reason } => format!("stopped: {}", shown(reason)),
+        TurnOutcome::Failed { error } => shown(&error.to_string()),
         other => shown(&other.to_string()),
     })
 }
 
 /// What to do about a turn that ended at a limit.
-pub(super) fn advice(outcome: &Outcome) -> Option<String> {
+pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
     let advice = match outcome {
-        Outcome::TooManySteps { .. } => "say what is next, or allow more with --max-turns or `limits.steps`",
-        Outcome::TooManyTokens { .. } => "say what is next, or allow more with `limits.tokens`",
+        TurnOutcome::TooManySteps { .. } => {
+            "say what is next, or allow more with --max-turns or `limits.steps`"
+        }
+        TurnOutcome::TooManyTokens { .. } => "say what is next, or allow more with `limits.tokens`",
         _ => return None,
     };
     Some(advice.to_owned())
@@ -108,7 +110,7 @@ pub(super) fn tokens(tokens: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prowess_skills::Ran;
+    use prowess_skills::RunSummary;
     use serde_json::json;
 
     use super::*;
@@ -128,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_run_is_told_by_its_report() {
-        let ran = Ran { sandbox: "bwrap".to_owned(), ..Ran::default() };
-        let told = |ran: Ran| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
+        let ran = RunSummary { sandbox: "bwrap".to_owned(), ..RunSummary::default() };
+        let told = |ran: RunSummary| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
         assert_eq!(told(ran.clone()).as_deref(), Some("exit 0, sandbox bwrap"));
-        let late = Ran { timed_out: true, ..ran };
+        let late = RunSummary { timed_out: true, ..ran };
         assert_eq!(told(late).as_deref(), Some("ended: its time was over, sandbox bwrap"));
         // What a tool says is no report, whatever it looks like.
         assert_eq!(result("{\"exit_code\": 1}", false, None), None);
@@ -147,9 +149,9 @@ mod tests {
             let data = ToolData::Refused { by, message: message.map(str::to_owned) };
             result("The user rejected this: x", true, Some(&data))
         };
-        assert_eq!(refused(Refuser::Person, Some(" not today ")).as_deref(), Some("refused: not today"));
-        assert_eq!(refused(Refuser::Person, None).as_deref(), Some("refused"));
-        assert_eq!(refused(Refuser::Rule, None).as_deref(), Some("The user rejected this: x"));
+        assert_eq!(refused(RefusedBy::Person, Some(" not today ")).as_deref(), Some("refused: not today"));
+        assert_eq!(refused(RefusedBy::Person, None).as_deref(), Some("refused"));
+        assert_eq!(refused(RefusedBy::Rule, None).as_deref(), Some("The user rejected this: x"));
     }
 
     #[test]

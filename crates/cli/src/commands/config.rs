@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use prowess_catalog::{Layers, Surroundings};
+use prowess_catalog::{Environment, RootLayout};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,8 +74,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> {
-    let surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
-    let project = Project::around(&surroundings, &Layers::default());
+    let surroundings = Environment::of_process().context("the working directory cannot be read")?;
+    let project = Project::around(&surroundings, &RootLayout::default());
     let standing = if trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
     let config = Config::load(&standing.configuration(project.as_ref())?, &[])?;
     let rows = rows(&config);

@@ -17,7 +17,7 @@ use prowess_mcp::{
     AddressedArtifacts, LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options,
 };
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Capabilities, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_skills::{Capabilities, Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
 
 use self::http::Http;
@@ -72,7 +72,7 @@ struct Offer {
     live: Arc<LiveSkills>,
     options: SessionOptions,
     permissions: Permissions,
-    runs: Option<Runs>,
+    runs: Option<RunSetup>,
     /// Whose artifacts all clients have; each has its own otherwise.
     wider: Option<Scope>,
     artifacts: Option<Artifacts>,
@@ -171,7 +171,7 @@ impl Offer {
     async fn like(&self, catalog: Catalog) -> SkillSession {
         let mut example = self.example.lock().await;
         match &*example {
-            Some(session) if session.engine().view().catalog().is_same(&catalog) => session.clone(),
+            Some(session) if session.engine().catalog_view().catalog().is_same(&catalog) => session.clone(),
             _ => {
                 let session = SkillSession::builder(catalog).permissions(self.permissions.clone());
                 example.insert(session.start().await).clone()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Code, Layers, Location, Skill, SkillName, Surroundings};
+use prowess_catalog::{Code, Environment, Location, RootLayout, Skill, SkillName};
 use serde_json::json;
 
 use crate::commands::Outcome;
@@ -85,10 +85,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 
 /// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
 fn belongs_to_project(parent: &Path) -> bool {
-    let (Ok(surroundings), Ok(parent)) = (Surroundings::of_process(), place(parent)) else {
+    let (Ok(surroundings), Ok(parent)) = (Environment::of_process(), place(parent)) else {
         return false;
     };
-    let roots = Layers::default().resolve(&surroundings);
+    let roots = RootLayout::default().resolve(&surroundings);
     let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
     of_project.any(|root| place(&root.path).is_ok_and(|path| parent.starts_with(path)))
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use prowess_catalog::{ManualSkills, Rendered, SectionTemplate, SkillEntry};
-use prowess_permission::{Broker, Decision, Layer, Pattern, Permissions, Rule};
+use prowess_permission::{Broker, Decision, Pattern, Permissions, Rule, RuleSource};
 use prowess_skills::{Discovery, Guidance, SessionOptions, SkillSession};
 use serde_json::json;
 
@@ -129,7 +129,7 @@ fn session(
         let name = Pattern::literal(name);
         Rule::new("skill", name.as_str(), Decision::Allow)
     });
-    let policy = sight.policy().clone().with(Layer::Agent, allowed);
+    let policy = sight.policy().clone().with(RuleSource::Agent, allowed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the session cannot be started")?;
     runtime.block_on(async {

@@ -14,7 +14,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::Trust;
 use prowess_permission::Permissions;
-use prowess_skills::{Runs, SkillSession, SkillState};
+use prowess_skills::{RunSetup, SkillSession, SkillState};
 use prowess_workspace::{
     ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest,
     RunWarning, Runner,
@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let session = options.session.clone().unwrap_or_else(unnamed);
     let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
     let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
-    let mut runs = Runs::new(runner, session);
+    let mut runs = RunSetup::new(runner, session);
     if !options.allow_host.is_empty() {
         runs.network = Network::Hosts(options.allow_host.clone());
     }
@@ -221,7 +221,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             bail!("nothing ran: {}", typed::explained(&error, &command));
         }
         prowess_skills::Outcome::Asks(question) => {
-            bail!("nothing ran: nobody answered whether to {}", shown(&question.words().title));
+            bail!("nothing ran: nobody answered whether to {}", shown(&question.wording().title));
         }
     };
     if options.out.is_empty() {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
-use prowess_catalog::{Hit, Trust};
+use prowess_catalog::{SearchHit, Trust};
 use serde_json::json;
 
 use crate::commands::Outcome;
@@ -30,10 +30,10 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
     let skills = options.places.discover()?;
     let sight = Sight::if_known(&skills)?;
-    let seen = |hit: &Hit| sight.as_ref().map(|sight| sight.seen(&hit.entry));
+    let seen = |hit: &SearchHit| sight.as_ref().map(|sight| sight.seen(&hit.entry));
     let hits = skills.catalog.view_for_people().search(&options.words.join(" "));
     let best = &hits[..hits.len().min(usize::from(options.limit))];
-    let is_untrusted = |hit: &Hit| hit.entry.trust == Trust::Untrusted;
+    let is_untrusted = |hit: &SearchHit| hit.entry.trust == Trust::Untrusted;
     if options.json {
         let rows: Vec<_> = best
             .iter()

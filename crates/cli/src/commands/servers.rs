@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_catalog::{Catalog, Digest, MANIFEST, Offer, PublishedFile};
-use prowess_mcp::host::{HeldEntry, Server, ServerError, ServerLabel, Servers};
+use prowess_mcp::client::{HeldEntry, Server, ServerError, ServerLabel, Servers};
 use prowess_permission::nearest;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ async fn told(server: &Arc<Server>) -> Told {
     }
     match server.tools().await {
         Ok(list) => {
-            let tool = |tool: &prowess_mcp::host::ServerTool| ToldTool {
+            let tool = |tool: &prowess_mcp::client::ServerTool| ToldTool {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
             };

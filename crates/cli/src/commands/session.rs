@@ -9,10 +9,11 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::{Digest, ManualSkills};
 use prowess_permission::{
-    Broker, FileApprovals, Layer, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy,
+    Broker, FileApprovals, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy, RuleSource,
 };
 use prowess_skills::{
-    AllowedTools, Dialect, Discovery, Lifetime, Placement, Runs, SessionOptions, SkillSession, UnloadedText,
+    AllowedTools, Dialect, Discovery, Lifetime, Placement, RunSetup, SessionOptions, SkillSession,
+    UnloadedText,
 };
 use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 
@@ -182,7 +183,7 @@ impl Running {
     }
 
     /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
-    pub(crate) fn runs(&self, workspace: String, config: &Config, scope: Scope) -> Result<Option<Runs>> {
+    pub(crate) fn runs(&self, workspace: String, config: &Config, scope: Scope) -> Result<Option<RunSetup>> {
         if !self.run {
             return Ok(None);
         }
@@ -195,7 +196,7 @@ impl Running {
             artifacts: Some(Arc::new(self.artifacts(scope)?)),
             executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
         };
-        let mut runs = Runs::new(runner, workspace);
+        let mut runs = RunSetup::new(runner, workspace);
         let hosts: Vec<HostRule> =
             self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
         if !hosts.is_empty() {
@@ -267,11 +268,11 @@ fn policy(files: &Files, config: &Config, kept: &Kept) -> Result<Policy> {
     for warning in &config.warnings {
         writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;
     }
-    let policy = Policy::new().with(Layer::Defaults, guards(kept)).with(Layer::User, config.rules);
+    let policy = Policy::new().with(RuleSource::Defaults, guards(kept)).with(RuleSource::User, config.rules);
     let Some(agent) = &files.agent else { return Ok(policy) };
     let rules = config.agents.get(agent).cloned();
     let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", shown(agent)))?;
-    Ok(policy.with(Layer::Agent, rules))
+    Ok(policy.with(RuleSource::Agent, rules))
 }
 
 /// A number of skills that lets something be loaded.

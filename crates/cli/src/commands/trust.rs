@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Layers, Surroundings};
+use prowess_catalog::{Environment, RootLayout};
 
 use crate::commands::Outcome;
 use crate::project::Project;
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if options.revoke {
         return revoke(&surroundings, terminal);
     }
-    let Some(project) = Project::around(&surroundings, &Layers::default()) else {
+    let Some(project) = Project::around(&surroundings, &RootLayout::default()) else {
         bail!(
             "{} is a home directory or above one, which is no project: go to a directory below it",
             shown(&here)
@@ -116,9 +116,9 @@ fn list(json: bool, terminal: &mut Terminal) -> Result<Outcome> {
 }
 
 /// A project that is gone can be revoked by its path as well.
-fn revoke(surroundings: &Surroundings, terminal: &mut Terminal) -> Result<Outcome> {
+fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<Outcome> {
     let file = TrustFile::of_user().context("there is no home, and so nothing is trusted: set HOME")?;
-    let top = Layers::default().project_top(surroundings);
+    let top = RootLayout::default().project_top(surroundings);
     let top = top.unwrap_or_else(|| surroundings.working_directory.clone());
     let shown_top = shown(&top.display().to_string());
     if !file.remove(&top)? {
@@ -129,8 +129,8 @@ fn revoke(surroundings: &Surroundings, terminal: &mut Terminal) -> Result<Outcom
 }
 
 /// This process's surroundings, as if it had been started in `directory`.
-fn surroundings(directory: Option<&Path>) -> Result<Surroundings> {
-    let mut surroundings = Surroundings::of_process().context("the working directory cannot be read")?;
+fn surroundings(directory: Option<&Path>) -> Result<Environment> {
+    let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
     let Some(directory) = directory else { return Ok(surroundings) };
     // Its own name without links and `..`, as the system gives it to whoever works there.
     let place = super::run::place(directory).or_else(|_| std::path::absolute(directory));

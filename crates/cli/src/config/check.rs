@@ -2,7 +2,7 @@
 
 use prowess_agent::{Price, Prices};
 use prowess_catalog::Digest;
-use prowess_mcp::host::{ServerLabel, ServerUrl};
+use prowess_mcp::client::{ServerLabel, ServerUrl};
 use prowess_workspace::HostRule;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! A file's values, each with its line.
 
 use anyhow::{Result, anyhow};
-use prowess_agent::parts::HookSet;
+use prowess_agent::middleware::HookSet;
 use prowess_catalog::one_line;
 use prowess_permission::{Decision, PathBase, PermissionConfig, nearest};
 use serde_json::{Map, Value};

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use prowess_agent::parts::HookSet;
+use prowess_agent::middleware::HookSet;
 use prowess_agent::{ModelPrice, Price, Prices};
-use prowess_catalog::Surroundings;
+use prowess_catalog::Environment;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
-use prowess_permission::{Layer, PathBase, Policy};
+use prowess_permission::{PathBase, Policy, RuleSource};
 use serde_json::{Map, Value};
 
 use self::document::{Document, Leaf};
@@ -143,12 +143,12 @@ impl Config {
 
     /// The rules for an agent whose files are kept there.
     pub(crate) fn policy(&self, agent: &str, kept: &Kept) -> Policy {
-        let mut policy = Policy::new().with(Layer::Defaults, guards::guards(kept));
-        for (layer, document) in [(Layer::User, &self.user), (Layer::Project, &self.project)] {
+        let mut policy = Policy::new().with(RuleSource::Defaults, guards::guards(kept));
+        for (layer, document) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {
             let Some(document) = document else { continue };
             let config = &document.permissions;
             policy = policy.with(layer, config.rules.iter().cloned());
-            policy = policy.with(Layer::Agent, config.agents.get(agent).cloned().unwrap_or_default());
+            policy = policy.with(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
     }
@@ -343,7 +343,7 @@ fn based_on(base: PathBase) -> PathBase {
 }
 
 pub(crate) fn home() -> Option<PathBuf> {
-    Surroundings::of_process().ok()?.home
+    Environment::of_process().ok()?.home
 }
 
 #[cfg(test)]

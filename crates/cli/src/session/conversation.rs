@@ -1,7 +1,8 @@
 //! What each command does, and what the model has read so far.
 
 use prowess_skills::{
-    Placement, Refreshed, SkillDelta, SkillSession, SkillView, Staleness, ToolCall, ToolReply, ToolVerdict,
+    Placement, Refreshed, SkillDelta, SkillSession, SkillToolAnswer, SkillView, Staleness, ToolCall,
+    ToolVerdict,
 };
 use serde_json::{Value, json};
 
@@ -108,7 +109,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Takes what the model would be answered into its messages.
-    fn hear(&mut self, reply: ToolReply) -> Said {
+    fn hear(&mut self, reply: SkillToolAnswer) -> Said {
         self.messages.push(reply.text.clone());
         let heading = if reply.is_error { "error" } else { "answer" };
         Said {
@@ -191,7 +192,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn refresh(&self) -> Said {
-        let skills = match self.places.discover_again(self.session.engine().view().catalog()) {
+        let skills = match self.places.discover_again(self.session.engine().catalog_view().catalog()) {
             Ok(skills) => skills,
             Err(error) => return Said::wrong(format!("{error:#}")),
         };

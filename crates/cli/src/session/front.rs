@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use prowess_permission::{Asked, Broker, PermissionEvent, Subscription};
+use prowess_permission::{Broker, PendingQuestion, PermissionEvent, Subscription};
 use serde_json::{Value, json};
 
 use super::conversation::{Conversation, Said};
@@ -92,8 +92,8 @@ impl<'a> Front<'a> {
         }
     }
 
-    async fn ask(&mut self, asked: &Asked) -> Result<()> {
-        let text = question::text(&asked.request);
+    async fn ask(&mut self, asked: &PendingQuestion) -> Result<()> {
+        let text = question::text(&asked.question);
         if !self.json {
             self.heading("question", Style::Faint)?;
             writeln!(self.terminal, "{text}")?;
@@ -125,8 +125,8 @@ impl<'a> Front<'a> {
             }
         };
         self.asked.push(json!({
-            "title": asked.request.words().title,
-            "always": asked.request.always,
+            "title": asked.question.wording().title,
+            "always": asked.question.always,
             "reply": json!(reply)["reply"],
         }));
         if let Err(error) = self.broker.reply(asked.id, reply).await {

@@ -1,6 +1,6 @@
 //! A line that a person or a script gives a session, and what it asks for.
 
-use prowess_skills::{Choice, SelectMode};
+use prowess_skills::{DocumentChoice, SelectMode};
 use serde_json::Value;
 
 use crate::terminal::start_of;
@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Select {
         name: String,
         mode: SelectMode,
-        choice: Choice,
+        choice: DocumentChoice,
     },
     /// A person's own invocation: the whole line, with its slash.
     Invoke {
@@ -152,9 +152,9 @@ fn select(words: &[String]) -> Option<Command> {
         _ => return None,
     };
     let choice = match documents {
-        [all] if all == "*" => Choice::All,
+        [all] if all == "*" => DocumentChoice::All,
         [] if mode != SelectMode::Clear => return None,
-        documents => Choice::Named(documents.to_vec()),
+        documents => DocumentChoice::Named(documents.to_vec()),
     };
     Some(Command::Select { name: name.clone(), mode, choice })
 }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn documents_may_have_blanks_in_their_names() {
-        let choice = Choice::Named(vec!["my notes.md".to_owned(), "b.md".to_owned()]);
+        let choice = DocumentChoice::Named(vec!["my notes.md".to_owned(), "b.md".to_owned()]);
         let select = Command::Select { name: "pdf".to_owned(), mode: SelectMode::Replace, choice };
         assert_eq!(parse("select pdf replace 'my notes.md' b.md"), Ok(Some(select)));
     }

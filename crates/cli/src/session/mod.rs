@@ -60,7 +60,7 @@ pub(crate) async fn drive(
 }
 
 fn greeting(session: &SkillSession) -> String {
-    let view = session.engine().view();
+    let view = session.engine().catalog_view();
     let known = view.entries().len();
     let denied = match view.catalog().entries().len() - known {
         0 => String::new(),

@@ -10,7 +10,7 @@ pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]
 
 /// What a person has to know to answer.
 pub(crate) fn text(question: &Question) -> String {
-    let words = question.words();
+    let words = question.wording();
     let mut lines = vec![format!("Permission is needed: {}", shown(&words.heading))];
     lines.extend(words.note.iter().map(|note| shown(note)));
     for detail in words.details.iter().filter(|detail| !detail.is_in_title) {

@@ -5,12 +5,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::{Content, Run, ThreadId};
+use prowess_agent::{Content, ThreadId, ThreadState};
 
 use crate::terminal::{shown, shown_lines};
 
 /// Writes a conversation into a new file, and gives its path.
-pub(crate) fn export(id: &ThreadId, run: &Run, file: Option<PathBuf>) -> Result<PathBuf> {
+pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) -> Result<PathBuf> {
     let path = file.unwrap_or_else(|| PathBuf::from(format!("prowess-{id}.md")));
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let text = if is_json { serde_json::to_string_pretty(run.messages())? + "\n" } else { markdown(id, run) };
@@ -31,7 +31,7 @@ pub(crate) fn export(id: &ThreadId, run: &Run, file: Option<PathBuf>) -> Result<
 }
 
 /// The whole conversation, for people.
-pub(crate) fn markdown(id: &ThreadId, run: &Run) -> String {
+pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
     let mut text = format!("# Thread {id}\n");
     for message in run.messages() {
         match &message.content {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use prowess_agent::parts::sub_agent_threads;
+use prowess_agent::middleware::sub_agent_threads;
 use prowess_agent::{ThreadError, ThreadId, ThreadStore as _};
 use prowess_workspace::remove_tree;
 

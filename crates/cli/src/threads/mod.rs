@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::{Event, Message, Run, ThreadId, ThreadInfo, ThreadStore};
+use prowess_agent::{Event, Message, ThreadId, ThreadInfo, ThreadState, ThreadStore};
 use prowess_store::SqliteStore;
 
 pub(crate) use self::export::{export, markdown};
@@ -49,7 +49,7 @@ pub(crate) struct Beginning {
 /// A thread, read whole.
 pub(crate) struct Read {
     pub(crate) beginning: Beginning,
-    pub(crate) run: Run,
+    pub(crate) run: ThreadState,
     /// The model that was asked last.
     pub(crate) model: Option<String>,
     /// What is asked of a person, in a line each.
@@ -115,7 +115,7 @@ pub(crate) async fn find(store: &SqliteStore, directory: &Path, wanted: &str) ->
 
 /// Reads a thread whole.
 pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
-    let (mut run, mut model, mut after) = (Run::default(), None, 0);
+    let (mut run, mut model, mut after) = (ThreadState::default(), None, 0);
     let (mut first, mut asked): (Vec<Event>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     loop {
         let page = store.events(id, after, PAGE).await.map_err(|error| anyhow!("{error}"))?;
@@ -128,7 +128,7 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
                     model = Some(name.clone());
                 }
                 Event::Asked { call, asking, .. } => {
-                    asked.push((call.to_string(), asking.question.words().title));
+                    asked.push((call.to_string(), asking.question.wording().title));
                 }
                 _ => {}
             }

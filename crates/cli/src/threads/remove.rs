@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use prowess_agent::parts::sub_agent_threads;
+use prowess_agent::middleware::sub_agent_threads;
 use prowess_agent::{ThreadError, ThreadId, ThreadStore};
 use prowess_store::SqliteStore;
 use prowess_workspace::{

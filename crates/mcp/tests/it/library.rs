@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_mcp::{LiveSkills, SkillServer, Watching, session_options};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{Dialect, SkillSession};
 
 use crate::client::Client;
@@ -102,5 +102,5 @@ impl Library {
 
 pub(crate) fn permissions(rules: &[(&'static str, &'static str, Decision)]) -> Permissions {
     let rules = rules.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    Permissions::unattended(Policy::new().with(Layer::User, rules))
+    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
 }

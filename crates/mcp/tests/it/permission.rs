@@ -2,7 +2,7 @@
 
 use prowess_mcp::{LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::{Ask, Deny};
-use prowess_permission::{Layer, Rule};
+use prowess_permission::{Rule, RuleSource};
 use prowess_skills::{Dialect, SkillSession};
 use serde_json::json;
 
@@ -148,7 +148,7 @@ async fn a_rule_that_denies_stands_over_an_answer() {
     let client = Client::newest(SkillServer::new(LiveSkills::new(catalog), session.start().await)).await;
     let mut call = json!({"name": "load_skill", "arguments": {"skill_name": "kit"}});
     let question = client.request("tools/call", call.clone()).await.unwrap();
-    permissions.set(Layer::User, vec![Rule::new("skill", "kit", Deny)]);
+    permissions.set(RuleSource::User, vec![Rule::new("skill", "kit", Deny)]);
     call["inputResponses"] = json!({"permission": decided("always")});
     call["requestState"] = question["requestState"].clone();
     let refused = client.request("tools/call", call).await.unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use prowess_mcp::{LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::{self, Allow, Ask};
-use prowess_permission::{Layer, Permissions, Rule};
-use prowess_skills::{Dialect, Runs, SkillSession};
+use prowess_permission::{Permissions, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SkillSession};
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Scope, Workspaces};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ async fn server_with(
     let session = SkillSession::builder(catalog.clone())
         .options(session_options(Dialect::Trpc))
         .permissions(permissions)
-        .runs(Runs::new(runner, "one"));
+        .runs(RunSetup::new(runner, "one"));
     let server = SkillServer::new(LiveSkills::new(catalog), session.start().await);
     (server, artifacts, scratch)
 }
@@ -201,7 +201,7 @@ async fn nothing_is_run_for_a_client_that_went_while_it_was_asked() {
         let (_, _unanswered) = client.begin("tools/call", call).await;
         client.shown("run in skill 'kit'").await;
         // It would be let pass by now.
-        permissions.set(Layer::User, vec![Rule::new("run", "kit *", Allow)]);
+        permissions.set(RuleSource::User, vec![Rule::new("run", "kit *", Allow)]);
         client.leave().await;
         tokio::time::sleep(Duration::from_millis(700)).await;
         assert!(!has_file(scratch.path(), "ran"));

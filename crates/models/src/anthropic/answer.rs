@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use prowess_agent::telemetry::response_model;
-use prowess_agent::{Delta, Finish, Usage};
+use prowess_agent::{Finish, ModelDelta, Usage};
 use serde_json::Value;
 
 use crate::http::{Complaint, Decoder, Failure, MAX_CALLS, Progress, SseEvent, parsed};
@@ -27,7 +27,7 @@ struct Counts {
 }
 
 impl Decoder for Answer {
-    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<Delta>) -> Result<Progress, Failure> {
+    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure> {
         if event.data.trim().is_empty() {
             return Ok(Progress::More);
         }
@@ -64,16 +64,16 @@ impl Decoder for Answer {
         Ok(Progress::More)
     }
 
-    fn end(&mut self, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn end(&mut self, deltas: &mut VecDeque<ModelDelta>) -> Result<(), Failure> {
         let finish = self.finish.ok_or_else(Failure::broken_off)?;
-        deltas.push_back(Delta::Finish(finish));
+        deltas.push_back(ModelDelta::Finish(finish));
         Ok(())
     }
 }
 
 impl Answer {
     /// Takes counts; those that are not told again stay.
-    fn paid(&mut self, usage: &Value, deltas: &mut VecDeque<Delta>) {
+    fn paid(&mut self, usage: &Value, deltas: &mut VecDeque<ModelDelta>) {
         let counts = &mut self.counts;
         let fields = [
             ("input_tokens", &mut counts.input),
@@ -89,7 +89,7 @@ impl Answer {
         }
         if is_told {
             let input = counts.input.saturating_add(counts.cache_read).saturating_add(counts.cache_written);
-            deltas.push_back(Delta::Usage(Usage {
+            deltas.push_back(ModelDelta::Usage(Usage {
                 input,
                 output: counts.output,
                 cache_read: counts.cache_read,
@@ -99,26 +99,26 @@ impl Answer {
     }
 
     /// A block begins. Most are empty then.
-    fn block(&mut self, data: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn block(&mut self, data: &Value, deltas: &mut VecDeque<ModelDelta>) -> Result<(), Failure> {
         let block = &data["content_block"];
         let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str() {
-            Some("text") => say(text("text"), Delta::Text, deltas),
+            Some("text") => say(text("text"), ModelDelta::Text, deltas),
             Some("thinking") => {
-                say(text("thinking"), Delta::Reasoning, deltas);
-                say(text("signature"), Delta::ReasoningSignature, deltas);
+                say(text("thinking"), ModelDelta::Reasoning, deltas);
+                say(text("signature"), ModelDelta::ReasoningSignature, deltas);
             }
-            Some("redacted_thinking") => say(text("data"), Delta::RedactedReasoning, deltas),
+            Some("redacted_thinking") => say(text("data"), ModelDelta::RedactedReasoning, deltas),
             Some("tool_use") => {
                 let index = index(data);
                 self.calls.insert(index);
                 if self.calls.len() > MAX_CALLS {
                     return Err(Failure::too_many_calls());
                 }
-                deltas.push_back(Delta::ToolCall { index, id: text("id"), name: text("name") });
+                deltas.push_back(ModelDelta::ToolCall { index, id: text("id"), name: text("name") });
                 // Gateways may give all arguments at once.
                 if block["input"].as_object().is_some_and(|input| !input.is_empty()) {
-                    deltas.push_back(Delta::Arguments { index, piece: block["input"].to_string() });
+                    deltas.push_back(ModelDelta::Arguments { index, piece: block["input"].to_string() });
                 }
             }
             _ => {}
@@ -127,17 +127,17 @@ impl Answer {
     }
 
     /// A block goes on.
-    fn piece(&self, data: &Value, deltas: &mut VecDeque<Delta>) {
+    fn piece(&self, data: &Value, deltas: &mut VecDeque<ModelDelta>) {
         let delta = &data["delta"];
         let text = |key: &str| delta[key].as_str().unwrap_or_default().to_owned();
         match delta["type"].as_str() {
-            Some("text_delta") => say(text("text"), Delta::Text, deltas),
-            Some("thinking_delta") => say(text("thinking"), Delta::Reasoning, deltas),
-            Some("signature_delta") => say(text("signature"), Delta::ReasoningSignature, deltas),
+            Some("text_delta") => say(text("text"), ModelDelta::Text, deltas),
+            Some("thinking_delta") => say(text("thinking"), ModelDelta::Reasoning, deltas),
+            Some("signature_delta") => say(text("signature"), ModelDelta::ReasoningSignature, deltas),
             Some("input_json_delta") => {
                 let (index, piece) = (index(data), text("partial_json"));
                 if self.calls.contains(&index) && !piece.is_empty() {
-                    deltas.push_back(Delta::Arguments { index, piece });
+                    deltas.push_back(ModelDelta::Arguments { index, piece });
                 }
             }
             _ => {}
@@ -162,7 +162,7 @@ fn index(data: &Value) -> usize {
     data["index"].as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(0)
 }
 
-fn say(text: String, say: fn(String) -> Delta, deltas: &mut VecDeque<Delta>) {
+fn say(text: String, say: fn(String) -> ModelDelta, deltas: &mut VecDeque<ModelDelta>) {
     if !text.is_empty() {
         deltas.push_back(say(text));
     }

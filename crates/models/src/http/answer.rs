@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use prowess_agent::{Delta, ModelErrorKind};
+use prowess_agent::{ModelDelta, ModelErrorKind};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::HttpOptions;
@@ -26,7 +26,7 @@ pub(super) struct Answer<D> {
     events: SseReader,
     decoder: D,
     /// What was read and not yet taken. Nothing follows on an error.
-    ready: VecDeque<Result<Delta, Failure>>,
+    ready: VecDeque<Result<ModelDelta, Failure>>,
     phase: Phase,
     taken: u64,
     most: u64,
@@ -85,7 +85,7 @@ impl<D: Decoder> Answer<D> {
     }
 
     /// The next piece; `None` after the last one.
-    pub(super) async fn next(&mut self) -> Option<Result<Delta, Failure>> {
+    pub(super) async fn next(&mut self) -> Option<Result<ModelDelta, Failure>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
                 return Some(ready);
@@ -107,7 +107,7 @@ impl<D: Decoder> Answer<D> {
         let mut before = VecDeque::new();
         while let Some(delta) = self.next().await {
             let delta = delta?;
-            let says_something = !matches!(delta, Delta::Usage(_));
+            let says_something = !matches!(delta, ModelDelta::Usage(_));
             before.push_back(Ok(delta));
             if says_something {
                 break;
@@ -191,7 +191,7 @@ fn broken(error: reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use prowess_agent::{Assembled, Assembly, Content};
+    use prowess_agent::{Content, ModelResponse, ResponseAssembly};
 
     use super::*;
 
@@ -205,7 +205,7 @@ mod tests {
     ];
 
     /// What bytes in these pieces come to.
-    fn read<D: Decoder>(decoder: D, pieces: Vec<Vec<u8>>) -> (Assembled, Option<Failure>) {
+    fn read<D: Decoder>(decoder: D, pieces: Vec<Vec<u8>>) -> (ModelResponse, Option<Failure>) {
         let pieces = pieces.into_iter().map(|piece| Ok(Bytes::from(piece)));
         let bytes = futures_util::stream::iter(pieces).boxed();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -213,11 +213,11 @@ mod tests {
             let until = Deadline::after(Duration::MAX);
             let mut answer = Answer::new(bytes, decoder, &HttpOptions::default(), until);
             let mut ends = 0;
-            let mut assembly = Assembly::new("test");
+            let mut assembly = ResponseAssembly::new("test");
             while let Some(delta) = answer.next().await {
                 match delta {
                     Ok(delta) => {
-                        ends += usize::from(matches!(delta, Delta::Finish(_)));
+                        ends += usize::from(matches!(delta, ModelDelta::Finish(_)));
                         assert!(ends <= 1, "it ends twice");
                         assembly.push(delta);
                     }

@@ -16,7 +16,7 @@ pub(crate) use self::sse::SseEvent;
 
 use std::collections::VecDeque;
 
-use prowess_agent::{Delta, MODEL_JSON};
+use prowess_agent::{MODEL_JSON, ModelDelta};
 use serde_json::Value;
 
 /// How many calls an answer may have.
@@ -32,14 +32,14 @@ pub(crate) fn parsed(data: &str) -> Result<Value, Failure> {
 /// Reads one provider's events. It sees one answer, from its beginning.
 pub(crate) trait Decoder: Send + 'static {
     /// Takes the next event.
-    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<Delta>) -> Result<Progress, Failure>;
+    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure>;
 
     /// No event comes any more.
     ///
     /// # Errors
     ///
     /// The answer was not complete.
-    fn end(&mut self, deltas: &mut VecDeque<Delta>) -> Result<(), Failure>;
+    fn end(&mut self, deltas: &mut VecDeque<ModelDelta>) -> Result<(), Failure>;
 }
 
 /// Whether an answer goes on.

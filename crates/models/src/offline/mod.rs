@@ -9,7 +9,8 @@ mod summary;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use prowess_agent::{
-    Content, Delta, Finish, Model, ModelError, ModelRequest, ModelStream, ToolCall, ToolChoice, ToolResult,
+    Content, Finish, Model, ModelDelta, ModelError, ModelRequest, ModelStream, ToolCall, ToolChoice,
+    ToolResult,
 };
 use serde_json::{Value, json};
 
@@ -38,13 +39,13 @@ const CONFESSION: &str = "I am not a language model. I work offline: I look for 
 ///
 /// ```
 /// use futures_util::StreamExt;
-/// use prowess_agent::{Assembly, Message, Model, ModelRequest};
+/// use prowess_agent::{ResponseAssembly, Message, Model, ModelRequest};
 /// use prowess_models::Offline;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::ModelError> {
 /// let mut stream = Offline.ask(ModelRequest::new([Message::user("Hello!")])).await?;
-/// let mut assembly = Assembly::new(Offline.name());
+/// let mut assembly = ResponseAssembly::new(Offline.name());
 /// while let Some(delta) = stream.next().await {
 ///     assembly.push(delta?);
 /// }
@@ -63,14 +64,17 @@ impl Model for Offline {
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let mut deltas = match next_act(&request) {
-            Act::Say(text) => vec![Delta::Text(format!("{CONFESSION}\n\n{text}"))],
+            Act::Say(text) => vec![ModelDelta::Text(format!("{CONFESSION}\n\n{text}"))],
             Act::Call { tool, arguments } => {
                 let id = format!("offline_{}", request.messages.len());
                 let piece = arguments.to_string();
-                vec![Delta::ToolCall { index: 0, id, name: tool }, Delta::Arguments { index: 0, piece }]
+                vec![
+                    ModelDelta::ToolCall { index: 0, id, name: tool },
+                    ModelDelta::Arguments { index: 0, piece },
+                ]
             }
         };
-        deltas.push(Delta::Finish(Finish::Stop));
+        deltas.push(ModelDelta::Finish(Finish::Stop));
         Ok(futures_util::stream::iter(deltas.into_iter().map(Ok)).boxed())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use prowess_agent::telemetry::response_model;
-use prowess_agent::{Delta, Finish, ModelErrorKind, Usage};
+use prowess_agent::{Finish, ModelDelta, ModelErrorKind, Usage};
 use serde_json::Value;
 
 use super::calls::Calls;
@@ -21,7 +21,7 @@ pub(crate) struct Answer {
 }
 
 impl Decoder for Answer {
-    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<Delta>) -> Result<Progress, Failure> {
+    fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure> {
         let data = event.data.trim();
         if data.is_empty() {
             return Ok(Progress::More);
@@ -42,7 +42,7 @@ impl Decoder for Answer {
             response_model(model);
         }
         if let Some(usage) = usage(&chunk["usage"]) {
-            deltas.push_back(Delta::Usage(usage));
+            deltas.push_back(ModelDelta::Usage(usage));
         }
         let choices = chunk["choices"].as_array();
         let is_first = |choice: &&Value| choice["index"].as_u64().unwrap_or(0) == 0;
@@ -52,28 +52,31 @@ impl Decoder for Answer {
         Ok(Progress::More)
     }
 
-    fn end(&mut self, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn end(&mut self, deltas: &mut VecDeque<ModelDelta>) -> Result<(), Failure> {
         let finish = self.finish.ok_or_else(Failure::broken_off)?;
-        deltas.push_back(Delta::Finish(if self.is_refused { Finish::Refused } else { finish }));
+        deltas.push_back(ModelDelta::Finish(if self.is_refused { Finish::Refused } else { finish }));
         Ok(())
     }
 }
 
 impl Answer {
-    fn choice(&mut self, choice: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn choice(&mut self, choice: &Value, deltas: &mut VecDeque<ModelDelta>) -> Result<(), Failure> {
         let delta = &choice["delta"];
-        let mut say = |text: String, say: fn(String) -> Delta| {
+        let mut say = |text: String, say: fn(String) -> ModelDelta| {
             if !text.is_empty() {
                 deltas.push_back(say(text));
             }
         };
         // Two names for the same: a server that sends both says the same thing twice.
         let thought = ["reasoning_content", "reasoning"].iter().map(|key| text(&delta[*key]));
-        say(thought.into_iter().find(|thought| !thought.is_empty()).unwrap_or_default(), Delta::Reasoning);
-        say(text(&delta["content"]), Delta::Text);
+        say(
+            thought.into_iter().find(|thought| !thought.is_empty()).unwrap_or_default(),
+            ModelDelta::Reasoning,
+        );
+        say(text(&delta["content"]), ModelDelta::Text);
         let refusal = text(&delta["refusal"]);
         self.is_refused |= !refusal.is_empty();
-        say(refusal, Delta::Text);
+        say(refusal, ModelDelta::Text);
         for fragment in delta["tool_calls"].as_array().into_iter().flatten() {
             self.calls.read(fragment, deltas)?;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use prowess_agent::Delta;
+use prowess_agent::ModelDelta;
 use serde_json::Value;
 
 use crate::http::{Failure, MAX_CALLS};
@@ -60,7 +60,11 @@ impl Nesting {
 
 impl Calls {
     /// Takes a fragment.
-    pub(super) fn read(&mut self, fragment: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    pub(super) fn read(
+        &mut self,
+        fragment: &Value,
+        deltas: &mut VecDeque<ModelDelta>,
+    ) -> Result<(), Failure> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let function = &fragment["function"];
         let (id, name) = (text(&fragment["id"]), text(&function["name"]));
@@ -68,7 +72,7 @@ impl Calls {
         let call = self.0.get_mut(number).ok_or_else(Failure::too_many_calls)?;
         let is_news = (call.id.is_empty() && !id.is_empty()) || (call.name.is_empty() && !name.is_empty());
         if is_news {
-            deltas.push_back(Delta::ToolCall { index: number, id: id.clone(), name: name.clone() });
+            deltas.push_back(ModelDelta::ToolCall { index: number, id: id.clone(), name: name.clone() });
         }
         if call.id.is_empty() {
             call.id = id;
@@ -84,7 +88,7 @@ impl Calls {
         };
         if !piece.is_empty() {
             call.arguments.take(&piece);
-            deltas.push_back(Delta::Arguments { index: number, piece });
+            deltas.push_back(ModelDelta::Arguments { index: number, piece });
         }
         Ok(())
     }
@@ -120,7 +124,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
-    use prowess_agent::Assembly;
+    use prowess_agent::ResponseAssembly;
     use serde_json::json;
 
     use super::*;
@@ -129,7 +133,7 @@ mod tests {
     fn calls(fragments: &[Value]) -> Vec<(String, String, String)> {
         let (mut calls, mut deltas) = (Calls::default(), VecDeque::new());
         fragments.iter().for_each(|fragment| calls.read(fragment, &mut deltas).unwrap());
-        let mut assembly = Assembly::new("test");
+        let mut assembly = ResponseAssembly::new("test");
         deltas.into_iter().for_each(|delta| assembly.push(delta));
         let message = assembly.finish().message;
         message

@@ -10,11 +10,11 @@ const MAX_SHOWN: usize = 600;
 ///
 /// ```
 /// use prowess_agent::{Message, Model as _, ModelErrorKind, ModelRequest};
-/// use prowess_models::{Expect, Scripted, Turn};
+/// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let model = Scripted::new([Turn::new().expect(Expect::new().last("notes").messages(1)).say("Three.")]);
+/// let model = Scripted::new([ScriptedTurn::new().expect(ScriptedExpect::new().last("notes").messages(1)).say("Three.")]);
 /// let failed = model.ask(ModelRequest::new([Message::user("Hi.")])).await.err().unwrap();
 /// assert_eq!(failed.kind, ModelErrorKind::Invalid, "the last message says nothing of notes");
 /// # }
@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 600;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[must_use]
-pub struct Expect {
+pub struct ScriptedExpect {
     system: Texts,
     not_in_system: Texts,
     last: Texts,
@@ -55,7 +55,7 @@ impl From<OneOrMany> for Texts {
     }
 }
 
-impl Expect {
+impl ScriptedExpect {
     /// Nothing.
     pub fn new() -> Self {
         Self::default()

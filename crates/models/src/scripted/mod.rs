@@ -12,19 +12,19 @@ use futures_util::StreamExt;
 use prowess_agent::{Content, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream};
 use serde::Deserialize;
 
-pub use self::expect::Expect;
-pub use self::turn::Turn;
+pub use self::expect::ScriptedExpect;
+pub use self::turn::ScriptedTurn;
 
 /// How a script knows where it is.
 ///
 /// ```
 /// use prowess_agent::{Message, Model as _, ModelRequest};
-/// use prowess_models::{Follow, Scripted, Turn};
+/// use prowess_models::{ScriptedFollow, Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let hi = ModelRequest::new([Message::user("Hi.")]); // no answer in it yet
-/// let model = Scripted::new([Turn::new().say("Hello!")]).following(Follow::Answers);
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]).following(ScriptedFollow::Answers);
 /// assert!(model.ask(hi.clone()).await.is_ok());
 /// assert!(model.ask(hi).await.is_ok(), "the same place, so the same turn");
 /// # }
@@ -32,7 +32,7 @@ pub use self::turn::Turn;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Follow {
+pub enum ScriptedFollow {
     /// It counts how often it was asked.
     #[default]
     Calls,
@@ -80,8 +80,8 @@ pub enum Follow {
 pub struct Scripted {
     name: String,
     limits: ModelLimits,
-    follow: Follow,
-    turns: Arc<[Turn]>,
+    follow: ScriptedFollow,
+    turns: Arc<[ScriptedTurn]>,
     /// How many turns were given.
     given: Arc<AtomicUsize>,
 }
@@ -96,19 +96,19 @@ pub struct ScriptError(String);
 struct File {
     name: Option<String>,
     #[serde(default)]
-    follow: Follow,
+    follow: ScriptedFollow,
     context: Option<u64>,
     output: Option<u64>,
-    turn: Vec<Turn>,
+    turn: Vec<ScriptedTurn>,
 }
 
 impl Scripted {
     /// A model with these turns.
-    pub fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+    pub fn new(turns: impl IntoIterator<Item = ScriptedTurn>) -> Self {
         Self {
             name: "scripted".to_owned(),
             limits: ModelLimits::default(),
-            follow: Follow::default(),
+            follow: ScriptedFollow::default(),
             turns: turns.into_iter().collect(),
             given: Arc::default(),
         }
@@ -150,7 +150,7 @@ impl Scripted {
 
     /// How it knows where it is.
     #[must_use]
-    pub fn following(mut self, follow: Follow) -> Self {
+    pub fn following(mut self, follow: ScriptedFollow) -> Self {
         self.follow = follow;
         self
     }
@@ -161,14 +161,14 @@ impl Scripted {
     }
 
     fn total(&self) -> usize {
-        self.turns.iter().map(Turn::count).fold(0, usize::saturating_add)
+        self.turns.iter().map(ScriptedTurn::count).fold(0, usize::saturating_add)
     }
 
     /// The number of the turn that comes now, from 0.
     fn advance(&self, request: &ModelRequest) -> usize {
         match self.follow {
-            Follow::Calls => self.given.fetch_add(1, Ordering::SeqCst),
-            Follow::Answers => {
+            ScriptedFollow::Calls => self.given.fetch_add(1, Ordering::SeqCst),
+            ScriptedFollow::Answers => {
                 let is_answer = |content: &Content| matches!(content, Content::Assistant { .. });
                 let number = request.messages.iter().filter(|message| is_answer(&message.content)).count();
                 self.given.fetch_max(number + 1, Ordering::SeqCst);
@@ -177,7 +177,7 @@ impl Scripted {
         }
     }
 
-    fn turn(&self, mut number: usize) -> Option<&Turn> {
+    fn turn(&self, mut number: usize) -> Option<&ScriptedTurn> {
         self.turns.iter().find(|turn| {
             let found = number < turn.count();
             number = number.saturating_sub(turn.count());

@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use prowess_agent::{Delta, Finish, ModelError, ModelErrorKind, Usage};
+use prowess_agent::{Finish, ModelDelta, ModelError, ModelErrorKind, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::expect::Expect;
+use super::expect::ScriptedExpect;
 
 /// What a scripted model says in one turn, and what it expects to be sent.
 ///
 /// ```
 /// use futures_util::StreamExt as _;
-/// use prowess_agent::{Delta, Message, Model as _, ModelRequest};
-/// use prowess_models::{Scripted, Turn};
+/// use prowess_agent::{ModelDelta, Message, Model as _, ModelRequest};
+/// use prowess_models::{Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::ModelError> {
-/// let model = Scripted::new([Turn::new().say("Hello!").in_pieces_of(3)]);
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!").in_pieces_of(3)]);
 /// let mut stream = model.ask(ModelRequest::new([Message::user("Hi.")])).await?;
-/// assert_eq!(stream.next().await.transpose()?, Some(Delta::Text("Hel".into())));
-/// assert_eq!(stream.next().await.transpose()?, Some(Delta::Text("lo!".into())));
+/// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("Hel".into())));
+/// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("lo!".into())));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[must_use]
-pub struct Turn {
-    pub(super) expect: Expect,
+pub struct ScriptedTurn {
+    pub(super) expect: ScriptedExpect,
     think: String,
     say: String,
     calls: Vec<ScriptedCall>,
@@ -66,7 +66,7 @@ fn milliseconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Dur
     u64::deserialize(deserializer).map(Duration::from_millis)
 }
 
-impl Turn {
+impl ScriptedTurn {
     /// A turn in which nothing is said.
     pub fn new() -> Self {
         Self::default()
@@ -128,7 +128,7 @@ impl Turn {
     }
 
     /// What it expects to be sent.
-    pub fn expect(mut self, expect: Expect) -> Self {
+    pub fn expect(mut self, expect: ScriptedExpect) -> Self {
         self.expect = expect;
         self
     }
@@ -138,22 +138,22 @@ impl Turn {
     }
 
     /// Everything that comes, in its order.
-    pub(super) fn deltas(&self) -> Vec<Delta> {
+    pub(super) fn deltas(&self) -> Vec<ModelDelta> {
         let mut deltas = Vec::new();
-        deltas.extend(self.pieces(&self.think).map(Delta::Reasoning));
-        deltas.extend(self.pieces(&self.say).map(Delta::Text));
+        deltas.extend(self.pieces(&self.think).map(ModelDelta::Reasoning));
+        deltas.extend(self.pieces(&self.say).map(ModelDelta::Text));
         for (index, call) in self.calls.iter().enumerate() {
             let id = call.id.clone().unwrap_or_else(|| format!("call_{index}"));
-            deltas.push(Delta::ToolCall { index, id, name: call.tool.clone() });
+            deltas.push(ModelDelta::ToolCall { index, id, name: call.tool.clone() });
             let arguments = match (&call.raw, &call.arguments) {
                 (Some(raw), _) => raw.clone(),
                 (None, Some(arguments)) => arguments.to_string(),
                 (None, None) => "{}".to_owned(),
             };
-            deltas.extend(self.pieces(&arguments).map(|piece| Delta::Arguments { index, piece }));
+            deltas.extend(self.pieces(&arguments).map(|piece| ModelDelta::Arguments { index, piece }));
         }
         if self.error.is_none() {
-            deltas.extend([Delta::Usage(self.usage), Delta::Finish(self.finish)]);
+            deltas.extend([ModelDelta::Usage(self.usage), ModelDelta::Finish(self.finish)]);
         }
         deltas
     }

@@ -1,6 +1,6 @@
 //! Answers of Messages.
 
-use prowess_agent::{Delta, Finish, ModelErrorKind};
+use prowess_agent::{Finish, ModelDelta, ModelErrorKind};
 
 use crate::server::{Reply, Server};
 use crate::support::{answer, anthropic, failure, heard, hello, shown};
@@ -73,7 +73,7 @@ async fn an_error_before_anything_is_said_is_tried_again() {
 async fn an_error_in_the_middle_is_told() {
     let server = Server::start([Reply::events([START, TEXT, OVERLOADED].concat())]).await;
     let (deltas, error) = heard(&anthropic(&server), hello()).await;
-    assert!(matches!(deltas.last(), Some(Delta::Text(text)) if text == "so"), "{deltas:?}");
+    assert!(matches!(deltas.last(), Some(ModelDelta::Text(text)) if text == "so"), "{deltas:?}");
     assert_eq!(error.unwrap().to_string(), "anthropic:claude-test: overloaded: Overloaded");
     assert_eq!(server.asked(), 1);
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use prowess_agent::{Delta, Model, ModelErrorKind};
+use prowess_agent::{Model, ModelDelta, ModelErrorKind};
 
 use crate::server::{Reply, Server};
 use crate::support::{KEY, answer, anthropic, failure, heard, hello, openai, openai_with, options};
@@ -128,7 +128,7 @@ async fn a_connection_that_closes_before_anything_is_said() {
 async fn a_connection_that_closes_in_the_middle() {
     let server = Server::start([Reply::events(BEGUN).broken()]).await;
     let (deltas, error) = heard(&openai(&server), hello()).await;
-    assert_eq!(deltas, [Delta::Text("so".to_owned())]);
+    assert_eq!(deltas, [ModelDelta::Text("so".to_owned())]);
     assert_eq!(error.unwrap().kind, ModelErrorKind::Unreachable);
     assert_eq!(server.asked(), 1);
 }
@@ -200,7 +200,7 @@ async fn bounded<T>(wait: impl Future<Output = T>) -> T {
 async fn a_dropped_stream_closes_the_connection() {
     let server = Server::start([Reply::events(BEGUN).held()]).await;
     let mut stream = openai(&server).ask(hello()).await.unwrap();
-    assert_eq!(stream.next().await.unwrap().unwrap(), Delta::Text("so".to_owned()));
+    assert_eq!(stream.next().await.unwrap().unwrap(), ModelDelta::Text("so".to_owned()));
     drop(stream);
     server.client_gone().await;
 }

@@ -6,7 +6,7 @@ use crate::server::{Reply, Server};
 use crate::support::{answer, failure, heard, hello, openai, shown};
 
 /// The answer to events of these data.
-async fn answer_to(data: &[&str]) -> prowess_agent::Assembled {
+async fn answer_to(data: &[&str]) -> prowess_agent::ModelResponse {
     let body: String = data.iter().map(|data| format!("data: {data}\n\n")).collect();
     let server = Server::start([Reply::events(body)]).await;
     answer(&openai(&server), hello()).await

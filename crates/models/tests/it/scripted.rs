@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use prowess_agent::{Delta, Finish, Message, Model, ModelErrorKind, ModelRequest, PromptSection, Usage};
-use prowess_models::{Expect, Follow, Scripted, Turn};
+use prowess_agent::{Finish, Message, Model, ModelDelta, ModelErrorKind, ModelRequest, PromptSection, Usage};
+use prowess_models::{Scripted, ScriptedExpect, ScriptedFollow, ScriptedTurn};
 use serde_json::json;
 
 use crate::support::{answer, heard, hello, result, shown, text, tool};
@@ -59,7 +59,7 @@ async fn a_script_in_a_file() {
     Some(Stop)
     "#);
     let (deltas, error) = heard(&model, request()).await;
-    assert_eq!(deltas, [Delta::Text("Hel".to_owned())]);
+    assert_eq!(deltas, [ModelDelta::Text("Hel".to_owned())]);
     assert_eq!(error.unwrap().retry_after, Some(Duration::from_millis(100)));
     for _ in 0..2 {
         assert_eq!(answer(&model, request()).await.finish, Some(Finish::Length));
@@ -71,24 +71,24 @@ async fn a_script_in_a_file() {
 
 #[tokio::test]
 async fn what_is_not_as_expected_is_told() {
-    let problem = |expect: Expect| async move {
-        let model = Scripted::new([Turn::new().say("fine").expect(expect)]);
+    let problem = |expect: ScriptedExpect| async move {
+        let model = Scripted::new([ScriptedTurn::new().say("fine").expect(expect)]);
         heard(&model, request()).await.1.map(|error| {
             assert_eq!(error.kind, ModelErrorKind::Invalid);
             error.message
         })
     };
     let all = [
-        problem(Expect::new().system("Available").last("Hello").tool("load_skill").messages(1)).await,
-        problem(Expect::new().system("Unavailable")).await,
-        problem(Expect::new().not_in_system("Skills")).await,
-        problem(Expect::new().last("Goodbye")).await,
-        problem(Expect::new().not_in_last("Hell")).await,
-        problem(Expect::new().conversation("Goodbye")).await,
-        problem(Expect::new().not_in_conversation("Hello")).await,
-        problem(Expect::new().tool("ls")).await,
-        problem(Expect::new().not_in_tools("load_skill")).await,
-        problem(Expect::new().messages(2)).await,
+        problem(ScriptedExpect::new().system("Available").last("Hello").tool("load_skill").messages(1)).await,
+        problem(ScriptedExpect::new().system("Unavailable")).await,
+        problem(ScriptedExpect::new().not_in_system("Skills")).await,
+        problem(ScriptedExpect::new().last("Goodbye")).await,
+        problem(ScriptedExpect::new().not_in_last("Hell")).await,
+        problem(ScriptedExpect::new().conversation("Goodbye")).await,
+        problem(ScriptedExpect::new().not_in_conversation("Hello")).await,
+        problem(ScriptedExpect::new().tool("ls")).await,
+        problem(ScriptedExpect::new().not_in_tools("load_skill")).await,
+        problem(ScriptedExpect::new().messages(2)).await,
     ];
     let all: Vec<String> = all.into_iter().map(|problem| problem.unwrap_or("fine".to_owned())).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
@@ -107,23 +107,25 @@ async fn what_is_not_as_expected_is_told() {
 
 #[tokio::test]
 async fn an_error_at_once_is_the_calls() {
-    let model = Scripted::new([Turn::new().fail(ModelErrorKind::Auth, "no key")]);
+    let model = Scripted::new([ScriptedTurn::new().fail(ModelErrorKind::Auth, "no key")]);
     assert_eq!(model.ask(request()).await.err().unwrap().to_string(), "scripted: not authorised: no key");
 }
 
 #[tokio::test]
 async fn a_resumed_thread_goes_on_where_it_was() {
-    let turns = || [Turn::new().call("ls", json!({})), Turn::new().say("two").usage(Usage::default())];
+    let turns = || {
+        [ScriptedTurn::new().call("ls", json!({})), ScriptedTurn::new().say("two").usage(Usage::default())]
+    };
     let conversation =
         [Message::user("go"), Message::assistant(vec![text("one")]), result("call_0", "ls", "a.md")];
-    let model = Scripted::new(turns()).following(Follow::Answers);
+    let model = Scripted::new(turns()).following(ScriptedFollow::Answers);
     assert_eq!(answer(&model, ModelRequest::new(conversation)).await.message.text(), "two");
     assert_eq!(model.remaining(), 0);
 }
 
 #[tokio::test]
 async fn slow_models_are_slow() {
-    let turn = Turn::new().say("abc").in_pieces_of(1).delay(Duration::from_millis(20));
+    let turn = ScriptedTurn::new().say("abc").in_pieces_of(1).delay(Duration::from_millis(20));
     let begin = Instant::now();
     assert_eq!(answer(&Scripted::new([turn]), hello()).await.message.text(), "abc");
     assert!(begin.elapsed() >= Duration::from_millis(60));

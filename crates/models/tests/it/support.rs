@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use prowess_agent::{
-    Assembled, Assembly, AssistantPart, Delta, Message, Model, ModelError, ModelRequest, Reasoning, ToolCall,
-    ToolDefinition, ToolResult,
+    AssistantPart, Message, Model, ModelDelta, ModelError, ModelRequest, ModelResponse, Reasoning,
+    ResponseAssembly, ToolCall, ToolDefinition, ToolResult,
 };
 use prowess_models::{Anthropic, Http, HttpOptions, OpenAi, Proxies};
 use serde_json::json;
@@ -45,7 +45,7 @@ pub(crate) fn hello() -> ModelRequest {
 }
 
 /// Everything that comes, and the error that ends it.
-pub(crate) async fn heard(model: &dyn Model, request: ModelRequest) -> (Vec<Delta>, Option<ModelError>) {
+pub(crate) async fn heard(model: &dyn Model, request: ModelRequest) -> (Vec<ModelDelta>, Option<ModelError>) {
     let mut stream = match model.ask(request).await {
         Ok(stream) => stream,
         Err(error) => return (Vec::new(), Some(error)),
@@ -61,10 +61,10 @@ pub(crate) async fn heard(model: &dyn Model, request: ModelRequest) -> (Vec<Delt
 }
 
 /// A whole answer.
-pub(crate) async fn answer(model: &dyn Model, request: ModelRequest) -> Assembled {
+pub(crate) async fn answer(model: &dyn Model, request: ModelRequest) -> ModelResponse {
     let (deltas, error) = heard(model, request).await;
     assert_eq!(error, None);
-    let mut assembly = Assembly::new("test");
+    let mut assembly = ResponseAssembly::new("test");
     deltas.into_iter().for_each(|delta| assembly.push(delta));
     assembly.finish()
 }
@@ -77,7 +77,7 @@ pub(crate) async fn failure(model: &dyn Model) -> ModelError {
 }
 
 /// The parts of a message, in one line each.
-pub(crate) fn shown(assembled: &Assembled) -> String {
+pub(crate) fn shown(assembled: &ModelResponse) -> String {
     let prowess_agent::Content::Assistant { parts } = &assembled.message.content else {
         panic!("{assembled:?}");
     };

@@ -15,7 +15,7 @@ use crate::{Fingerprint, Granted, Question, Refusal};
 /// cannot be taken for an answer to something else.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Question, RequestId};
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Question, QuestionId};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,7 +25,7 @@ use crate::{Fingerprint, Granted, Question, Refusal};
 /// let asking = tokio::spawn(async move { permissions.request(Question::new(Kind::RUN, "make")).await });
 /// let sent = front_end.next().await.unwrap().id().to_string(); // to a browser, say
 ///
-/// let id: RequestId = sent.parse()?; // and back
+/// let id: QuestionId = sent.parse()?; // and back
 /// broker.reply(id, Reply::Once).await?;
 /// assert!(asking.await?.is_ok());
 /// # Ok(())
@@ -33,12 +33,12 @@ use crate::{Fingerprint, Granted, Question, Refusal};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct RequestId {
+pub struct QuestionId {
     broker: u64,
     number: u64,
 }
 
-impl RequestId {
+impl QuestionId {
     /// The id before the first of a new broker.
     pub(crate) fn start() -> Self {
         // Keyed at random by the standard library; the time and the process are there in case it is not.
@@ -55,34 +55,34 @@ impl RequestId {
     }
 }
 
-impl fmt::Display for RequestId {
+impl fmt::Display for QuestionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}-{}", self.broker, self.number)
     }
 }
 
-impl FromStr for RequestId {
-    type Err = RequestIdError;
+impl FromStr for QuestionId {
+    type Err = QuestionIdError;
 
-    fn from_str(text: &str) -> Result<Self, RequestIdError> {
-        let (broker, number) = text.split_once('-').ok_or(RequestIdError)?;
-        let broker = u64::from_str_radix(broker, 16).map_err(|_| RequestIdError)?;
-        let id = Self { broker, number: number.parse().map_err(|_| RequestIdError)? };
+    fn from_str(text: &str) -> Result<Self, QuestionIdError> {
+        let (broker, number) = text.split_once('-').ok_or(QuestionIdError)?;
+        let broker = u64::from_str_radix(broker, 16).map_err(|_| QuestionIdError)?;
+        let id = Self { broker, number: number.parse().map_err(|_| QuestionIdError)? };
         // One id, one text: no plus signs, no leading zeros.
-        if id.to_string() == text { Ok(id) } else { Err(RequestIdError) }
+        if id.to_string() == text { Ok(id) } else { Err(QuestionIdError) }
     }
 }
 
-impl TryFrom<String> for RequestId {
-    type Error = RequestIdError;
+impl TryFrom<String> for QuestionId {
+    type Error = QuestionIdError;
 
-    fn try_from(text: String) -> Result<Self, RequestIdError> {
+    fn try_from(text: String) -> Result<Self, QuestionIdError> {
         text.parse()
     }
 }
 
-impl From<RequestId> for String {
-    fn from(id: RequestId) -> Self {
+impl From<QuestionId> for String {
+    fn from(id: QuestionId) -> Self {
         id.to_string()
     }
 }
@@ -90,17 +90,18 @@ impl From<RequestId> for String {
 /// A text that does not name an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not the id of a permission request; use one that was given with a request")]
-pub struct RequestIdError;
+pub struct QuestionIdError;
 
 /// A request that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct PendingQuestion {
     /// Names it in [`Broker::reply`](crate::Broker::reply).
-    pub id: RequestId,
+    pub id: QuestionId,
     /// Whose it is.
     pub session: String,
     /// What is asked.
-    pub request: Question,
+    #[serde(rename = "request")]
+    pub question: Question,
     /// What exactly is asked; the answer holds for this and nothing else.
     pub fingerprint: Fingerprint,
 }
@@ -111,22 +112,22 @@ pub struct Asked {
 #[non_exhaustive]
 pub enum PermissionEvent {
     /// It waits for an answer.
-    Asked(Arc<Asked>),
+    Asked(Arc<PendingQuestion>),
     /// It waits no longer.
     Replied {
         /// Which.
-        id: RequestId,
+        id: QuestionId,
         /// Whose it was.
         session: String,
         /// What came of it.
-        outcome: Outcome,
+        outcome: QuestionOutcome,
     },
 }
 
 impl PermissionEvent {
     /// The ask that it is about.
     #[must_use]
-    pub fn id(&self) -> RequestId {
+    pub fn id(&self) -> QuestionId {
         match self {
             Self::Asked(asked) => asked.id,
             Self::Replied { id, .. } => *id,
@@ -138,7 +139,7 @@ impl PermissionEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum QuestionOutcome {
     /// It may go ahead.
     Granted {
         /// Why.
@@ -159,7 +160,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-impl From<&Result<Granted, Refusal>> for Outcome {
+impl From<&Result<Granted, Refusal>> for QuestionOutcome {
     fn from(answer: &Result<Granted, Refusal>) -> Self {
         match answer {
             Ok(how) => Self::Granted { how: *how },
@@ -178,12 +179,12 @@ mod tests {
 
     #[test]
     fn brokers_do_not_share_ids() {
-        let (one, other) = (RequestId::start().next(), RequestId::start().next());
+        let (one, other) = (QuestionId::start().next(), QuestionId::start().next());
         assert_ne!(one, other);
         assert_eq!(one.to_string().parse(), Ok(one));
         assert!(one < one.next());
         for text in ["", "1", "x-1", "0000000000000001-+1", "0000000000000001-01", "1-1"] {
-            assert_eq!(text.parse::<RequestId>(), Err(RequestIdError), "{text}");
+            assert_eq!(text.parse::<QuestionId>(), Err(QuestionIdError), "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use event::{Asked, Outcome, PermissionEvent, RequestId, RequestIdError};
+pub use event::{PendingQuestion, PermissionEvent, QuestionId, QuestionIdError, QuestionOutcome};
 pub use reply::{Reply, ReplyError};
 pub use subscription::Subscription;
 
@@ -143,12 +143,12 @@ impl Broker {
 
     /// The asks that wait, oldest first.
     #[must_use]
-    pub fn pending(&self) -> Vec<Arc<Asked>> {
+    pub fn pending(&self) -> Vec<Arc<PendingQuestion>> {
         self.state().waiting.values().map(|waiting| Arc::clone(&waiting.asked)).collect()
     }
 
     /// Withdraws an ask; says whether it was waiting.
-    pub fn cancel(&self, id: RequestId) -> bool {
+    pub fn cancel(&self, id: QuestionId) -> bool {
         self.state().settle(id, Err(Refusal::Cancelled))
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Broker, RequestId};
+use super::{Broker, QuestionId};
 use crate::approval::merge;
 use crate::judgement::Judgement;
 use crate::{Approval, Granted, Pattern, Question, Refusal, StoreError};
@@ -47,7 +47,7 @@ pub enum ReplyError {
     #[error("request {id} is not waiting for an answer; it was answered, refused or withdrawn before")]
     NotWaiting {
         /// The ask.
-        id: RequestId,
+        id: QuestionId,
     },
     /// The rules deny it by now, and stand over any answer.
     #[error("the answer was not used: {refusal}")]
@@ -67,7 +67,7 @@ impl Broker {
     /// Answers an ask. The first answer counts; a second is [`ReplyError::NotWaiting`].
     ///
     /// The rules are looked at again: what they deny by now is refused, whatever the answer is.
-    pub async fn reply(&self, id: RequestId, reply: Reply) -> Result<(), ReplyError> {
+    pub async fn reply(&self, id: QuestionId, reply: Reply) -> Result<(), ReplyError> {
         let approvals = self.take_reply(id, reply)?;
         if approvals.is_empty() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Broker {
     }
 
     /// Everything that needs no store, and what is to be stored.
-    fn take_reply(&self, id: RequestId, reply: Reply) -> Result<Vec<Approval>, ReplyError> {
+    fn take_reply(&self, id: QuestionId, reply: Reply) -> Result<Vec<Approval>, ReplyError> {
         let mut state = self.state();
         let Some(waiting) = state.waiting.get(&id) else { return Err(ReplyError::NotWaiting { id }) };
         let asked = waiting.asked.clone();
@@ -94,7 +94,7 @@ impl Broker {
         // New rules refuse at once what they deny, so this finds nothing; but it is the last look before
         // the act, and it should not rest on every way to change rules remembering to do that.
         if let Judgement::Denied(verdict) = waiting.judge(&[]) {
-            let refusal = Refusal::denied(&asked.request.kind, verdict);
+            let refusal = Refusal::denied(&asked.question.kind, verdict);
             state.settle(id, Err(refusal.clone()));
             return Err(ReplyError::Denied { refusal });
         }
@@ -102,7 +102,7 @@ impl Broker {
             state.settle(id, Ok(Granted::Once));
             return Ok(Vec::new());
         }
-        let approvals = self.approvals(&asked.request);
+        let approvals = self.approvals(&asked.question);
         state.settle(id, Ok(Granted::Always));
         merge(&mut state.approvals, &approvals);
         state.reconsider(|_| true);

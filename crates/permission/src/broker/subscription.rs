@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use super::{Broker, PermissionEvent, RequestId};
+use super::{Broker, PermissionEvent, QuestionId};
 
 /// More events than this wait for a slow reader only while the asks they are about do.
 const MAX_QUEUED_EVENTS: usize = 256;
@@ -120,7 +120,7 @@ impl Feed {
 impl Queue {
     /// Removes the asks of which both the question and the answer are unread.
     fn drop_what_came_and_went(&mut self) {
-        let ids = |asked: bool| -> HashSet<RequestId> {
+        let ids = |asked: bool| -> HashSet<QuestionId> {
             let events = self.events.iter();
             events
                 .filter(|e| matches!(e, PermissionEvent::Asked(_)) == asked)

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
 
-use super::{Asked, Broker, Feed, Outcome, PermissionEvent, RequestId};
+use super::{Broker, Feed, PendingQuestion, PermissionEvent, QuestionId, QuestionOutcome};
 use crate::judgement::Judgement;
 use crate::permissions::Session;
-use crate::{Approval, Fingerprint, Granted, Layer, Policy, Question, Refusal, Rule};
+use crate::{Approval, Fingerprint, Granted, Policy, Question, Refusal, Rule, RuleSource};
 
 pub(super) type Answer = Result<Granted, Refusal>;
 
@@ -17,34 +17,34 @@ pub(super) type Answer = Result<Granted, Refusal>;
 /// judged by rules that were replaced before it began to wait.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) last: RequestId,
-    pub(super) waiting: BTreeMap<RequestId, Waiting>,
+    pub(super) last: QuestionId,
+    pub(super) waiting: BTreeMap<QuestionId, Waiting>,
     pub(super) approvals: Vec<Approval>,
     pub(super) feeds: Vec<Arc<Feed>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) asked: Arc<Asked>,
+    pub(super) asked: Arc<PendingQuestion>,
     session: Arc<Session>,
     answer: oneshot::Sender<Answer>,
 }
 
 impl Waiting {
     pub(super) fn judge(&self, approvals: &[Approval]) -> Judgement {
-        Judgement::of(&self.session.policy(), approvals, &self.asked.request)
+        Judgement::of(&self.session.policy(), approvals, &self.asked.question)
     }
 }
 
 impl State {
     pub(super) fn new(approvals: Vec<Approval>) -> Self {
-        Self { last: RequestId::start(), waiting: BTreeMap::new(), approvals, feeds: Vec::new() }
+        Self { last: QuestionId::start(), waiting: BTreeMap::new(), approvals, feeds: Vec::new() }
     }
 
     /// Ends the waiting of one ask; says whether it was still waiting.
-    pub(super) fn settle(&mut self, id: RequestId, answer: Answer) -> bool {
+    pub(super) fn settle(&mut self, id: QuestionId, answer: Answer) -> bool {
         let Some(Waiting { asked, answer: waiter, .. }) = self.waiting.remove(&id) else { return false };
-        let outcome = Outcome::from(&answer);
+        let outcome = QuestionOutcome::from(&answer);
         // The waiter withdraws its ask before it goes, so it is there; were it not, nobody would act.
         let _ = waiter.send(answer);
         self.tell(&PermissionEvent::Replied { id, session: asked.session.clone(), outcome });
@@ -74,7 +74,7 @@ impl State {
             match waiting.judge(approvals) {
                 Judgement::Granted(how, _) => Some(Ok(how)),
                 Judgement::Denied(verdict) => {
-                    Some(Err(Refusal::denied(&waiting.asked.request.kind, verdict)))
+                    Some(Err(Refusal::denied(&waiting.asked.question.kind, verdict)))
                 }
                 Judgement::Asking(..) => None,
             }
@@ -83,12 +83,12 @@ impl State {
 
     pub(super) fn refuse_all_for_want_of_somebody(&mut self) {
         self.settle_where(|waiting, approvals| {
-            let kind = waiting.asked.request.kind.clone();
+            let kind = waiting.asked.question.kind.clone();
             let subjects = match waiting.judge(approvals) {
                 Judgement::Asking(subjects, _) => subjects,
-                _ => waiting.asked.request.subjects.clone(),
+                _ => waiting.asked.question.subjects.clone(),
             };
-            let each_time = waiting.asked.request.each_time;
+            let each_time = waiting.asked.question.each_time;
             Some(Err(Refusal::NobodyToAsk { kind, subjects, each_time }))
         });
     }
@@ -114,7 +114,7 @@ impl Broker {
         Judgement::of(policy, &self.state().approvals, request)
     }
 
-    pub(crate) fn set_rules(&self, session: &Arc<Session>, layer: Layer, rules: Vec<Rule>) {
+    pub(crate) fn set_rules(&self, session: &Arc<Session>, layer: RuleSource, rules: Vec<Rule>) {
         let mut state = self.state();
         session.set(layer, rules);
         state.reconsider(|waiting| Arc::ptr_eq(&waiting.session, session));
@@ -144,7 +144,7 @@ impl Broker {
             Ok(ask) => ask,
             Err(answer) => return answer,
         };
-        let Asked { id, session, request, .. } = &*ask.asked;
+        let PendingQuestion { id, session, question: request, .. } = &*ask.asked;
         debug!(kind = %request.kind, session, %id, "permission asked");
         ask.answer().await
     }
@@ -168,7 +168,8 @@ impl Broker {
         }
         let id = state.last.next();
         state.last = id;
-        let asked = Arc::new(Asked { id, session: session.name.clone(), request, fingerprint });
+        let asked =
+            Arc::new(PendingQuestion { id, session: session.name.clone(), question: request, fingerprint });
         let (answer, answered) = oneshot::channel();
         let waiting = Waiting { asked: Arc::clone(&asked), session: Arc::clone(session), answer };
         state.waiting.insert(id, waiting);
@@ -180,7 +181,7 @@ impl Broker {
 /// A place among the waiting, given up when it is dropped.
 struct Ask {
     broker: Arc<Broker>,
-    asked: Arc<Asked>,
+    asked: Arc<PendingQuestion>,
     answered: oneshot::Receiver<Answer>,
 }
 
@@ -192,14 +193,14 @@ impl Ask {
                 Ok(answered) => answered,
                 Err(_) => {
                     // Unless somebody was quicker, this is the answer that arrives.
-                    let refusal = Refusal::timed_out(&self.asked.request, after);
+                    let refusal = Refusal::timed_out(&self.asked.question, after);
                     self.broker.state().settle(self.asked.id, Err(refusal));
                     (&mut self.answered).await
                 }
             },
         };
         let answer = answered.unwrap_or(Err(Refusal::Cancelled));
-        let Asked { id, session, request, .. } = &*self.asked;
+        let PendingQuestion { id, session, question: request, .. } = &*self.asked;
         let outcome = answer.as_ref().map_or_else(Refusal::code, |_| "granted");
         info!(kind = %request.kind, session, %id, outcome, "permission answered");
         answer
@@ -208,7 +209,7 @@ impl Ask {
 
 impl Drop for Ask {
     fn drop(&mut self) {
-        let Asked { id, session, request, .. } = &*self.asked;
+        let PendingQuestion { id, session, question: request, .. } = &*self.asked;
         if self.broker.state().settle(*id, Err(Refusal::Cancelled)) {
             debug!(kind = %request.kind, session, %id, "permission request withdrawn");
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Question;
-use crate::{Deed, Fingerprint, Kind, Pattern, Place};
+use crate::{Action, Fingerprint, Kind, Pattern, RealPath};
 
 /// The part of such a value that says what was asked, where the gate asked it.
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Request {
     #[serde(default)]
     each_time: bool,
     #[serde(default)]
-    place: Option<Place>,
+    place: Option<RealPath>,
 }
 
 /// The question that a value of version 1 asks. Whatever it has is shown, and no more is offered than it offered.
@@ -40,7 +40,7 @@ pub(super) fn question(value: &Value) -> Question {
         if !unsaid.is_empty() {
             details.insert("about".to_owned(), unsaid.join("\n"));
         }
-        return question.to(Deed::Other { title, details });
+        return question.to(Action::Other { title, details });
     }
     if let Some(tool) = text("tool") {
         let arguments = text("arguments").unwrap_or_default();
@@ -49,8 +49,8 @@ pub(super) fn question(value: &Value) -> Question {
         let title = text("title").filter(|_| value.get("sub_agent").is_some());
         let details = BTreeMap::from([("arguments".to_owned(), arguments.clone())]);
         return question.to(match title {
-            Some(title) => Deed::Other { title, details },
-            None => Deed::CallTool { tool, arguments },
+            Some(title) => Action::Other { title, details },
+            None => Action::CallTool { tool, arguments },
         });
     }
     let title = text("title").unwrap_or_else(|| "go on?".to_owned());
@@ -59,7 +59,7 @@ pub(super) fn question(value: &Value) -> Question {
         details.retain(|name, _| !matches!(name.as_str(), "title" | "sub_agent" | "allowed"));
     }
     let question = Question::new(Kind::TOOL, title.clone()).always([]);
-    question.to(Deed::Other { title, details: details_of(&details) })
+    question.to(Action::Other { title, details: details_of(&details) })
 }
 
 fn details_of(details: &Value) -> BTreeMap<String, String> {

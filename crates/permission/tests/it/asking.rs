@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_permission::{
-    Approval, ApprovalStore, Broker, BrokerOptions, Decision, Granted, Kind, MemoryApprovals, Nobody,
-    Outcome, Pattern, PermissionEvent, Permissions, Policy, Question, Refusal, Replies, Reply, ReplyError,
-    Rule, Stopped, StoreError,
+    Approval, ApprovalStore, Broker, BrokerOptions, Decision, Granted, Kind, MemoryApprovals, NoAsker,
+    Pattern, PermissionEvent, Permissions, Policy, Question, QuestionOutcome, Refusal, Replies, Reply,
+    ReplyError, Rule, Stopped, StoreError,
 };
 
 use crate::{Desk, USER, decision, deny, run};
@@ -77,7 +77,7 @@ async fn an_ask_waits_no_longer_than_its_timeout() {
     assert!(!waiter.is_finished());
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(matches!(waiter.await.unwrap(), Err(Refusal::TimedOut { .. })));
-    assert_eq!(outcome(desk.front_end.next().await), Outcome::TimedOut);
+    assert_eq!(outcome(desk.front_end.next().await), QuestionOutcome::TimedOut);
     let late = desk.broker.reply(asked.id, Reply::Once).await;
     assert!(matches!(late, Err(ReplyError::NotWaiting { .. })));
 }
@@ -88,7 +88,7 @@ async fn dropping_the_request_withdraws_the_ask() {
     let (asked, waiter) = desk.asks("make").await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
-    assert_eq!(outcome(desk.front_end.next().await), Outcome::Cancelled);
+    assert_eq!(outcome(desk.front_end.next().await), QuestionOutcome::Cancelled);
     assert!(desk.broker.pending().is_empty());
     assert!(!desk.broker.cancel(asked.id));
 }
@@ -119,7 +119,7 @@ async fn when_the_last_front_end_goes_what_waits_is_refused() {
         matches!(waiter.await.unwrap(), Err(Refusal::NobodyToAsk { subjects, .. }) if subjects == ["make"])
     );
     assert!(matches!(watching.next().await, Some(PermissionEvent::Asked(_))));
-    assert_eq!(outcome(watching.next().await), Outcome::NobodyToAsk);
+    assert_eq!(outcome(watching.next().await), QuestionOutcome::NobodyToAsk);
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn events_and_replies_are_plain_json() {
     assert!(serde_json::from_str::<Reply>(r#"{"reply":"yes"}"#).is_err());
 }
 
-fn outcome(event: Option<PermissionEvent>) -> Outcome {
+fn outcome(event: Option<PermissionEvent>) -> QuestionOutcome {
     match event {
         Some(PermissionEvent::Replied { outcome, .. }) => outcome,
         other => panic!("expected a reply, and got {other:?}"),
@@ -267,7 +267,7 @@ async fn a_front_end_that_goes_away_has_not_answered() {
             if keeps {
                 session.pass(run("make"), &Replies::default()).await
             } else {
-                session.pass(run("make"), &Nobody).await
+                session.pass(run("make"), &NoAsker).await
             }
         });
         while broker.pending().is_empty() {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use prowess_permission::{
-    Broker, Decision, Deed, FileApprovals, Granted, Kind, Pattern, Permissions, Policy, Question, Refusal,
+    Action, Broker, Decision, FileApprovals, Granted, Kind, Pattern, Permissions, Policy, Question, Refusal,
     Reply, ReplyError, Rule,
 };
 use serde_json::json;
@@ -228,7 +228,7 @@ async fn case_79_arguments_changed_after_approval_are_asked_about_again() {
     let mut desk = Desk::new();
     let call = |path: &str| {
         let arguments = json!({ "path": path, "force": true }).to_string();
-        Question::new(Kind::TOOL, "delete").to(Deed::CallTool { tool: "delete".to_owned(), arguments })
+        Question::new(Kind::TOOL, "delete").to(Action::CallTool { tool: "delete".to_owned(), arguments })
     };
     let (asked, waiter) = desk.ask(&desk.session.clone(), call("a.txt")).await;
     assert_eq!(asked.fingerprint, call("a.txt").fingerprint());

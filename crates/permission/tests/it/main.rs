@@ -13,8 +13,8 @@ mod words;
 use std::sync::Arc;
 
 use prowess_permission::{
-    Asked, Broker, Decision, Grant, Kind, Layer, PermissionEvent, Permissions, Policy, Question, Refusal,
-    Rule, Subscription,
+    Broker, Decision, Grant, Kind, PendingQuestion, PermissionEvent, Permissions, Policy, Question, Refusal,
+    Rule, RuleSource, Subscription,
 };
 use tokio::task::JoinHandle;
 
@@ -42,18 +42,18 @@ impl Desk {
     }
 
     /// Asks, and gives the ask as the front end sees it.
-    async fn ask(&mut self, session: &Permissions, request: Question) -> (Arc<Asked>, Waiter) {
+    async fn ask(&mut self, session: &Permissions, request: Question) -> (Arc<PendingQuestion>, Waiter) {
         let session = session.clone();
         let waiter = tokio::spawn(async move { session.request(request).await });
         (self.next_asked().await, waiter)
     }
 
-    async fn asks(&mut self, subject: &str) -> (Arc<Asked>, Waiter) {
+    async fn asks(&mut self, subject: &str) -> (Arc<PendingQuestion>, Waiter) {
         let session = self.session.clone();
         self.ask(&session, run(subject)).await
     }
 
-    async fn next_asked(&mut self) -> Arc<Asked> {
+    async fn next_asked(&mut self) -> Arc<PendingQuestion> {
         loop {
             if let PermissionEvent::Asked(asked) = self.front_end.next().await.unwrap() {
                 return asked;
@@ -76,4 +76,4 @@ fn decision(session: &Permissions, request: &Question) -> Decision {
     session.decide(request).decision
 }
 
-const USER: Layer = Layer::User;
+const USER: RuleSource = RuleSource::User;

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use prowess_permission::{
-    Broker, Decision, Granted, Kind, Layer, Permissions, Place, Policy, Question, Rule, Verdict,
+    Broker, Decision, Granted, Kind, Permissions, Policy, Question, RealPath, Rule, RuleSource, Verdict,
 };
 
-fn place(real: &str, spelled: &str) -> Place {
-    Place::known(Path::new(real), Path::new(spelled), false)
+fn place(real: &str, spelled: &str) -> RealPath {
+    RealPath::known(Path::new(real), Path::new(spelled), false)
 }
 
-fn judged(rules: impl IntoIterator<Item = Rule>, place: Place) -> Verdict {
-    Policy::new().with(Layer::User, rules).evaluate(&Question::about_place(Kind::READ, place))
+fn judged(rules: impl IntoIterator<Item = Rule>, place: RealPath) -> Verdict {
+    Policy::new().with(RuleSource::User, rules).evaluate(&Question::about_place(Kind::READ, place))
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_path_in_a_store_is_held_against_rules_for_it() {
 
 #[test]
 fn case_counts_for_what_is_allowed_alone_where_it_does_not_count() {
-    let folded = || Place::known(Path::new("/data/PRIVATE/A"), Path::new("/data/PRIVATE/A"), true);
+    let folded = || RealPath::known(Path::new("/data/PRIVATE/A"), Path::new("/data/PRIVATE/A"), true);
     let rule = |action| Rule::new("read", "/data/private/*", action);
     assert_eq!(judged([rule(Decision::Deny)], folded()).decision, Decision::Deny);
     assert_eq!(judged([rule(Decision::Allow)], folded()).decision, Decision::Ask);
@@ -52,7 +52,7 @@ fn case_counts_for_what_is_allowed_alone_where_it_does_not_count() {
 async fn an_approval_of_the_real_path_covers_what_leads_there() {
     let broker = Broker::in_memory();
     let rules = [Rule::new("read", "*", Decision::Allow), Rule::new("read", "/site/*", Decision::Ask)];
-    let permissions = Permissions::new(broker.clone(), "one", Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::new(broker.clone(), "one", Policy::new().with(RuleSource::User, rules));
     let linked = || Question::about_place(Kind::READ, place("/data/a", "/site/link"));
     assert!(permissions.request(linked()).await.is_err(), "the link is asked about");
     broker.remember(&Question::new(Kind::READ, "/data/a")).await.unwrap();

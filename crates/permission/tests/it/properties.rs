@@ -1,7 +1,7 @@
 //! What holds for every input.
 
 use proptest::prelude::*;
-use prowess_permission::{Decision, Kind, Layer, Pattern, PermissionConfig, Policy, Rule};
+use prowess_permission::{Decision, Kind, Pattern, PermissionConfig, Policy, Rule, RuleSource};
 
 /// What a pattern means, in as few words as possible.
 fn reference(pattern: &[char], subject: &[char]) -> bool {
@@ -52,7 +52,7 @@ proptest! {
         subject in "[ab]{0,3}",
     ) {
         let layers =
-            [Layer::Defaults, Layer::BuiltInAgent, Layer::User, Layer::Project, Layer::Agent, Layer::Session];
+            [RuleSource::Defaults, RuleSource::BuiltInAgent, RuleSource::User, RuleSource::Project, RuleSource::Agent, RuleSource::Session];
         let mut policy = Policy::empty();
         for (layer, kind, pattern, action) in &rules {
             policy = policy.with(layers[*layer], [Rule::new(kind, pattern, *action)]);

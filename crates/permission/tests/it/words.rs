@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use prowess_permission::{
-    Deed, Kind, Note, Permissions, Place, Policy, Question, Refusal, ReplyError, RunDeed, RunDeedInput, Talk,
-    joined,
+    Action, Channel, Kind, Note, Permissions, Policy, Question, RealPath, Refusal, ReplyError, RunAction,
+    RunActionInput, joined,
 };
 use serde_json::{Value, json};
 
@@ -54,9 +54,9 @@ fn a_reply_that_had_no_effect_says_why() {
 
 #[test]
 fn a_question_has_a_line_for_the_person() {
-    assert_eq!(run("make test").words().title, "run make test");
-    let other = Deed::Other { title: "Build it".to_owned(), details: [].into() };
-    assert_eq!(run("make").to(other).words().title, "Build it");
+    assert_eq!(run("make test").wording().title, "run make test");
+    let other = Action::Other { title: "Build it".to_owned(), details: [].into() };
+    assert_eq!(run("make").to(other).wording().title, "Build it");
 }
 
 fn text(name: &str) -> String {
@@ -65,15 +65,15 @@ fn text(name: &str) -> String {
 
 /// One of each, as whoever asks makes them. A deed that is missing here does not compile.
 fn each() -> Vec<Question> {
-    let place = || Place::known("/p/notes.md".as_ref(), "/p/notes.md".as_ref(), false);
-    let load = Deed::LoadSkill {
+    let place = || RealPath::known("/p/notes.md".as_ref(), "/p/notes.md".as_ref(), false);
+    let load = Action::LoadSkill {
         skill: text("pdf"),
         location: text("/s/pdf/SKILL.md"),
         origin: text("project"),
         digest: Some(text("sha256:aa")),
         arguments: Some(text("june.pdf")),
     };
-    let server = Deed::LoadServerSkill {
+    let server = Action::LoadServerSkill {
         skill: text("docs:pdf"),
         server: text("docs"),
         uri: text("skill://pdf/SKILL.md"),
@@ -84,13 +84,13 @@ fn each() -> Vec<Question> {
         arguments: None,
         at_work: vec![text("'a:b' of a")],
     };
-    let whole_run = RunDeed {
+    let whole_run = RunAction {
         skill: text("kit"),
         command: text("make\nrm -r /"),
         cwd: Some(text("scripts")),
         env: [(text("A"), text("b"))].into(),
         stdin: Some(text("in")),
-        inputs: vec![RunDeedInput { from: text("host:///x"), to: Some(text("work/x")), is_link: true }],
+        inputs: vec![RunActionInput { from: text("host:///x"), to: Some(text("work/x")), is_link: true }],
         output_files: vec![text("out/*")],
         outputs: Some(text("{\"globs\":[\"out/**\"]}")),
         network: vec![text("example.com")],
@@ -98,26 +98,26 @@ fn each() -> Vec<Question> {
         save_as_artifacts: true,
         omit_inline_content: true,
         artifact_prefix: Some(text("june/")),
-        talk: Some(Talk::Terminal),
+        talk: Some(Channel::Terminal),
         because_of: vec![text("docs:pdf")],
     };
     let mut noted = Question::new(Kind::RUN, joined("kit", "make"))
-        .to(RunDeed { skill: text("kit"), command: text("make"), ..RunDeed::default() })
+        .to(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })
         .bound_to("v2:cc");
     noted.note = Some(Note::ApprovedByEarlierVersion);
-    let edit = Deed::EditFile { old_string: text("a"), new_string: text("b"), replace_all: true };
+    let edit = Action::EditFile { old_string: text("a"), new_string: text("b"), replace_all: true };
     let because_of = || vec![text("docs:pdf")];
     let all = vec![
         Question::new(Kind::RUN, "make"),
         Question::about_place(Kind::READ, place()),
         Question::new(Kind::SKILL, "pdf").bound_to("sha256:aa").to(load),
         Question::new(Kind::MCP_SKILL, "docs:pdf").to(server).each_time(),
-        Question::new(Kind::MCP_SKILL, "docs:x").always([]).to(Deed::LookUpSkill {
+        Question::new(Kind::MCP_SKILL, "docs:x").always([]).to(Action::LookUpSkill {
             server: text("docs"),
             asked: text("x"),
             at_work: vec![],
         }),
-        Question::new(Kind::MCP_SKILL, "docs:pdf").to(Deed::ReadDocuments {
+        Question::new(Kind::MCP_SKILL, "docs:pdf").to(Action::ReadDocuments {
             skill: text("docs:pdf"),
             server: text("docs"),
             documents: Some(vec![text("a.md")]),
@@ -125,37 +125,37 @@ fn each() -> Vec<Question> {
         }),
         Question::new(Kind::RUN, joined("kit", "make")).to(whole_run).each_time(),
         noted,
-        Question::new(Kind::RUN, joined("kit-1", "type y")).each_time().to(Deed::Type {
+        Question::new(Kind::RUN, joined("kit-1", "type y")).each_time().to(Action::Type {
             session: text("kit-1"),
             typed: text("y\n"),
             because_of: because_of(),
         }),
-        Question::new(Kind::NETWORK, "example.com").to(Deed::Reach {
+        Question::new(Kind::NETWORK, "example.com").to(Action::Reach {
             skill: text("kit"),
             command: text("make"),
             host: text("example.com"),
         }),
-        Question::about_place(Kind::READ, place()).always([]).to(Deed::BringIn {
+        Question::about_place(Kind::READ, place()).always([]).to(Action::BringIn {
             skill: text("kit"),
             command: text("make"),
             is_directory: true,
             with_secrets: vec![text("/p/.env")],
         }),
-        Question::about_place(Kind::WRITE, place()).to(Deed::WriteFile { content: text("- tides\n") }),
+        Question::about_place(Kind::WRITE, place()).to(Action::WriteFile { content: text("- tides\n") }),
         Question::about_place(Kind::WRITE, place()).to(edit),
         Question::new(Kind::RUN, "ls")
             .each_time()
-            .to(Deed::Execute { command: text("ls"), because_of: because_of() }),
+            .to(Action::Execute { command: text("ls"), because_of: because_of() }),
         Question::new(Kind::TOOL, "write_todos")
-            .to(Deed::CallTool { tool: text("write_todos"), arguments: text("{\"todos\":[]}") }),
-        Question::new(Kind::MCP, joined("docs", "find")).bound_to("dd").to(Deed::CallServerTool {
+            .to(Action::CallTool { tool: text("write_todos"), arguments: text("{\"todos\":[]}") }),
+        Question::new(Kind::MCP, joined("docs", "find")).bound_to("dd").to(Action::CallServerTool {
             server: text("docs"),
             tool: text("find"),
             description: text("Finds."),
             arguments: json!({"q": "x"}).as_object().unwrap().clone(),
             because_of: because_of(),
         }),
-        Question::new(Kind::TOOL, "ring").to(Deed::Other {
+        Question::new(Kind::TOOL, "ring").to(Action::Other {
             title: text("May I ring?"),
             details: [(text("bell"), text("the big one"))].into(),
         }),
@@ -165,7 +165,7 @@ fn each() -> Vec<Question> {
 
 #[test]
 fn every_deed_in_words() {
-    let lines = each().into_iter().map(|question| serde_json::to_string_pretty(&question.words()).unwrap());
+    let lines = each().into_iter().map(|question| serde_json::to_string_pretty(&question.wording()).unwrap());
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
@@ -193,13 +193,13 @@ fn questions_of_version_1_are_read_as_they_were_stored() {
         "details": request["details"], "fingerprint": "x", "allowed": []});
     let question: Question = serde_json::from_value(value).unwrap();
     assert_eq!((question.kind.as_str(), &question.subjects[..]), ("write", &["/p/a.txt".to_owned()][..]));
-    let words = question.words();
+    let words = question.wording();
     assert_eq!(words.title, "write /p/a.txt");
     assert_eq!(words.details.iter().map(|detail| detail.text.as_str()).collect::<Vec<_>>(), ["x\n"]);
     assert_eq!(words.always, ["write \"/p/a.txt\""]);
     // The same asked by this version has the same fingerprint.
-    let place = Place::known("/p/a.txt".as_ref(), "/p/a.txt".as_ref(), false);
-    let now = Question::about_place(Kind::WRITE, place).to(Deed::WriteFile { content: text("x\n") });
+    let place = RealPath::known("/p/a.txt".as_ref(), "/p/a.txt".as_ref(), false);
+    let now = Question::about_place(Kind::WRITE, place).to(Action::WriteFile { content: text("x\n") });
     let plain: Question =
         serde_json::from_value(json!({"request": {"kind": "write", "patterns": ["/p/a.txt"],
         "always": [], "binding": "real path", "title": "", "details": {"content": "x\n"}}}))
@@ -207,9 +207,9 @@ fn questions_of_version_1_are_read_as_they_were_stored() {
     assert_eq!(plain.fingerprint(), now.fingerprint());
     let of_tool: Question =
         serde_json::from_value(json!({"title": "call 'ring'", "tool": "ring", "arguments": "{}"})).unwrap();
-    assert_eq!(of_tool.words().always, ["tool \"ring\""]);
+    assert_eq!(of_tool.wording().always, ["tool \"ring\""]);
     let own: Question = serde_json::from_value(json!({"title": "May I ring?", "bell": 3})).unwrap();
-    assert_eq!((own.words().title.as_str(), own.words().always.len()), ("May I ring?", 0));
-    assert_eq!(own.words().details[0].text, "3");
-    assert_eq!(serde_json::from_value::<Question>(Value::Null).unwrap().words().title, "go on?");
+    assert_eq!((own.wording().title.as_str(), own.wording().always.len()), ("May I ring?", 0));
+    assert_eq!(own.wording().details[0].text, "3");
+    assert_eq!(serde_json::from_value::<Question>(Value::Null).unwrap().wording().title, "go on?");
 }

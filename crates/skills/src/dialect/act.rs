@@ -3,16 +3,16 @@
 /// What a tool for skills does. Every tool of every dialect does one of these; hosts decide by it, never by a name.
 ///
 /// ```
-/// use prowess_skills::{Dialect, SkillAct};
+/// use prowess_skills::{Dialect, SkillToolKind};
 ///
 /// let act = Dialect::act_of("load_skill").unwrap();
-/// assert_eq!(act, SkillAct::Load);
+/// assert_eq!(act, SkillToolKind::Load);
 /// assert!(act.changes_loaded() && !act.runs());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum SkillAct {
+pub enum SkillToolKind {
     /// Loads a skill, with arguments or without.
     Load,
     /// Unloads a skill.
@@ -33,7 +33,7 @@ pub enum SkillAct {
     End,
 }
 
-impl SkillAct {
+impl SkillToolKind {
     /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Load,

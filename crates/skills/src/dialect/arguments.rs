@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Capabilities;
 use super::table::{RunSetting, Takes};
 use crate::delta::SelectMode;
-use crate::documents::Choice;
+use crate::documents::DocumentChoice;
 use crate::parameters::{self, WrongArguments, check, object, typed};
 
 /// What the argument that names a skill is called in the types here. A dialect may have its own word for it.
@@ -21,7 +21,7 @@ pub(crate) enum Wanted {
     Load {
         name: String,
         arguments: Option<String>,
-        documents: Option<Choice>,
+        documents: Option<DocumentChoice>,
     },
     Unload {
         name: String,
@@ -29,7 +29,7 @@ pub(crate) enum Wanted {
     Select {
         name: String,
         mode: SelectMode,
-        choice: Choice,
+        choice: DocumentChoice,
     },
     List {
         name: String,
@@ -182,6 +182,6 @@ fn renamed(mut schema: Value, word: &str) -> Value {
 }
 
 /// The documents that were asked for, if any were.
-fn choice(docs: Option<Vec<String>>, all: bool) -> Option<Choice> {
-    if all { Some(Choice::All) } else { docs.map(Choice::Named) }
+fn choice(docs: Option<Vec<String>>, all: bool) -> Option<DocumentChoice> {
+    if all { Some(DocumentChoice::All) } else { docs.map(DocumentChoice::Named) }
 }

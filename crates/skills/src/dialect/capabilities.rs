@@ -21,9 +21,9 @@ pub struct Capabilities {
     pub unload: bool,
     /// List a skill's documents, and choose which are in context.
     pub documents: bool,
-    /// Run a command of a skill, if the session has `Runs`.
+    /// Run a command of a skill, if the session has `RunSetup`.
     pub run: bool,
-    /// Start a command of a skill, and type into it, if the session has `Runs`.
+    /// Start a command of a skill, and type into it, if the session has `RunSetup`.
     pub interactive: bool,
 }
 

@@ -3,10 +3,10 @@
 use prowess_catalog::SectionTemplate;
 
 use super::table::{Entry, Table, Takes, section};
-use super::{Capabilities, Form, Words, documents};
+use super::{Capabilities, Form, LoadToolNames, documents};
 use crate::options::{Lifetime, Placement};
 
-const WORDS: Words = Words { load: "load_skill", unload: "unload_skill" };
+const WORDS: LoadToolNames = LoadToolNames { load: "load_skill", unload: "unload_skill" };
 
 pub(super) static TABLE: Table = Table {
     name: "deepagents",
@@ -51,7 +51,7 @@ fn template(capabilities: Capabilities, _: Placement) -> Option<SectionTemplate>
     if capabilities.unload && !capabilities.documents {
         return Some(SectionTemplate::default());
     }
-    let Words { load, unload } = WORDS;
+    let LoadToolNames { load, unload } = WORDS;
     Some(section(&[
         Some(format!(
             "**Load the skill**: Use `{load}(\"skill-name\")` to read full instructions and discover resources"

@@ -22,7 +22,7 @@ use prowess_catalog::{Activation, SectionTemplate};
 use prowess_permission::Refusal;
 use serde_json::Value;
 
-pub use self::act::SkillAct;
+pub use self::act::SkillToolKind;
 pub(crate) use self::arguments::Wanted;
 pub use self::capabilities::Capabilities;
 pub use self::spec::ToolSpec;
@@ -31,8 +31,8 @@ use self::table::{Setting, Table};
 use crate::delta::SkillDelta;
 use crate::error::SkillError;
 use crate::options::{Lifetime, Placement, SessionOptions, UnloadedText};
-use crate::ran::Ran;
-use crate::session::Answer;
+use crate::run_summary::RunSummary;
+use crate::session::SkillAnswer;
 use crate::state::SkillState;
 use crate::view::SkillView;
 
@@ -46,7 +46,7 @@ pub const MAX_ENUM_NAMES: usize = 50;
 /// use prowess_skills::Dialect;
 ///
 /// let dialect: Dialect = "trpc".parse()?;
-/// assert_eq!(dialect.words().load, "skill_load");
+/// assert_eq!(dialect.wording().load, "skill_load");
 /// assert!("latin".parse::<Dialect>().is_err());
 /// # Ok::<(), String>(())
 /// ```
@@ -73,7 +73,7 @@ impl FromStr for Dialect {
 
 /// The names of a dialect's tools, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
+pub struct LoadToolNames {
     /// The tool that loads a skill.
     pub load: &'static str,
     /// The tool that unloads one.
@@ -92,7 +92,7 @@ pub(crate) enum Form {
 /// What a tool call comes to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
-pub struct ToolReply {
+pub struct SkillToolAnswer {
     /// What the model reads.
     pub text: String,
     /// Whether it is an error. Nothing has changed then.
@@ -103,16 +103,16 @@ pub struct ToolReply {
     pub data: Option<Value>,
     /// What came of a command, if one was run to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ran: Option<Box<Ran>>,
+    pub ran: Option<Box<RunSummary>>,
     /// What the gate said, if it was the gate that refused.
     #[serde(skip)]
     pub refusal: Option<Refusal>,
 }
 
-impl From<Result<Answer, SkillError>> for ToolReply {
-    fn from(result: Result<Answer, SkillError>) -> Self {
+impl From<Result<SkillAnswer, SkillError>> for SkillToolAnswer {
+    fn from(result: Result<SkillAnswer, SkillError>) -> Self {
         match result {
-            Ok(Answer { text, deltas, data, ran }) => {
+            Ok(SkillAnswer { text, deltas, data, ran }) => {
                 Self { text, is_error: false, deltas, data, ran, refusal: None }
             }
             Err(error) => Self {
@@ -146,7 +146,7 @@ impl Dialect {
     }
 
     /// What its tools are called.
-    pub fn words(self) -> Words {
+    pub fn words(self) -> LoadToolNames {
         self.table().words
     }
 
@@ -159,12 +159,12 @@ impl Dialect {
     /// means two things.
     ///
     /// ```
-    /// use prowess_skills::{Dialect, SkillAct};
+    /// use prowess_skills::{Dialect, SkillToolKind};
     ///
-    /// assert_eq!(Dialect::act_of("skill_unload"), Some(SkillAct::Unload));
+    /// assert_eq!(Dialect::act_of("skill_unload"), Some(SkillToolKind::Unload));
     /// assert_eq!(Dialect::act_of("grep"), None);
     /// ```
-    pub fn act_of(tool: &str) -> Option<SkillAct> {
+    pub fn act_of(tool: &str) -> Option<SkillToolKind> {
         let mut entries = Self::ALL.into_iter().flat_map(|dialect| dialect.table().entries());
         entries.find(|entry| entry.name == tool).map(|entry| entry.takes.act())
     }
@@ -238,7 +238,7 @@ pub(crate) fn tools(view: &SkillView, runs: Option<&RunSetting>) -> Vec<ToolSpec
 }
 
 /// What a tool of this name does, if a session with these options has one.
-pub(crate) fn act(options: &SessionOptions, tool: &str) -> Option<SkillAct> {
+pub(crate) fn act(options: &SessionOptions, tool: &str) -> Option<SkillToolKind> {
     let mut had = options.dialect.table().had(options.capabilities, true);
     had.find(|entry| entry.name == tool).map(|entry| entry.takes.act())
 }

@@ -3,10 +3,10 @@
 use prowess_catalog::code_text;
 
 use super::table::{Entry, Setting, Table, Takes};
-use super::{Capabilities, Form, Words, documents};
+use super::{Capabilities, Form, LoadToolNames, documents};
 use crate::options::{Lifetime, Placement};
 
-const WORDS: Words = Words { load: "skill", unload: "skill_unload" };
+const WORDS: LoadToolNames = LoadToolNames { load: "skill", unload: "skill_unload" };
 
 pub(super) static TABLE: Table = Table {
     name: "opencode",

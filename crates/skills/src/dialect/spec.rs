@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::SkillAct;
+use super::SkillToolKind;
 
 /// A tool, as data that any host can mount.
 ///
 /// ```
-/// use prowess_skills::{SkillAct, SkillSession};
+/// use prowess_skills::{SkillToolKind, SkillSession};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]
@@ -16,7 +16,7 @@ use super::SkillAct;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let session = SkillSession::builder(catalog).start().await;
 /// let tools = session.tools();
-/// let unload = tools.iter().find(|tool| tool.act == SkillAct::Unload).unwrap();
+/// let unload = tools.iter().find(|tool| tool.act == SkillToolKind::Unload).unwrap();
 /// assert_eq!(unload.name, "unload_skill");
 /// assert_eq!(unload.skill_in(&serde_json::json!({"skill_name": "pdf"})), Some("pdf"));
 /// # Ok(())
@@ -28,7 +28,7 @@ pub struct ToolSpec {
     /// What a model calls it.
     pub name: &'static str,
     /// What it does.
-    pub act: SkillAct,
+    pub act: SkillToolKind,
     /// What a model is told about it.
     pub description: String,
     /// The JSON Schema of its arguments.

@@ -3,7 +3,7 @@
 use prowess_catalog::{Activation, SectionTemplate, code_text};
 use serde_json::{Value, json};
 
-use super::{Capabilities, Form, MAX_ENUM_NAMES, SkillAct, ToolSpec, Words, arguments};
+use super::{Capabilities, Form, LoadToolNames, MAX_ENUM_NAMES, SkillToolKind, ToolSpec, arguments};
 use crate::error::{SkillError, shown};
 use crate::options::{Lifetime, Placement, UnloadedText};
 use crate::render::HEADING;
@@ -13,7 +13,7 @@ use crate::view::SkillView;
 pub(super) struct Table {
     /// Its name in configurations.
     pub(super) name: &'static str,
-    pub(super) words: Words,
+    pub(super) words: LoadToolNames,
     /// The argument that names a skill in the tools of its own.
     pub(super) skill: &'static str,
     /// Its tools but those that run commands, which all dialects have under the same names.
@@ -94,24 +94,24 @@ pub(crate) struct RunSetting {
 pub(crate) enum RunSetting {}
 
 impl Takes {
-    pub(super) fn act(self) -> SkillAct {
+    pub(super) fn act(self) -> SkillToolKind {
         match self {
             Self::Load | Self::LoadDocuments | Self::LoadMaybeArguments | Self::LoadArguments => {
-                SkillAct::Load
+                SkillToolKind::Load
             }
-            Self::Unload => SkillAct::Unload,
-            Self::List => SkillAct::ListDocuments,
-            Self::Select => SkillAct::SelectDocuments,
+            Self::Unload => SkillToolKind::Unload,
+            Self::List => SkillToolKind::ListDocuments,
+            Self::Select => SkillToolKind::SelectDocuments,
             #[cfg(feature = "run")]
-            Self::Run => SkillAct::Run,
+            Self::Run => SkillToolKind::Run,
             #[cfg(feature = "run")]
-            Self::Start => SkillAct::Start,
+            Self::Start => SkillToolKind::Start,
             #[cfg(feature = "run")]
-            Self::Write => SkillAct::Write,
+            Self::Write => SkillToolKind::Write,
             #[cfg(feature = "run")]
-            Self::Look => SkillAct::Look,
+            Self::Look => SkillToolKind::Look,
             #[cfg(feature = "run")]
-            Self::End => SkillAct::End,
+            Self::End => SkillToolKind::End,
         }
     }
 

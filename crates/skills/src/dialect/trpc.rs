@@ -7,11 +7,11 @@ use prowess_catalog::SectionTemplate;
 use serde_json::json;
 
 use super::table::{Entry, Setting, Table, Takes, section};
-use super::{Capabilities, Form, Words, documents};
+use super::{Capabilities, Form, LoadToolNames, documents};
 use crate::options::{Lifetime, Placement};
 use crate::state::SkillState;
 
-const WORDS: Words = Words { load: "skill_load", unload: "skill_unload" };
+const WORDS: LoadToolNames = LoadToolNames { load: "skill_load", unload: "skill_unload" };
 
 pub(super) static TABLE: Table = Table {
     name: "trpc",
@@ -56,7 +56,7 @@ fn load_says(setting: &Setting<'_>) -> String {
 }
 
 fn template(capabilities: Capabilities, placement: Placement) -> Option<SectionTemplate> {
-    let Words { load, unload } = WORDS;
+    let LoadToolNames { load, unload } = WORDS;
     let place = match placement {
         Placement::SystemMessage => "its instructions are put into the system message",
         Placement::ToolAnswer => "its instructions are in the answer",

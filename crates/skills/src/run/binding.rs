@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 
 use prowess_catalog::Digest;
-use prowess_permission::{Question, RUN_BINDING, RunDeed, RunDeedInput, Talk};
+use prowess_permission::{Channel, Question, RUN_BINDING, RunAction, RunActionInput};
 use prowess_workspace::{InputMode, RunInput, RunRequest, StageSource};
 use serde_json::{Value, json};
 
-use super::{Runs, SkillRuns};
+use super::{RunSetup, SkillRunner};
 use crate::error::SkillError;
 
 /// What the gates of a run are asked about.
 pub(super) struct Asked<'a> {
     pub(super) request: &'a RunRequest,
-    pub(super) talk: Option<Talk>,
+    pub(super) talk: Option<Channel>,
     pub(super) sources: &'a BTreeMap<String, StageSource>,
     /// Where the documents of these skills are.
     pub(super) places: &'a BTreeMap<String, String>,
     /// What servers say of all files of their skills, which is what is staged or nothing.
     pub(super) published: &'a BTreeMap<String, Digest>,
-    pub(super) runs: &'a SkillRuns,
+    pub(super) runs: &'a SkillRunner,
 }
 
 /// Skills with the digests of their files.
@@ -44,7 +44,7 @@ impl Bound {
 
 impl Asked<'_> {
     /// Everything that was asked for, for the person.
-    pub(super) fn deed(&self) -> RunDeed {
+    pub(super) fn deed(&self) -> RunAction {
         deed(self.request, self.talk)
     }
 
@@ -69,7 +69,7 @@ impl Asked<'_> {
     /// for. Nothing is fetched from a server to ask.
     pub(super) async fn bound(&self) -> Result<Bound, SkillError> {
         let mut files = Digests::new();
-        let Runs { runner, workspace, .. } = &*self.runs.runs;
+        let RunSetup { runner, workspace, .. } = &*self.runs.runs;
         for (name, source) in self.sources.iter().filter(|(name, _)| !self.published.contains_key(*name)) {
             let staged = runner.stage(workspace, name, source).await;
             let staged = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?;
@@ -108,7 +108,7 @@ fn by_names(value: &Value) -> String {
     }
 }
 
-fn deed(request: &RunRequest, talk: Option<Talk>) -> RunDeed {
+fn deed(request: &RunRequest, talk: Option<Channel>) -> RunAction {
     // All fields by name: one that is added has to be thought of here.
     let RunRequest {
         skill,
@@ -125,8 +125,8 @@ fn deed(request: &RunRequest, talk: Option<Talk>) -> RunDeed {
         omit_inline_content,
         artifact_prefix,
     } = request.clone();
-    let input = |RunInput { from, to, mode }| RunDeedInput { from, to, is_link: mode == InputMode::Link };
-    RunDeed {
+    let input = |RunInput { from, to, mode }| RunActionInput { from, to, is_link: mode == InputMode::Link };
+    RunAction {
         skill,
         command,
         cwd,
@@ -148,7 +148,7 @@ fn deed(request: &RunRequest, talk: Option<Talk>) -> RunDeed {
 
 /// One text for one meaning: what is to be done, where the skills are, and the digests of their files. Each part has its
 /// length before it, so that no two run together.
-fn binding(deed: &RunDeed, places: &BTreeMap<String, String>, digests: &Digests) -> String {
+fn binding(deed: &RunAction, places: &BTreeMap<String, String>, digests: &Digests) -> String {
     let mut bytes = Vec::new();
     let mut put = |part: &str| {
         bytes.extend((part.len() as u64).to_le_bytes());
@@ -179,7 +179,7 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Parts {
         request: RunRequest,
-        talk: Option<Talk>,
+        talk: Option<Channel>,
         places: BTreeMap<String, String>,
         digests: Digests,
     }
@@ -215,7 +215,7 @@ mod tests {
     prop_compose! {
         fn parts()(
             request in request(),
-            talk in prop::sample::select(vec![None, Some(Talk::Pipe), Some(Talk::Terminal)]),
+            talk in prop::sample::select(vec![None, Some(Channel::Pipe), Some(Channel::Terminal)]),
             skills in btree_map("[a-c]{1,2}", ("[/a-c]{0,3}", "[0-3]{0,2}"), 1..3),
         ) -> Parts {
             let places = skills.iter().map(|(name, (place, _))| (name.clone(), place.clone())).collect();
@@ -254,7 +254,7 @@ mod tests {
             change(&mut other.request);
             all.push(other);
         }
-        for talk in [None, Some(Talk::Pipe), Some(Talk::Terminal)] {
+        for talk in [None, Some(Channel::Pipe), Some(Channel::Terminal)] {
             if talk != parts.talk {
                 all.push(Parts { talk, ..parts.clone() });
             }

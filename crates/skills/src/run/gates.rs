@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prowess_catalog::{Digest, SkillEntry, code_text};
-use prowess_permission::{Decision, Deed, Kind, Question, Refusal, RunDeed, Stopped, Talk, joined};
+use prowess_permission::{Action, Channel, Decision, Kind, Question, Refusal, RunAction, Stopped, joined};
 use prowess_workspace::{
-    ExecuteError, HostGate, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
+    ExecuteError, InputGate, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
     StageSource,
 };
 use serde_json::json;
 
 use super::binding::{Asked, Digests};
-use super::{Running, SkillRuns};
+use super::{Running, SkillRunner};
 use crate::delta::LoadedSkill;
 use crate::error::SkillError;
 use crate::host_files::{AskedHost, Unread};
@@ -46,7 +46,7 @@ impl<'a> Running<'a> {
     pub(crate) async fn pass_gates(
         self,
         request: &RunRequest,
-        talk: Option<Talk>,
+        talk: Option<Channel>,
     ) -> Result<Passed<'a>, Halt> {
         let name = request.skill.clone();
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
@@ -84,7 +84,7 @@ impl<'a> Running<'a> {
         // Nobody is asked about what cannot be.
         let abilities =
             runs.runs.runner.executor.as_ref().map(|executor| executor.abilities()).unwrap_or_default();
-        if talk == Some(Talk::Terminal) && !abilities.terminals {
+        if talk == Some(Channel::Terminal) && !abilities.terminals {
             return Err(refused("what runs commands here gives no terminals: leave out tty").into());
         }
         if network != Network::None && !abilities.hosts {
@@ -149,7 +149,7 @@ impl<'a> Running<'a> {
         if !because_of.is_empty() || !asked.published.is_empty() {
             plain = plain.each_time();
         }
-        let plain = plain.to(RunDeed { because_of: because_of.clone(), ..asked.deed() });
+        let plain = plain.to(RunAction { because_of: because_of.clone(), ..asked.deed() });
         let permissions = self.view.engine().permissions();
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
@@ -180,7 +180,7 @@ impl<'a> Running<'a> {
         for rule in rules {
             let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
             let details = json!({"skill": skill, "command": command, "host": host});
-            let plain = Question::new(Kind::NETWORK, host.clone()).to(Deed::Reach { skill, command, host });
+            let plain = Question::new(Kind::NETWORK, host.clone()).to(Action::Reach { skill, command, host });
             if permissions.policy().evaluate(&plain).decision != Decision::Ask {
                 self.pass(name, plain.always([])).await?;
                 continue;
@@ -219,7 +219,7 @@ fn refused(name: &str, refusal: Refusal) -> SkillError {
 pub(crate) struct Passed<'a> {
     /// What was asked for, with the skill by the name that it is staged under.
     pub(crate) request: RunRequest,
-    pub(crate) runs: &'a SkillRuns,
+    pub(crate) runs: &'a SkillRunner,
     sources: BTreeMap<String, StageSource>,
     /// The hosts that were asked for and approved.
     network: Network,
@@ -242,7 +242,11 @@ impl Passed<'_> {
         |skill| self.sources.get(skill).cloned()
     }
 
-    pub(crate) fn context<'a>(&self, skills: &'a dyn SkillSources, host: &'a dyn HostGate) -> RunContext<'a> {
+    pub(crate) fn context<'a>(
+        &self,
+        skills: &'a dyn SkillSources,
+        host: &'a dyn InputGate,
+    ) -> RunContext<'a> {
         let mut context = RunContext::new(skills);
         context.host = host;
         context.limits = self.runs.runs.limits.clone();

@@ -9,8 +9,8 @@ pub const MAX_SHOWN_FILES: usize = 32 * 1024;
 /// How many warnings a model reads.
 const MAX_SHOWN_WARNINGS: usize = 20;
 
-/// The report of a run as the text that a model reads: [`ToolReply::text`](crate::ToolReply::text) for the
-/// [`data`](crate::ToolReply::data) of a run. A host that adds to the data, such as addresses of files, writes the text
+/// The report of a run as the text that a model reads: [`SkillToolAnswer::text`](crate::SkillToolAnswer::text) for the
+/// [`data`](crate::SkillToolAnswer::data) of a run. A host that adds to the data, such as addresses of files, writes the text
 /// anew with it.
 ///
 /// ```

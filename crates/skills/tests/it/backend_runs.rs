@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use prowess_backend::{Backend, CompositeBackend, LocalBackend, MemoryBackend, VirtualPath, WriteMode};
 use prowess_catalog::{Catalog, Root, ScanOptions, scan_backend};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{BackendFiles, Dialect, Runs, SessionOptions, SkillSession};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{BackendFiles, Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{LocalExecutor, LocalOptions, Runner, Workspaces};
 use serde_json::{Value, json};
 
@@ -26,12 +26,12 @@ async fn session(backend: Arc<dyn Backend>, scratch: &std::path::Path) -> SkillS
         artifacts: None,
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
-    let policy = Policy::new().with(Layer::User, [Rule::new("run", "*", Decision::Allow)]);
+    let policy = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
     SkillSession::builder(Catalog::empty().assembled([scan]))
         .files(Arc::new(BackendFiles::new(backend)))
         .options(SessionOptions::new(Dialect::Trpc))
         .permissions(Permissions::unattended(policy))
-        .runs(Runs::new(runner, "one"))
+        .runs(RunSetup::new(runner, "one"))
         .start()
         .await
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Capabilities, Dialect, Runs, SessionOptions, SkillAct, SkillSession, ToolReply};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{
+    Capabilities, Dialect, RunSetup, SessionOptions, SkillSession, SkillToolAnswer, SkillToolKind,
+};
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{Executor, Limits, LocalExecutor, LocalOptions, Runner, Workspaces};
 use serde_json::{Value, json};
@@ -27,9 +29,9 @@ async fn session(
     let workspaces = Workspaces::open(scratch.path().join("workspaces")).unwrap();
     let runner = Runner { workspaces, artifacts: None, executor: Some(executor) };
     let rules = [Rule::new("run", "*", Decision::Allow)];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let builder = library.builder().options(options).permissions(permissions);
-    (builder.runs(Runs::new(runner, "one")).start().await, scratch)
+    (builder.runs(RunSetup::new(runner, "one")).start().await, scratch)
 }
 
 fn options(dialect: Dialect, capabilities: Capabilities) -> SessionOptions {
@@ -39,7 +41,12 @@ fn options(dialect: Dialect, capabilities: Capabilities) -> SessionOptions {
 }
 
 /// Calls the tool that does `act` and takes `needs`, with the skill named as the tool wants it.
-async fn act(session: &SkillSession, act: SkillAct, needs: &[&str], mut arguments: Value) -> ToolReply {
+async fn act(
+    session: &SkillSession,
+    act: SkillToolKind,
+    needs: &[&str],
+    mut arguments: Value,
+) -> SkillToolAnswer {
     let takes = |parameters: &Value, name: &str| parameters["properties"].get(name).is_some();
     let tools = session.tools();
     let tool = tools.iter().filter(|tool| tool.act == act);
@@ -52,7 +59,7 @@ async fn act(session: &SkillSession, act: SkillAct, needs: &[&str], mut argument
     session.call(tool.name, arguments).await
 }
 
-fn done(reply: ToolReply) -> ToolReply {
+fn done(reply: SkillToolAnswer) -> SkillToolAnswer {
     assert!(!reply.is_error, "{}", reply.text);
     reply
 }
@@ -63,12 +70,12 @@ async fn every_dialect_loads_with_arguments_and_unloads() {
     for dialect in Dialect::ALL {
         let (session, _scratch) =
             session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
-        let reply = done(act(&session, SkillAct::Load, &["args"], json!({"args": "staging"})).await);
+        let reply = done(act(&session, SkillToolKind::Load, &["args"], json!({"args": "staging"})).await);
         assert_eq!(session.state().loaded()[0].arguments.as_deref(), Some("staging"), "{dialect:?}");
         // Where its text goes is the dialect's business; that the arguments are in it is not.
         let text = reply.text + &session.loaded_section().await.text;
         assert!(text.contains("Ship to staging."), "{dialect:?}: {text}");
-        let reply = done(act(&session, SkillAct::Unload, &[], json!({})).await);
+        let reply = done(act(&session, SkillToolKind::Unload, &[], json!({})).await);
         assert!(reply.text.contains("has been unloaded") && session.state().loaded().is_empty());
     }
 }
@@ -79,20 +86,20 @@ async fn every_dialect_lists_and_selects_documents() {
     for dialect in Dialect::ALL {
         let (session, _scratch) =
             session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
-        done(act(&session, SkillAct::Load, &[], json!({})).await);
-        let listed = done(act(&session, SkillAct::ListDocuments, &[], json!({})).await);
+        done(act(&session, SkillToolKind::Load, &[], json!({})).await);
+        let listed = done(act(&session, SkillToolKind::ListDocuments, &[], json!({})).await);
         assert_eq!(listed.text, "[\"CHECKLIST.md\"]", "{dialect:?}");
         done(
             act(
                 &session,
-                SkillAct::SelectDocuments,
+                SkillToolKind::SelectDocuments,
                 &["mode"],
                 json!({"docs": ["CHECKLIST.md"], "mode": "add"}),
             )
             .await,
         );
         assert_eq!(session.state().documents("deploy")[0].path, "CHECKLIST.md", "{dialect:?}");
-        done(act(&session, SkillAct::SelectDocuments, &["mode"], json!({"mode": "clear"})).await);
+        done(act(&session, SkillToolKind::SelectDocuments, &["mode"], json!({"mode": "clear"})).await);
         assert!(session.state().documents("deploy").is_empty());
     }
 }
@@ -105,7 +112,7 @@ async fn every_dialect_runs_commands() {
             session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
         let arguments =
             json!({"command": "echo hello > out/a.txt; cat out/a.txt", "output_files": ["out/*"]});
-        let reply = done(act(&session, SkillAct::Run, &["command"], arguments).await);
+        let reply = done(act(&session, SkillToolKind::Run, &["command"], arguments).await);
         let report = reply.data.unwrap();
         assert_eq!(
             (&report["stdout"], &report["truncated"]),
@@ -113,7 +120,8 @@ async fn every_dialect_runs_commands() {
             "{dialect:?}"
         );
         assert_eq!(report["output_files"][0]["content"], "hello\n");
-        let wrong = act(&session, SkillAct::Run, &[], json!({"command": "true", "timeout_secs": 3})).await;
+        let wrong =
+            act(&session, SkillToolKind::Run, &[], json!({"command": "true", "timeout_secs": 3})).await;
         assert!(
             wrong.text.ends_with("there is no argument 'timeout_secs': did you mean 'timeout'?"),
             "{}",
@@ -131,7 +139,7 @@ async fn every_dialect_talks_with_commands() {
         let (session, _scratch) = session(&library, options(dialect, Capabilities::all()), real).await;
         let arguments = json!({"command": "read -r name; echo \"hello $name\"; sleep 600", "yield_ms": 10});
         let started: Value =
-            serde_json::from_str(&done(act(&session, SkillAct::Start, &["tty"], arguments).await).text)
+            serde_json::from_str(&done(act(&session, SkillToolKind::Start, &["tty"], arguments).await).text)
                 .unwrap();
         let id = json!({"session_id": started["session_id"]});
         let with = |more: Value| {
@@ -140,24 +148,25 @@ async fn every_dialect_talks_with_commands() {
             all
         };
         let mut output = String::new();
-        let reply =
-            done(act(&session, SkillAct::Write, &[], with(json!({"chars": "crab", "yield_ms": 500}))).await);
+        let reply = done(
+            act(&session, SkillToolKind::Write, &[], with(json!({"chars": "crab", "yield_ms": 500}))).await,
+        );
         output.push_str(reply.data.unwrap()["output"].as_str().unwrap());
         for _ in 0..40 {
             if output.contains("hello crab") {
                 break;
             }
-            let reply = done(act(&session, SkillAct::Look, &[], with(json!({"yield_ms": 500}))).await);
+            let reply = done(act(&session, SkillToolKind::Look, &[], with(json!({"yield_ms": 500}))).await);
             output.push_str(reply.data.unwrap()["output"].as_str().unwrap());
         }
         assert!(output.contains("hello crab"), "{dialect:?}: {output}");
-        let ended = done(act(&session, SkillAct::End, &[], id.clone()).await);
+        let ended = done(act(&session, SkillToolKind::End, &[], id.clone()).await);
         assert_eq!(ended.data.unwrap()["status"], "ended", "{dialect:?}");
     }
 }
 
 /// The tools of a session, by what they do and whether arguments for the skill are among what they take.
-fn has(session: &SkillSession) -> Vec<SkillAct> {
+fn has(session: &SkillSession) -> Vec<SkillToolKind> {
     session.tools().iter().map(|tool| tool.act).collect()
 }
 
@@ -191,7 +200,7 @@ async fn each_capability_is_there_without_the_others() {
             acts.dedup();
             (acts, takes_arguments)
         };
-        use SkillAct::{End, ListDocuments, Load, Look, Run, SelectDocuments, Start, Unload, Write};
+        use SkillToolKind::{End, ListDocuments, Load, Look, Run, SelectDocuments, Start, Unload, Write};
         assert_eq!(acts(Capabilities::none()).await, (vec![Load], false), "{dialect:?}");
         assert_eq!(acts(only(|can| can.arguments = true)).await, (vec![Load], true), "{dialect:?}");
         assert_eq!(acts(only(|can| can.unload = true)).await, (vec![Load, Unload], false), "{dialect:?}");
@@ -229,12 +238,12 @@ async fn what_a_tool_says_of_time_is_what_the_session_allows() {
         artifacts: None,
         executor: Some(Arc::new(FakeExecutor)),
     };
-    let mut runs = Runs::new(runner, "one");
-    let timeout = async |runs: Runs| {
+    let mut runs = RunSetup::new(runner, "one");
+    let timeout = async |runs: RunSetup| {
         let options = SessionOptions::new(Dialect::Trpc);
         let session = library.builder().options(options).runs(runs).start().await;
         let tools = session.tools();
-        let run = tools.iter().find(|tool| tool.act == SkillAct::Run).unwrap();
+        let run = tools.iter().find(|tool| tool.act == SkillToolKind::Run).unwrap();
         run.parameters["properties"]["timeout"]["default"].as_u64().unwrap()
     };
     assert_eq!(timeout(runs.clone()).await, Limits::default().timeout.as_secs());
@@ -252,18 +261,18 @@ fn a_name_means_one_thing_in_all_dialects() {
         assert_eq!(once.len(), names.len(), "{dialect:?}");
         assert!(names.iter().all(|name| Dialect::act_of(name).is_some()));
     }
-    for act in SkillAct::ALL {
-        assert!(!act.is_idempotent() || !act.runs() || act == SkillAct::End, "{act:?}");
+    for act in SkillToolKind::ALL {
+        assert!(!act.is_idempotent() || !act.runs() || act == SkillToolKind::End, "{act:?}");
         assert!(!(act.changes_loaded() && act.reports()), "{act:?}");
     }
     for (name, act) in [
-        ("load_skill", SkillAct::Load),
-        ("skill_load", SkillAct::Load),
-        ("skill", SkillAct::Load),
-        ("unload_skill", SkillAct::Unload),
-        ("skill_unload", SkillAct::Unload),
-        ("skill_run", SkillAct::Run),
-        ("skill_kill_session", SkillAct::End),
+        ("load_skill", SkillToolKind::Load),
+        ("skill_load", SkillToolKind::Load),
+        ("skill", SkillToolKind::Load),
+        ("unload_skill", SkillToolKind::Unload),
+        ("skill_unload", SkillToolKind::Unload),
+        ("skill_run", SkillToolKind::Run),
+        ("skill_kill_session", SkillToolKind::End),
     ] {
         assert_eq!(Dialect::act_of(name), Some(act));
     }

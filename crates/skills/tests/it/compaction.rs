@@ -1,7 +1,7 @@
 //! No loaded skill is lost when messages are summarised.
 
 use prowess_skills::{
-    Choice, Dialect, Lifetime, SelectMode, SkillDelta, SkillView, UnloadReason, UnloadedText,
+    Dialect, DocumentChoice, Lifetime, SelectMode, SkillDelta, SkillView, UnloadReason, UnloadedText,
 };
 
 use crate::library::{Library, loaded};
@@ -59,7 +59,7 @@ async fn documents_are_put_back_with_their_skill() {
     let session = library.session().await;
     let loaded = session.load("web-research", None).await.unwrap().text;
     let documents =
-        session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap().text;
+        session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap().text;
     assert!(session.put_back([&*loaded, &*documents], None).await.text.is_empty());
     let section = session.put_back([loaded.as_str()], None).await;
     assert!(section.text.contains("Use two.") && !section.text.contains("Search, then read."));
@@ -72,7 +72,7 @@ async fn a_restored_session_puts_everything_back() {
     let session = library.session().await;
     session.load("web-research", None).await.unwrap();
     session.load("b", Some("tides")).await.unwrap();
-    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let before = session.put_back([], None).await;
     let restored = library.builder().restore(session.save()).start().await;
     let after = restored.put_back([], None).await;
@@ -182,7 +182,7 @@ async fn skills_with_the_same_words_are_not_taken_for_each_other() {
     let session = library.session_in(Dialect::OpenCode).await;
     let choose = async |name| {
         let text = session.load(name, None).await.unwrap().text;
-        text + &session.select_documents(name, SelectMode::Add, Choice::All).await.unwrap().text
+        text + &session.select_documents(name, SelectMode::Add, DocumentChoice::All).await.unwrap().text
     };
     let (a, b) = (choose("a").await, choose("b").await);
     let section = session.put_back([a.as_str()], None).await;
@@ -221,7 +221,8 @@ async fn a_stub_says_what_it_stands_for() {
         "[An earlier text of skill 'web-research' was removed.]"
     );
     assert_eq!(session.view().without_unloaded(&second), None);
-    let select = async |mode| session.select_documents("web-research", mode, Choice::All).await.unwrap().text;
+    let select =
+        async |mode| session.select_documents("web-research", mode, DocumentChoice::All).await.unwrap().text;
     let documents = select(SelectMode::Add).await;
     assert_eq!(session.view().without_unloaded(&documents), None);
     select(SelectMode::Clear).await;
@@ -238,7 +239,7 @@ async fn a_large_document_does_not_take_its_skill_along() {
     let library = Library::of(&["kit"]).file("kit/long.md", "word ".repeat(2_000));
     let session = library.session().await;
     let answer = session.load("kit", None).await.unwrap().text;
-    session.select_documents("kit", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("kit", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let section = session.put_back([answer.as_str()], Some(200)).await;
     assert_eq!(loaded(&session), ["kit"]);
     assert!(section.dropped.is_empty());
@@ -276,7 +277,7 @@ async fn a_document_that_outgrew_the_budget_is_named() {
         .session_with(Dialect::Trpc, |options| options.budgets = prowess_skills::Budgets::new(10, Some(400)))
         .await;
     session.load("kit", None).await.unwrap();
-    session.select_documents("kit", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("kit", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let restored = library.builder().options(session.options().clone()).restore(session.save()).start().await;
     library.write("kit/notes.md", "word ".repeat(2_000));
     let section = restored.loaded_section().await;
@@ -312,7 +313,7 @@ async fn a_changed_document_without_room_is_no_longer_selected() {
     let library = Library::of(&["kit"]).file("kit/notes.md", "Short.\n");
     let session = library.session().await;
     let answer = session.load("kit", None).await.unwrap().text;
-    session.select_documents("kit", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("kit", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let restored = library.builder().restore(session.save()).start().await;
     library.write("kit/notes.md", "word ".repeat(2_000));
     let section = restored.put_back([answer.as_str()], Some(200)).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prowess_skills::{
-    Choice, Dialect, PreparedLoad, SelectMode, SkillError, SkillEvent, SkillSession, SkillState,
+    Dialect, DocumentChoice, PreparedLoad, SelectMode, SkillError, SkillEvent, SkillSession, SkillState,
 };
 
 use serde_json::json;
@@ -154,7 +154,7 @@ async fn parallel_choices_of_documents_are_merged() {
     let calls: Vec<_> = (0..16)
         .map(|number| {
             let session = Arc::clone(&session);
-            let choice = Choice::Named(vec![format!("d{number:02}.md")]);
+            let choice = DocumentChoice::Named(vec![format!("d{number:02}.md")]);
             tokio::spawn(async move { session.select_documents("kit", SelectMode::Add, choice).await })
         })
         .collect();

@@ -432,7 +432,7 @@ fn default_policy_is_recommend() {
 async fn read_file_still_works_for_skills() {
     let library = Library::of(&["a"]);
     let session = library.session().await;
-    let entry = session.engine().view().get("a").unwrap().clone();
+    let entry = session.engine().catalog_view().get("a").unwrap().clone();
     assert!(std::fs::read_to_string(entry.skill.location.as_str()).unwrap().contains("Do it."));
     assert!(loaded(&session).is_empty());
     assert_eq!(session.load("a", None).await.unwrap().deltas.len(), 1);

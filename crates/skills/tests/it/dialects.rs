@@ -1,6 +1,6 @@
 //! What each dialect shows and answers, whole.
 
-use prowess_skills::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillAct, SkillSession};
+use prowess_skills::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillSession, SkillToolKind};
 use serde_json::{Value, json};
 
 use crate::library::{Library, sorted};
@@ -96,7 +96,8 @@ async fn a_session_has_one_name_for_one_act() {
             .tool_names()
             .filter(|name| {
                 let act = Dialect::act_of(name).unwrap();
-                let of_documents = matches!(act, SkillAct::ListDocuments | SkillAct::SelectDocuments);
+                let of_documents =
+                    matches!(act, SkillToolKind::ListDocuments | SkillToolKind::SelectDocuments);
                 !act.reports() && !name.ends_with("_with_args") && (can.documents || !of_documents)
             })
             .collect();

@@ -1,6 +1,6 @@
 //! Documents of a skill: listing and choosing.
 
-use prowess_skills::{Budgets, Choice, Dialect, SelectMode, SkillError};
+use prowess_skills::{Budgets, Dialect, DocumentChoice, SelectMode, SkillError};
 use serde_json::json;
 
 use crate::library::{Library, prepared};
@@ -12,8 +12,8 @@ fn library() -> Library {
         .file("web-research/notes.txt", "Note.\n")
 }
 
-fn named(paths: &[&str]) -> Choice {
-    Choice::Named(paths.iter().map(|&path| path.to_owned()).collect())
+fn named(paths: &[&str]) -> DocumentChoice {
+    DocumentChoice::Named(paths.iter().map(|&path| path.to_owned()).collect())
 }
 
 fn chosen(session: &prowess_skills::SkillSession) -> Vec<String> {
@@ -45,10 +45,10 @@ async fn choices_add_replace_and_clear() {
     assert_eq!(session.state().keys()["temp:skill:docs:web-research"], r#"["notes.txt","USAGE.md"]"#);
     select(SelectMode::Replace, named(&["references/sources.md"])).await;
     assert_eq!(chosen(&session), ["references/sources.md"]);
-    select(SelectMode::Add, Choice::All).await;
+    select(SelectMode::Add, DocumentChoice::All).await;
     assert_eq!(chosen(&session).len(), 3);
     assert_eq!(session.state().keys()["temp:skill:docs:web-research"], "*");
-    select(SelectMode::Clear, Choice::All).await;
+    select(SelectMode::Clear, DocumentChoice::All).await;
     assert_eq!(chosen(&session), Vec::<String>::new());
     assert_eq!(session.state().keys().keys().collect::<Vec<_>>(), ["temp:skill:loaded:web-research"]);
 }
@@ -100,11 +100,12 @@ async fn a_load_with_a_document_that_is_not_there_changes_nothing() {
 async fn only_a_loaded_skill_has_documents_in_context() {
     let library = library();
     let session = library.session_in(Dialect::Trpc).await;
-    let choose = async |name| session.select_documents(name, SelectMode::Add, Choice::All).await.unwrap_err();
+    let choose =
+        async |name| session.select_documents(name, SelectMode::Add, DocumentChoice::All).await.unwrap_err();
     assert!(matches!(choose("web-research").await, SkillError::NotLoaded { .. }));
     assert!(matches!(choose("x").await, SkillError::NotFound { .. }));
     session.load("web-research", None).await.unwrap();
-    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap();
     session.unload("web-research").unwrap();
     assert!(session.state().all_selections().is_empty());
 }

@@ -2,13 +2,13 @@
 
 use prowess_catalog::Digest;
 use prowess_permission::{Kind, Note, Permissions, Policy, Question, Replies, joined};
-use prowess_skills::{Answer, Outcome, SkillSession};
+use prowess_skills::{Outcome, SkillAnswer, SkillSession};
 use prowess_workspace::{RunRequest, StageSource};
 use serde_json::json;
 
 use crate::running::{library, runs, session};
 
-async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<Answer> {
+async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<SkillAnswer> {
     session.service().run(&session.view(), request.clone(), replies).await
 }
 
@@ -32,7 +32,7 @@ async fn an_old_always_for_a_run_is_asked_once_more() {
 
     let asked = question(&session, &request).await;
     assert_eq!(asked.note, Some(Note::ApprovedByEarlierVersion));
-    assert!(asked.words().note.is_some(), "the person is told why");
+    assert!(asked.wording().note.is_some(), "the person is told why");
     assert!(asked.binding.as_ref().unwrap().starts_with("run 2 "));
     let other = question(&session, &RunRequest::new("kit", "echo other")).await;
     assert_eq!(other.note, None, "nobody ever approved that");
@@ -73,7 +73,7 @@ async fn an_answer_to_an_old_question_is_one_to_the_new() {
         serde_json::from_value(json!({"title": "run in skill 'kit'", "request": request})).unwrap()
     };
     let was_asked = stored(binding(&digest));
-    assert_eq!(was_asked.words().title, "run in skill 'kit'");
+    assert_eq!(was_asked.wording().title, "run in skill 'kit'");
     assert!(question(&session, &request).await.is_answered_by(was_asked.fingerprint()));
     let replies = Replies::allowing([was_asked.fingerprint()]);
     assert!(matches!(run(&session, &request, &replies).await, Outcome::Done(_)));

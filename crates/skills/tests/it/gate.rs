@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use prowess_permission::{
-    Asked, Broker, Decision, Deed, Layer, PermissionEvent, Permissions, Policy, Reply, Rule, Subscription,
+    Action, Broker, Decision, PendingQuestion, PermissionEvent, Permissions, Policy, Reply, Rule, RuleSource,
+    Subscription,
 };
-use prowess_skills::{Owner, SkillError, SkillSession};
+use prowess_skills::{FileOwner, SkillError, SkillSession};
 
 use crate::library::{CountedFiles, Library, loaded, prepared};
 
 fn asking() -> Policy {
-    Policy::new().with(Layer::User, [Rule::new("skill", "*", Decision::Ask)])
+    Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)])
 }
 
 async fn session(library: &Library, broker: &Arc<Broker>) -> SkillSession {
@@ -18,7 +19,7 @@ async fn session(library: &Library, broker: &Arc<Broker>) -> SkillSession {
     library.builder().permissions(permissions).start().await
 }
 
-async fn next_question(front_end: &mut Subscription) -> Arc<Asked> {
+async fn next_question(front_end: &mut Subscription) -> Arc<PendingQuestion> {
     loop {
         match front_end.next().await.unwrap() {
             PermissionEvent::Asked(asked) => return asked,
@@ -113,19 +114,19 @@ async fn the_question_names_the_skill_its_place_and_its_digest() {
     let mut front_end = broker.subscribe();
     let looking = async {
         let asked = next_question(&mut front_end).await;
-        let request = asked.request.clone();
+        let request = asked.question.clone();
         broker.reply(asked.id, Reply::Once).await.unwrap();
         request
     };
     let (answer, request) = tokio::join!(session.load("a", Some("now")), looking);
     answer.unwrap();
     assert_eq!(request.subjects, ["a"]);
-    let Deed::LoadSkill { arguments, digest, location, .. } = &request.deed else { panic!("{request:?}") };
+    let Action::LoadSkill { arguments, digest, location, .. } = &request.deed else { panic!("{request:?}") };
     assert_eq!(arguments.as_deref(), Some("now"));
     assert!(digest.as_deref().unwrap().starts_with("sha256:"));
     assert_eq!(library.told(location), "/skills/a/SKILL.md");
     assert!(request.binding.as_ref().unwrap().starts_with("sha256:"));
-    assert_eq!(library.told(&request.words().title), "load the skill in '/skills/a': 'a'");
+    assert_eq!(library.told(&request.wording().title), "load the skill in '/skills/a': 'a'");
 }
 
 /// While a person thinks, the last slot goes to somebody else.
@@ -134,7 +135,8 @@ async fn a_limit_that_is_reached_while_the_question_waits_holds() {
     let library = Library::of(&["a", "b"]);
     let broker = Broker::in_memory();
     let rules = [Rule::new("skill", "a", Decision::Ask)];
-    let permissions = Permissions::new(Arc::clone(&broker), "one", Policy::new().with(Layer::User, rules));
+    let permissions =
+        Permissions::new(Arc::clone(&broker), "one", Policy::new().with(RuleSource::User, rules));
     let mut options = prowess_skills::SessionOptions::default();
     options.budgets = prowess_skills::Budgets::new(1, None);
     let session = library.builder().permissions(permissions).options(options).start().await;
@@ -153,7 +155,7 @@ async fn a_limit_that_is_reached_while_the_question_waits_holds() {
 async fn a_denied_skill_is_not_read() {
     let library = Library::of(&["a"]);
     let files = CountedFiles::shared();
-    let policy = Policy::new().with(Layer::User, [Rule::new("skill", "a", Decision::Deny)]);
+    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "a", Decision::Deny)]);
     let session =
         library.builder().files(files.clone()).permissions(Permissions::unattended(policy)).start().await;
     assert!(matches!(session.load("a", None).await.unwrap_err(), SkillError::NotFound { .. }));
@@ -166,7 +168,7 @@ async fn a_deny_that_comes_later_hides_the_skill() {
     let library = Library::of(&["a", "b"]);
     let session = library.session().await;
     session.load("a", None).await.unwrap();
-    session.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
+    session.permissions().set(RuleSource::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
     assert!(!session.view().overview().text.contains("**a**"));
     assert_eq!(session.tools()[0].parameters["properties"]["skill_name"]["enum"], serde_json::json!(["b"]));
     assert!(session.put_back([], None).await.text.contains("no longer available"));
@@ -179,7 +181,7 @@ async fn a_deny_between_preparing_and_finishing_holds() {
     let library = Library::of(&["a", "b"]);
     let session = library.session().await;
     let prepared = prepared(&session, session.view().load("a", None, None)).await.unwrap();
-    session.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
+    session.permissions().set(RuleSource::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
     let error = session.hold(|state| prepared.finish(state)).unwrap_err();
     assert_eq!(error.for_model(), "Error: Skill 'a' not found. Available skills: b");
     assert!(loaded(&session).is_empty());
@@ -200,13 +202,13 @@ async fn documents_are_listed_after_the_gate() {
 #[tokio::test]
 async fn files_have_owners() {
     let library = Library::of(&["open", "secret"]).file("open/scripts/x.py", "").file("loose.txt", "");
-    let policy = Policy::new().with(Layer::User, [Rule::new("skill", "secret", Decision::Deny)]);
+    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "secret", Decision::Deny)]);
     let session = library.session_under(policy).await;
     let owner = |path: &str| session.view().owner_of(&library.join(path).to_string_lossy());
-    assert_eq!(owner("open/SKILL.md"), Owner::Skill("open".into()));
-    assert_eq!(owner("open/scripts/x.py"), Owner::Skill("open".into()));
-    assert_eq!(owner("secret/SKILL.md"), Owner::Denied);
-    assert_eq!(owner("secret"), Owner::Denied);
-    assert_eq!(owner("secret-not/x"), Owner::Nobody);
-    assert_eq!(owner("loose.txt"), Owner::Nobody);
+    assert_eq!(owner("open/SKILL.md"), FileOwner::Skill("open".into()));
+    assert_eq!(owner("open/scripts/x.py"), FileOwner::Skill("open".into()));
+    assert_eq!(owner("secret/SKILL.md"), FileOwner::Denied);
+    assert_eq!(owner("secret"), FileOwner::Denied);
+    assert_eq!(owner("secret-not/x"), FileOwner::Nobody);
+    assert_eq!(owner("loose.txt"), FileOwner::Nobody);
 }

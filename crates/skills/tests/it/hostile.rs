@@ -4,8 +4,10 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_permission::{Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule};
-use prowess_skills::{Budgets, Choice, Dialect, MAX_CHOSEN_BYTES, SelectMode, SkillError, SkillSession};
+use prowess_permission::{Broker, Decision, PermissionEvent, Permissions, Policy, Reply, Rule, RuleSource};
+use prowess_skills::{
+    Budgets, Dialect, DocumentChoice, MAX_CHOSEN_BYTES, SelectMode, SkillError, SkillSession,
+};
 use serde_json::json;
 
 use crate::library::{Library, loaded, prepared_call};
@@ -41,7 +43,7 @@ async fn case_17_names_stay_escaped_in_every_message() {
         let session = library.session_with(dialect, |options| options.budgets = Budgets::new(1, None)).await;
         let mut seen = vec![session.prompt().text, session.view().overview().text];
         seen.extend(session.tools().iter().map(|tool| tool.description.clone()));
-        let said = |result: Result<prowess_skills::Answer, SkillError>| match result {
+        let said = |result: Result<prowess_skills::SkillAnswer, SkillError>| match result {
             Ok(answer) => answer.text,
             Err(error) => error.for_model(),
         };
@@ -51,9 +53,9 @@ async fn case_17_names_stay_escaped_in_every_message() {
         seen.push(said(session.load("a", None).await));
         seen.push(said(session.unload("nope")));
         seen.push(said(
-            session.select_documents(name, SelectMode::Add, Choice::Named(vec!["no".into()])).await,
+            session.select_documents(name, SelectMode::Add, DocumentChoice::Named(vec!["no".into()])).await,
         ));
-        let added = said(session.select_documents(name, SelectMode::Add, Choice::All).await);
+        let added = said(session.select_documents(name, SelectMode::Add, DocumentChoice::All).await);
         seen.push(added.lines().next().unwrap().to_owned());
         library.remove("odd");
         session.refresh(&library.catalog()).await;
@@ -109,7 +111,7 @@ async fn case_18_arguments_cannot_close_the_frame() {
 #[tokio::test]
 async fn case_19_a_denied_skill_is_absent_and_unnamed() {
     let library = Library::of(&["open", "secret-plans"]);
-    let policy = || Policy::new().with(Layer::User, [Rule::new("skill", "secret-*", Decision::Deny)]);
+    let policy = || Policy::new().with(RuleSource::User, [Rule::new("skill", "secret-*", Decision::Deny)]);
     for dialect in DIALECTS {
         let options = prowess_skills::SessionOptions::new(dialect);
         let session =
@@ -157,7 +159,7 @@ async fn case_20_a_shadowing_skill_does_not_inherit_an_always() {
     let library = Library::of(&["a"]);
     let other = Library::of(&["a"]);
     let broker = Broker::in_memory();
-    let ask = Policy::new().with(Layer::User, [Rule::new("skill", "*", Decision::Ask)]);
+    let ask = Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)]);
     let permissions = Permissions::new(Arc::clone(&broker), "one", ask);
     let session = library.builder().permissions(permissions).start().await;
     approve_always(&session, &broker, "a").await;
@@ -178,7 +180,7 @@ async fn case_20_a_shadowing_skill_brings_no_documents() {
     let other = Library::of(&["a"]).file("a/guide.md", "OUTSIDE\n");
     let session = library.session_in(Dialect::Trpc).await;
     session.load("a", None).await.unwrap();
-    session.select_documents("a", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("a", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let roots = [library.path(), other.path()].map(Root::explicit);
     session.refresh(&Catalog::discover(&roots, &ScanOptions::default())).await;
     let before = session.state();
@@ -199,7 +201,7 @@ async fn case_20_a_shadowing_skill_brings_no_documents() {
 async fn case_20_a_changed_skill_is_not_put_back_under_the_old_approval() {
     let library = Library::of(&["a"]);
     let broker = Broker::in_memory();
-    let ask = Policy::new().with(Layer::User, [Rule::new("skill", "*", Decision::Ask)]);
+    let ask = Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)]);
     let permissions = Permissions::new(Arc::clone(&broker), "one", ask);
     let session = library.builder().permissions(permissions).start().await;
     approve_always(&session, &broker, "a").await;
@@ -274,7 +276,7 @@ async fn case_23_a_link_outward_is_no_document() {
     session.load("kit", None).await.unwrap();
     library.remove("kit/guide.md");
     symlink(library.join("outside.md"), library.join("kit/guide.md")).unwrap();
-    let choice = Choice::Named(vec!["guide.md".into()]);
+    let choice = DocumentChoice::Named(vec!["guide.md".into()]);
     assert!(session.select_documents("kit", SelectMode::Add, choice).await.is_err());
 }
 
@@ -307,7 +309,7 @@ async fn case_25_binary_is_not_text() {
     let session = library.session_in(Dialect::Trpc).await;
     session.load("kit", None).await.unwrap();
     for path in ["image.md", "latin.txt"] {
-        let choice = Choice::Named(vec![path.into()]);
+        let choice = DocumentChoice::Named(vec![path.into()]);
         let error = session.select_documents("kit", SelectMode::Add, choice).await.unwrap_err();
         assert!(matches!(error, SkillError::Document { .. }), "{error}");
     }
@@ -384,9 +386,9 @@ async fn a_selection_is_not_finished_over_a_deny_or_for_another_skill() {
     let call = || prepared_call(&trpc, "skill_select_docs", json!({"skill": "a", "docs": ["guide.md"]}));
 
     let prepared = call().await;
-    trpc.permissions().set(Layer::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
+    trpc.permissions().set(RuleSource::Session, vec![Rule::new("skill", "a", Decision::Deny)]);
     assert!(trpc.finish(prepared).is_error);
-    trpc.permissions().set(Layer::Session, Vec::new());
+    trpc.permissions().set(RuleSource::Session, Vec::new());
 
     let prepared = call().await;
     let other = Library::of(&["a"]);
@@ -422,7 +424,7 @@ async fn parallel_choices_do_not_exceed_the_cap_together() {
 #[tokio::test]
 async fn case_19_a_denied_skill_is_not_in_what_changed() {
     let library = Library::of(&["open"]).file("hushed/scripts/x.py", "");
-    let policy = Policy::new().with(Layer::User, [Rule::new("skill", "hushed*", Decision::Deny)]);
+    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "hushed*", Decision::Deny)]);
     let mut options = prowess_skills::SessionOptions::default();
     options.discovery = prowess_skills::Discovery::Eager;
     let permissions = Permissions::unattended(policy);
@@ -431,9 +433,9 @@ async fn case_19_a_denied_skill_is_not_in_what_changed() {
     let manifest = "---\nname: hushed\ndescription: S.\n---\n";
     library.write("hushed/SKILL.md", manifest);
     let mut seen = vec![format!("{:?}", session.refresh(&library.catalog()).await)];
-    session.permissions().set(Layer::User, Vec::new());
+    session.permissions().set(RuleSource::User, Vec::new());
     session.refresh(&library.catalog()).await;
-    session.permissions().set(Layer::User, vec![Rule::new("skill", "hushed*", Decision::Deny)]);
+    session.permissions().set(RuleSource::User, vec![Rule::new("skill", "hushed*", Decision::Deny)]);
     seen.push(serde_json::to_string(&session.save()).unwrap());
     library.remove("hushed");
     seen.push(format!("{:?}", session.refresh(&library.catalog()).await));
@@ -449,7 +451,7 @@ async fn a_state_with_names_alone_opens_nothing() {
     let library = Library::of(&["x"]).file("x/guide.md", "GUIDE\n");
     let state = json!({"skills_loaded": ["x"], "skills_metadata": [
         {"name": "x", "description": "", "path": library.join("x/SKILL.md")}]});
-    let ask = Policy::new().with(Layer::User, [Rule::new("skill", "*", Decision::Ask)]);
+    let ask = Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)]);
     let session = library
         .builder()
         .options(prowess_skills::SessionOptions::new(Dialect::Trpc))

@@ -1,7 +1,7 @@
 //! Calls that are prepared at some time and finished at another: whoever owns the state gets the same.
 
 use proptest::prelude::*;
-use prowess_permission::Nobody;
+use prowess_permission::NoAsker;
 use prowess_skills::{
     Budgets, Dialect, Outcome, PreparedCall, SessionOptions, SkillService, SkillSession, SkillState,
     SkillView,
@@ -51,7 +51,7 @@ async fn prepare(
     at: usize,
 ) -> Result<PreparedCall, String> {
     let (tool, arguments) = call(tool, at);
-    match service.call(view, tool, arguments, &Nobody).await {
+    match service.call(view, tool, arguments, &NoAsker).await {
         Outcome::Done(prepared) => Ok(prepared),
         Outcome::Refused(error) => Err(error.for_model()),
         Outcome::Asks(question) => panic!("nobody keeps this: {question:?}"),
@@ -128,7 +128,7 @@ proptest! {
             // What is shown in the end is the same, too.
             let shown = both.session.loaded_section().await;
             let section = both.service.engine().at(&both.state).loaded_section();
-            let Outcome::Done(section) = section.drive(both.service.files(), &Nobody).await else { panic!() };
+            let Outcome::Done(section) = section.drive(both.service.files(), &NoAsker).await else { panic!() };
             assert_eq!(shown, section);
         });
     }

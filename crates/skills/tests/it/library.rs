@@ -15,7 +15,7 @@ use prowess_catalog::{
     Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, Root, ScanOptions, SkillEntry,
     SkillText, scan_backend,
 };
-use prowess_permission::{Nobody, Permissions, Policy};
+use prowess_permission::{NoAsker, Permissions, Policy};
 use prowess_skills::{
     BackendFiles, Budgets, Dialect, LocalFiles, Operation, Outcome, PreparedCall, Secret, SessionBuilder,
     SessionOptions, SkillError, SkillFiles, SkillSession,
@@ -133,12 +133,12 @@ pub(crate) async fn prepared<T: Send + 'static>(
     session: &SkillSession,
     operation: Operation<T>,
 ) -> Result<T, SkillError> {
-    settled(operation.drive(session.service().files(), &Nobody).await)
+    settled(operation.drive(session.service().files(), &NoAsker).await)
 }
 
 /// All of a tool call but the change of state. Nobody is asked.
 pub(crate) async fn prepared_call(session: &SkillSession, tool: &str, arguments: Value) -> PreparedCall {
-    settled(session.service().call(&session.view(), tool, arguments, &Nobody).await).unwrap()
+    settled(session.service().call(&session.view(), tool, arguments, &NoAsker).await).unwrap()
 }
 
 fn settled<T>(outcome: Outcome<T>) -> Result<T, SkillError> {

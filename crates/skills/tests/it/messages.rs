@@ -1,7 +1,7 @@
 //! What a model reads of loading and unloading, byte for byte.
 
 use insta::assert_snapshot;
-use prowess_permission::{Decision, Layer, Policy, Rule};
+use prowess_permission::{Decision, Policy, Rule, RuleSource};
 use prowess_skills::{Budgets, Dialect, Placement, UnloadedText};
 
 use crate::library::Library;
@@ -62,7 +62,7 @@ async fn too_many_tokens() {
 #[tokio::test]
 async fn a_gate_that_nobody_opens() {
     let library = Library::of(&["x"]);
-    let policy = Policy::new().with(Layer::User, [Rule::new("skill", "*", Decision::Ask)]);
+    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)]);
     let session = library.session_under(policy).await;
     assert_snapshot!(session.load("x", None).await.unwrap_err().for_model(), @r#"Error: Cannot load skill 'x'. Permission for skill 'x' is needed, and nobody can be asked. To allow it, add at the end of [permission.skill]: "x" = "allow""#);
 }
@@ -141,7 +141,7 @@ async fn the_order_of_the_checks() {
     let library = Library::of(&["a", "b", "denied"]);
     let deny = Rule::new("skill", "denied", Decision::Deny);
     let ask = Rule::new("skill", "b", Decision::Ask);
-    let session = library.session_under(Policy::new().with(Layer::User, [deny, ask])).await;
+    let session = library.session_under(Policy::new().with(RuleSource::User, [deny, ask])).await;
     // Unknown before everything: what is denied is not there.
     assert_snapshot!(session.load("denied", None).await.unwrap_err().for_model(), @"Error: Skill 'denied' not found. Available skills: a, b");
 
@@ -149,7 +149,7 @@ async fn the_order_of_the_checks() {
     let library = Library::of(&["a", "b"]);
     let mut options = prowess_skills::SessionOptions::default();
     options.budgets = Budgets::new(1, None);
-    let ask = Policy::new().with(Layer::User, [Rule::new("skill", "b", Decision::Ask)]);
+    let ask = Policy::new().with(RuleSource::User, [Rule::new("skill", "b", Decision::Ask)]);
     let permissions = prowess_permission::Permissions::unattended(ask);
     let session = library.builder().options(options).permissions(permissions).start().await;
     session.load("a", None).await.unwrap();
@@ -158,6 +158,6 @@ async fn the_order_of_the_checks() {
     assert!(session.load("b", None).await.unwrap_err().to_string().contains("Maximum number"));
     session.unload("a").unwrap();
     assert!(session.load("b", None).await.unwrap_err().to_string().contains("nobody can be asked"));
-    session.permissions().set(Layer::Session, vec![Rule::new("skill", "b", Decision::Allow)]);
+    session.permissions().set(RuleSource::Session, vec![Rule::new("skill", "b", Decision::Allow)]);
     assert!(session.load("b", None).await.unwrap_err().to_string().contains("Failed to read"));
 }

@@ -1,6 +1,6 @@
 //! `allowed-tools` given effect.
 
-use prowess_permission::{Decision, Granted, Kind, Layer, Question, Rule};
+use prowess_permission::{Decision, Granted, Kind, Question, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SkillSession, ToolCall, ToolVerdict};
 
 use crate::library::Library;
@@ -99,7 +99,7 @@ async fn hosts_have_names_of_their_own() {
 async fn a_denied_skill_preapproves_nothing() {
     let (_library, session) = session(AllowedTools::Preapprove).await;
     assert!(matches!(session.view().check_tool(bash("git log")), ToolVerdict::Preapproved { .. }));
-    session.permissions().set(Layer::Session, vec![Rule::new("skill", "git-help", Decision::Deny)]);
+    session.permissions().set(RuleSource::Session, vec![Rule::new("skill", "git-help", Decision::Deny)]);
     assert_eq!(session.view().check_tool(bash("git log")), ToolVerdict::Pass);
 }
 
@@ -130,6 +130,6 @@ async fn a_preapproved_call_gets_its_grant_from_the_gate() {
     let request = Question::new(Kind::RUN, "git log");
     let grant = session.permissions().request_preapproved(&request).unwrap();
     assert_eq!(grant.how(), Granted::Preapproved);
-    session.permissions().set(Layer::User, vec![Rule::new("run", "git *", Decision::Deny)]);
+    session.permissions().set(RuleSource::User, vec![Rule::new("run", "git *", Decision::Deny)]);
     assert!(session.permissions().request_preapproved(&request).is_err());
 }

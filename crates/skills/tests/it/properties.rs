@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use prowess_catalog::Frame;
 use prowess_skills::{
-    Budgets, Choice, Dialect, Lifetime, Placement, SavedState, SelectMode, SkillDelta, SkillSession,
+    Budgets, Dialect, DocumentChoice, Lifetime, Placement, SavedState, SelectMode, SkillDelta, SkillSession,
     SkillState, SkillView,
 };
 
@@ -102,7 +102,8 @@ impl World {
             Act::Invoke(at) => Some(self.session.invoke(&format!("/{} again", NAMES[at])).await),
             Act::Unload(at) => Some(self.session.unload(NAMES[at])),
             Act::Select(at, mode, all) => {
-                let choice = if all { Choice::All } else { Choice::Named(vec!["notes.md".into()]) };
+                let choice =
+                    if all { DocumentChoice::All } else { DocumentChoice::Named(vec!["notes.md".into()]) };
                 Some(self.session.select_documents(NAMES[at], mode, choice).await)
             }
             Act::Remove(at) => {
@@ -191,7 +192,7 @@ impl World {
         assert!(state.tokens() <= 1_000, "{} tokens", state.tokens());
         assert!(state.all_resources().keys().all(|name| set.contains(name.as_str())));
         assert!(state.all_selections().keys().all(|name| set.contains(name.as_str())));
-        let view = self.session.engine().view();
+        let view = self.session.engine().catalog_view();
         let stale: BTreeSet<String> =
             self.session.view().stale().into_iter().map(|stale| stale.name).collect();
         assert!(names.iter().all(|name| view.get(name).is_some() || stale.contains(*name)));

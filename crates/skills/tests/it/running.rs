@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use prowess_permission::{Broker, Decision, Layer, PermissionEvent, Permissions, Policy, Reply, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession, ToolReply, ToolSpec};
+use prowess_permission::{Broker, Decision, PermissionEvent, Permissions, Policy, Reply, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession, SkillToolAnswer, ToolSpec};
 use prowess_workspace::{Artifacts, Level, LocalExecutor, LocalOptions, Network, Runner, Workspaces};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(crate) fn library() -> Library {
 }
 
 /// Commands run for real, in workspaces that are gone with the second value.
-pub(crate) fn runs() -> (Runs, tempfile::TempDir) {
+pub(crate) fn runs() -> (RunSetup, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let runner = Runner {
@@ -26,19 +26,19 @@ pub(crate) fn runs() -> (Runs, tempfile::TempDir) {
         artifacts: Some(Arc::new(Artifacts::in_memory())),
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
-    (Runs::new(runner, "one"), scratch)
+    (RunSetup::new(runner, "one"), scratch)
 }
 
-pub(crate) async fn session(library: &Library, permissions: Permissions, runs: Runs) -> SkillSession {
+pub(crate) async fn session(library: &Library, permissions: Permissions, runs: RunSetup) -> SkillSession {
     let options = SessionOptions::new(Dialect::Trpc);
     library.builder().options(options).permissions(permissions).runs(runs).start().await
 }
 
 pub(crate) fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
-    Permissions::unattended(Policy::new().with(Layer::User, rules))
+    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
 }
 
-async fn run(session: &SkillSession, arguments: Value) -> ToolReply {
+async fn run(session: &SkillSession, arguments: Value) -> SkillToolAnswer {
     session.call("skill_run", arguments).await
 }
 
@@ -125,7 +125,7 @@ async fn always_covers_this_command_and_no_other() {
         let answering = async {
             while let Some(event) = front_end.next().await {
                 if let PermissionEvent::Asked(asked) = event {
-                    assert_eq!(asked.request.words().title, "run in skill 'kit': echo *");
+                    assert_eq!(asked.question.wording().title, "run in skill 'kit': echo *");
                     broker.reply(asked.id, Reply::Always).await.unwrap();
                     return;
                 }
@@ -268,7 +268,7 @@ fn tool(session: &SkillSession, name: &str) -> ToolSpec {
     session.tools().iter().find(|tool| tool.name == name).unwrap().clone()
 }
 
-fn may_reach(runs: Runs, hosts: &[&str]) -> Runs {
+fn may_reach(runs: RunSetup, hosts: &[&str]) -> RunSetup {
     let mut runs = runs;
     runs.network = Network::Hosts(hosts.iter().map(|host| host.parse().unwrap()).collect());
     runs
@@ -350,7 +350,7 @@ async fn always_covers_this_host_for_this_command() {
     let (runs, _scratch) = runs();
     let runs = may_reach(runs, &["*.example.com"]);
     let broker = Broker::in_memory();
-    let policy = Policy::new().with(Layer::User, [Rule::new("run", "kit *", Decision::Allow)]);
+    let policy = Policy::new().with(RuleSource::User, [Rule::new("run", "kit *", Decision::Allow)]);
     let session = session(&library, Permissions::new(Arc::clone(&broker), "one", policy), runs).await;
     let asking = |line: &str, host: &str| json!({"skill": "kit", "command": line, "network": [host]});
     let answered = async |arguments: Value, title: &str, always: usize| {
@@ -359,7 +359,7 @@ async fn always_covers_this_host_for_this_command() {
             while let Some(event) = front_end.next().await {
                 if let PermissionEvent::Asked(asked) = event {
                     assert_eq!(
-                        (asked.request.words().title.as_str(), asked.request.always.len()),
+                        (asked.question.wording().title.as_str(), asked.question.always.len()),
                         (title, always)
                     );
                     broker

@@ -1,7 +1,7 @@
 //! State that is saved and restored.
 
 use prowess_skills::{
-    Choice, Dialect, STATE_VERSION, SavedState, Secret, SelectMode, SkillDelta, SkillState,
+    Dialect, DocumentChoice, STATE_VERSION, SavedState, Secret, SelectMode, SkillDelta, SkillState,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn the_document_is_what_it_always_was() {
     let library = Library::new().web_research();
     let session = library.session_in(Dialect::Trpc).await;
     session.load("web-research", None).await.unwrap();
-    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let mut value = serde_json::to_value(session.save()).unwrap();
     assert_eq!(value["version"], STATE_VERSION);
     // How long the directory's name is does not matter here.
@@ -31,7 +31,7 @@ async fn a_session_goes_on_where_it_was_saved() {
     let session = library.session().await;
     session.load("b", None).await.unwrap();
     session.load("web-research", None).await.unwrap();
-    session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let text = serde_json::to_string(&session.save()).unwrap();
     let saved: SavedState = serde_json::from_str(&text).unwrap();
     let restored = library.builder().restore(saved).start().await;
@@ -104,7 +104,9 @@ async fn a_log_of_changes_is_enough_to_go_on() {
     let session = library.session().await;
     let mut log = Vec::new();
     log.extend(session.load("web-research", None).await.unwrap().deltas);
-    log.extend(session.select_documents("web-research", SelectMode::Add, Choice::All).await.unwrap().deltas);
+    log.extend(
+        session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap().deltas,
+    );
     log.extend(session.load("b", None).await.unwrap().deltas);
     log.extend(session.unload("b").unwrap().deltas);
     let text = serde_json::to_string(&log).unwrap();

@@ -8,13 +8,15 @@ use prowess_catalog::{
     Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
     Resources, Root, SkillEntry, SkillText, scan_published,
 };
-use prowess_permission::{Broker, Decision, Deed, Kind, Layer, Permissions, Policy, Question, Replies, Rule};
+use prowess_permission::{
+    Action, Broker, Decision, Kind, Permissions, Policy, Question, Replies, Rule, RuleSource,
+};
 use prowess_skills::{
-    Answer, Capabilities, Choice, Dialect, Operation, Outcome, Placement, PreparedLoad, Runs, SavedState,
-    SelectMode, SessionOptions, SkillError, SkillFiles, SkillSession,
+    Capabilities, Dialect, DocumentChoice, Operation, Outcome, Placement, PreparedLoad, RunSetup, SavedState,
+    SelectMode, SessionOptions, SkillAnswer, SkillError, SkillFiles, SkillSession,
 };
 use prowess_workspace::{
-    LocalExecutor, LocalOptions, RunRequest, Runner, SkillFile, SkillFiles as StagedFiles, SkillListing,
+    LocalExecutor, LocalOptions, RunRequest, Runner, SkillListing, StageFile, StageFiles as StagedFiles,
     StageSource, Workspaces,
 };
 use serde_json::json;
@@ -101,7 +103,7 @@ struct Staged(Shelf, Arc<Published>);
 impl StagedFiles for Staged {
     async fn list(&self) -> std::io::Result<SkillListing> {
         let mut listing = SkillListing::default();
-        listing.files.extend(self.1.files.iter().map(|file| SkillFile {
+        listing.files.extend(self.1.files.iter().map(|file| StageFile {
             path: prowess_workspace::InnerPath::parse(&file.path).unwrap(),
             size: file.size,
             stamp: Some(file.digest.to_string()),
@@ -127,7 +129,7 @@ pub(crate) fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
 fn rules(rules: &[(&str, &str)]) -> Permissions {
     let rules: Vec<Rule> =
         rules.iter().map(|(kind, pattern)| Rule::new(kind, pattern, Decision::Allow)).collect();
-    Permissions::new(Broker::in_memory(), "test", Policy::new().with(Layer::User, rules))
+    Permissions::new(Broker::in_memory(), "test", Policy::new().with(RuleSource::User, rules))
 }
 
 async fn session(shelf: &Shelf, catalog: Catalog, permissions: Permissions) -> SkillSession {
@@ -176,7 +178,7 @@ async fn load(session: &SkillSession, name: &str) -> String {
 }
 
 /// Runs a command with these answers.
-async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<Answer> {
+async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<SkillAnswer> {
     session.service().run(&session.view(), request.clone(), replies).await
 }
 
@@ -188,8 +190,8 @@ async fn loading_is_asked_about_and_nothing_is_fetched_before() {
     let session = session(&shelf, catalog, rules(&[("skill", "*")])).await;
     let request = question(&session, loading(&session, "docs:pdf")).await;
     assert_eq!(request.kind, Kind::MCP_SKILL);
-    assert_eq!(request.words().title, "load the skill 'docs:pdf' of the MCP server docs");
-    let Deed::LoadServerSkill { uri, .. } = &request.deed else { panic!("{request:?}") };
+    assert_eq!(request.wording().title, "load the skill 'docs:pdf' of the MCP server docs");
+    let Action::LoadServerSkill { uri, .. } = &request.deed else { panic!("{request:?}") };
     assert_eq!(uri, "skill://pdf/SKILL.md");
     assert_eq!(shelf.fetched(), [""; 0]);
     let answer = load(&session, "docs:pdf").await;
@@ -210,13 +212,14 @@ async fn an_approval_is_for_all_files_as_they_were() {
     let request = question(&session, loading(&session, "docs:pdf")).await;
     permissions.broker().remember(&request).await.unwrap();
     session.load("docs:pdf", None).await.unwrap();
-    session.select_documents("docs:pdf", SelectMode::Add, Choice::All).await.unwrap();
+    session.select_documents("docs:pdf", SelectMode::Add, DocumentChoice::All).await.unwrap();
 
     // Another file changes, and the document that was approved does not.
     let two = scan(vec![shelf.offer("docs", "pdf", "Read it.", &[("notes.md", "Two.")])]);
     let newer = catalog.assembled([two]);
     session.refresh(&newer).await;
-    let select = session.select_documents("docs:pdf", SelectMode::Replace, Choice::All).await.unwrap_err();
+    let select =
+        session.select_documents("docs:pdf", SelectMode::Replace, DocumentChoice::All).await.unwrap_err();
     assert!(matches!(select, SkillError::Republished { .. }), "{select}");
     assert!(matches!(session.list_documents("docs:pdf").await, Err(SkillError::Republished { .. })));
     session.unload("docs:pdf").unwrap();
@@ -244,7 +247,7 @@ async fn with_runs(
         .files(Arc::new(shelf.clone()))
         .options(options)
         .permissions(permissions.clone())
-        .runs(Runs::new(runner, "one"))
+        .runs(RunSetup::new(runner, "one"))
         .start()
         .await;
     (session, place)
@@ -273,13 +276,13 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
 
     let request = asked(run(&session, &command, &nobody).await);
     assert!(request.each_time && request.always.is_empty());
-    let Deed::Run(deed) = &request.deed else { panic!("{request:?}") };
+    let Action::Run(deed) = &request.deed else { panic!("{request:?}") };
     assert_eq!(deed.because_of, ["docs:kit"]);
     // What goes on since before is typed into as little.
     for (chars, says) in [("rm -rf out", "rm -rf out\n"), ("", "\n")] {
         let arguments = json!({"session_id": before["session_id"], "chars": chars});
         let question = asked(session.attempt("skill_write_stdin", arguments, &nobody).await);
-        let Deed::Type { typed, because_of, .. } = &question.deed else { panic!("{question:?}") };
+        let Action::Type { typed, because_of, .. } = &question.deed else { panic!("{question:?}") };
         assert_eq!((typed.as_str(), because_of.as_slice()), (says, &["docs:kit".to_owned()][..]));
     }
 
@@ -315,17 +318,17 @@ async fn one_servers_skill_leads_to_no_read_at_another_unasked() {
     let request = question(&session, loading(&session, "wiki:pdf")).await;
     let title =
         "load the skill 'wiki:pdf' of the MCP server wiki, while the model works with 'docs:pdf' of docs";
-    assert_eq!(request.words().title, title);
+    assert_eq!(request.wording().title, title);
     assert!(request.each_time);
     load(&session, "wiki:pdf").await;
     assert_eq!(shelf.fetched(), ["wiki:skill://pdf/SKILL.md"]);
-    let choose = || session.view().select_documents("docs:pdf", SelectMode::Add, Choice::All);
+    let choose = || session.view().select_documents("docs:pdf", SelectMode::Add, DocumentChoice::All);
     let request = question(&session, choose()).await;
     assert_eq!(shelf.fetched(), [""; 0]);
     assert!(
-        request.words().title.ends_with("while the model works with 'wiki:pdf' of wiki"),
+        request.wording().title.ends_with("while the model works with 'wiki:pdf' of wiki"),
         "{}",
-        request.words().title
+        request.wording().title
     );
     let Outcome::Done(chosen) = drive(&session, choose(), &allowing(&request)).await else {
         panic!("it was allowed")
@@ -368,12 +371,12 @@ async fn a_skill_that_no_list_has_is_looked_up() {
     assert!(allowing.load("docs:skill://hidden/SKILL.md", None).await.unwrap().text.contains("Found."));
     // While its words are there, no server is asked for what a model thought of.
     let request = question(&allowing, loading(&allowing, "docs:secrets-of-the-user")).await;
-    assert_eq!(request.words().title, "ask the MCP server docs for a skill 'docs:secrets-of-the-user'");
+    assert_eq!(request.wording().title, "ask the MCP server docs for a skill 'docs:secrets-of-the-user'");
     assert!(request.each_time);
 
     let asking = session(&shelf, empty.clone(), rules(&[])).await;
     question(&asking, loading(&asking, "docs:hidden")).await;
-    let deny = Policy::new().with(Layer::User, [Rule::new("mcp_skill", "docs:*", Decision::Deny)]);
+    let deny = Policy::new().with(RuleSource::User, [Rule::new("mcp_skill", "docs:*", Decision::Deny)]);
     let denying = session(&shelf, empty, Permissions::unattended(deny)).await;
     assert!(matches!(denying.load("docs:hidden", None).await, Err(SkillError::NotFound { .. })));
 }
@@ -393,7 +396,7 @@ async fn a_servers_skill_takes_no_loaded_ones_place() {
     let mine = Catalog::discover(&[local], &prowess_catalog::ScanOptions::default());
     let session = session(&shelf, mine, Permissions::default()).await;
     let files = prowess_skills::LocalFiles;
-    assert!(files.text(session.engine().view().get("docs:pdf").unwrap()).await.is_ok());
+    assert!(files.text(session.engine().catalog_view().get("docs:pdf").unwrap()).await.is_ok());
     let saved = r#"{"version":1,"skills_loaded":["docs:pdf"]}"#;
     let restored = SkillSession::builder(Catalog::empty().assembled([docs()]))
         .files(Arc::new(shelf.clone()))

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use prowess_catalog::{Catalog, Digest, Root, ScanOptions, scan_backend};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Refusal, Reply, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Refusal, Reply, Rule, RuleSource};
 use prowess_skills::{
-    BackendFiles, Choice, Dialect, Fed, LocalFiles, Operation, Outcome, Placement, Secret, SelectMode,
-    SessionOptions, SkillEngine, SkillError, SkillFiles, SkillState, Step, Want,
+    BackendFiles, Dialect, DocumentChoice, Fed, LocalFiles, Operation, Outcome, Placement, Secret,
+    SelectMode, SessionOptions, SkillEngine, SkillError, SkillFiles, SkillState, Step, Want,
 };
 
 use crate::library::Library;
@@ -18,7 +18,7 @@ fn library() -> Library {
 
 fn rules(decision: Decision) -> Permissions {
     let rules = ["skill", "mcp_skill"].map(|kind| Rule::new(kind, "*", decision));
-    Permissions::unattended(Policy::new().with(Layer::User, rules))
+    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
 }
 
 fn engine(catalog: &Catalog, decision: Decision) -> SkillEngine {
@@ -72,8 +72,8 @@ fn by_hand<T: Send + 'static>(mut operation: Operation<T>) -> (Vec<&'static str>
     }
 }
 
-fn guide() -> Choice {
-    Choice::Named(vec!["guide.md".into()])
+fn guide() -> DocumentChoice {
+    DocumentChoice::Named(vec!["guide.md".into()])
 }
 
 #[test]

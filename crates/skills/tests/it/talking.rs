@@ -109,7 +109,7 @@ async fn an_approved_run_is_no_approved_conversation() {
         let answering = async {
             while let Some(event) = front_end.next().await {
                 if let PermissionEvent::Asked(asked) = event {
-                    assert_eq!(asked.request.words().title, title);
+                    assert_eq!(asked.question.wording().title, title);
                     broker.reply(asked.id, Reply::Always).await.unwrap();
                     return;
                 }

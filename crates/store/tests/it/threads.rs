@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use prowess_agent::testing::thread_store_suite;
 use prowess_agent::{
-    CallId, Event, Lease, Reply, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore,
+    CallId, CallReply, Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore,
 };
 use prowess_permission::{Kind, Question};
 use prowess_store::{PostgresStore, SqliteStore};
@@ -207,7 +207,7 @@ async fn a_question_waits_for_a_reply_from_elsewhere() {
         let waiting = other.events(&lease.thread, 1, 10).await.unwrap();
         assert_eq!(waiting[0].event, asked);
         let lease = other.lease(&lease.thread, "somebody else", LONG).await.unwrap();
-        other.append(&lease, 2, &[Event::Replied { call, reply: Reply::Approve }]).await.unwrap();
+        other.append(&lease, 2, &[Event::Replied { call, reply: CallReply::Approve }]).await.unwrap();
         assert_eq!(other.list(1).await.unwrap()[0].events, 3);
     }
 }

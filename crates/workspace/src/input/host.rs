@@ -18,7 +18,7 @@ use crate::workspace::is_same;
 ///
 /// ```
 /// use std::path::Path;
-/// use prowess_workspace::{HostGate, RunContext, StageSource};
+/// use prowess_workspace::{InputGate, RunContext, StageSource};
 ///
 /// let pictures = |path: &Path| path.extension().is_some_and(|extension| extension == "png");
 /// let skills = |_: &str| None::<StageSource>;
@@ -26,13 +26,13 @@ use crate::workspace::is_same;
 /// context.host = &pictures; // any function of a path is one
 /// ```
 #[async_trait]
-pub trait HostGate: Send + Sync {
+pub trait InputGate: Send + Sync {
     /// Whether the file or directory at this absolute path, with all that it holds, may be read.
     async fn allow_host(&self, path: &Path) -> bool;
 }
 
 #[async_trait]
-impl<F: Fn(&Path) -> bool + Send + Sync> HostGate for F {
+impl<F: Fn(&Path) -> bool + Send + Sync> InputGate for F {
     async fn allow_host(&self, path: &Path) -> bool {
         self(path)
     }
@@ -42,21 +42,21 @@ impl<F: Fn(&Path) -> bool + Send + Sync> HostGate for F {
 ///
 /// ```
 /// use std::path::Path;
-/// use prowess_workspace::{HostGate, HostPaths};
+/// use prowess_workspace::{InputGate, InputPaths};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let gate = HostPaths(vec!["/srv/invoices".into()]);
+/// let gate = InputPaths(vec!["/srv/invoices".into()]);
 /// assert!(gate.allow_host(Path::new("/srv/invoices/june.pdf")).await);
 /// assert!(!gate.allow_host(Path::new("/etc/passwd")).await);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostPaths(pub Vec<PathBuf>);
+pub struct InputPaths(pub Vec<PathBuf>);
 
 #[async_trait]
-impl HostGate for HostPaths {
+impl InputGate for InputPaths {
     async fn allow_host(&self, path: &Path) -> bool {
         self.0.iter().any(|allowed| path.starts_with(allowed))
     }

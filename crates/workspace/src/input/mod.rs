@@ -25,7 +25,7 @@ use copy::{Failure, Left};
 use host::{HostFile, Opened};
 use placeholder::Placeholder;
 
-pub use host::{HostGate, HostPaths};
+pub use host::{InputGate, InputPaths};
 pub(crate) use placeholder::sweep;
 pub(crate) use source::InputSource;
 
@@ -118,7 +118,7 @@ impl Workspace {
         &self,
         inputs: &[RunInput],
         artifacts: Option<&dyn ArtifactStore>,
-        gate: &dyn HostGate,
+        gate: &dyn InputGate,
     ) -> Result<StagedInputs, WorkspaceError> {
         let span = tracing::info_span!(
             "workspace.stage.inputs",
@@ -177,7 +177,7 @@ impl Workspace {
     async fn stage_host(
         &self,
         input: Input,
-        gate: &dyn HostGate,
+        gate: &dyn InputGate,
         staged: &mut StagedInputs,
         left: &mut Left,
     ) -> Result<(), WorkspaceError> {

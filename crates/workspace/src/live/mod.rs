@@ -109,7 +109,7 @@ pub enum LiveError {
 /// What a look at a command shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Look {
+pub struct LiveOutput {
     /// Which one.
     pub session_id: String,
     /// What it does.
@@ -363,7 +363,7 @@ impl LiveRuns {
     /// # Errors
     ///
     /// There is no such command, or it could not be started.
-    pub async fn look(&self, id: &str, from: Option<u64>, wait: Duration) -> Result<Look, LiveError> {
+    pub async fn look(&self, id: &str, from: Option<u64>, wait: Duration) -> Result<LiveOutput, LiveError> {
         let live = self.get(id)?;
         let shown = self.0.options.shown;
         let until = Instant::now() + wait.min(MAX_WAIT);
@@ -394,7 +394,7 @@ impl LiveRuns {
     /// # Errors
     ///
     /// There is no such command.
-    pub async fn kill(&self, id: &str) -> Result<Look, LiveError> {
+    pub async fn kill(&self, id: &str) -> Result<LiveOutput, LiveError> {
         let live = self.get(id)?;
         live.stop.stop();
         while live.ended.get().is_none() {
@@ -414,7 +414,7 @@ impl LiveRuns {
         let from = seen.max(end.saturating_sub(shown));
         let look = live.look(Some(from), self.0.options.shown);
         self.0.forget(id);
-        look.map(|look| Look { missed_bytes: look.offset - seen, ..look })
+        look.map(|look| LiveOutput { missed_bytes: look.offset - seen, ..look })
     }
 
     /// Refuses when as many run as may.
@@ -582,7 +582,7 @@ impl Live {
         Prompt::read(&written.transcript.open_line()?)
     }
 
-    fn look(&self, from: Option<u64>, shown: usize) -> Result<Look, LiveError> {
+    fn look(&self, from: Option<u64>, shown: usize) -> Result<LiveOutput, LiveError> {
         // In this order: what is written before the end is there when the end is.
         let ended = self.ended.get();
         let prompt = self.prompt(Instant::now());
@@ -602,7 +602,7 @@ impl Live {
             (None, Some(_)) => LiveStatus::NeedsInput,
             (None, None) => LiveStatus::Running,
         };
-        Ok(Look {
+        Ok(LiveOutput {
             session_id: self.id.clone(),
             status,
             output: part.text,

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
 
-use super::source::{SkillFile, SkillListing};
+use super::source::{SkillListing, StageFile};
 use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageLimit};
 use crate::dir::{Dir, special};
 use crate::path::{InnerPath, shown};
@@ -30,7 +30,7 @@ pub(super) struct Listed {
 impl Listed {
     /// Whether nothing was written between the two, as far as times tell.
     pub(super) fn is_same(&self, later: &Self) -> bool {
-        let one = |file: &SkillFile| (file.path.clone(), file.size, file.executable);
+        let one = |file: &StageFile| (file.path.clone(), file.size, file.executable);
         self.versions == later.versions
             && self.files.directories == later.files.directories
             && self.files.warnings == later.files.warnings
@@ -119,7 +119,7 @@ impl Walk<'_> {
         let version = version(stat);
         let stamp = self.is_settled(stat).then(|| version.clone());
         self.versions.push(version);
-        self.listing.files.push(SkillFile { path, size: size(stat), executable, stamp });
+        self.listing.files.push(StageFile { path, size: size(stat), executable, stamp });
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::source::{SkillFile, SkillListing};
+use super::source::{SkillListing, StageFile};
 use crate::digest::digest;
 use crate::dir::Dir;
 
@@ -37,7 +37,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    pub(super) fn new(file: &SkillFile, bytes: &[u8]) -> Self {
+    pub(super) fn new(file: &StageFile, bytes: &[u8]) -> Self {
         Self {
             size: bytes.len() as u64,
             executable: file.executable,
@@ -47,12 +47,12 @@ impl Staged {
     }
 
     /// Whether `file` is certainly what was staged.
-    pub(super) fn is(&self, file: &SkillFile) -> bool {
+    pub(super) fn is(&self, file: &StageFile) -> bool {
         self.stamp.is_some() && self.stamp == file.stamp && self.size == file.size && !self.differs(file)
     }
 
     /// Whether `file` certainly is not what was staged.
-    pub(super) fn differs(&self, file: &SkillFile) -> bool {
+    pub(super) fn differs(&self, file: &StageFile) -> bool {
         self.executable != file.executable || self.size != file.size
     }
 }

@@ -22,7 +22,7 @@ use crate::warning::RunWarning;
 use crate::workspace::{RunGuard, Workspace};
 use manifest::{Manifest, Staged};
 
-pub use source::{SkillFile, SkillFiles, SkillListing, StageSource};
+pub use source::{SkillListing, StageFile, StageFiles, StageSource};
 
 /// The most files that a skill may have to be staged.
 pub const MAX_SKILL_FILES: usize = 10_000;
@@ -119,7 +119,7 @@ impl StageLimit {
 }
 
 /// Reads a file of the source: at most so many bytes, `None` when there are more.
-type Read<'a> = &'a dyn Fn(&SkillFile, u64) -> io::Result<Option<Bytes>>;
+type Read<'a> = &'a dyn Fn(&StageFile, u64) -> io::Result<Option<Bytes>>;
 
 impl Workspace {
     /// Puts the skill `name` at `skills/<name>`, unless it is there as it is at its source.
@@ -169,7 +169,7 @@ fn stage_directory(
     for _ in 0..MAX_LOCAL_ATTEMPTS {
         let root = Dir::open(path)?;
         let listed = local::list(&root)?;
-        let read = |file: &SkillFile, max| read(&root, &file.path, max);
+        let read = |file: &StageFile, max| read(&root, &file.path, max);
         let is_settled = || Ok(listed.is_same(&local::list(&root)?));
         match stage(workspace, name, &listed.files, &read, &is_settled) {
             Err(StageLimit::Moved) => last = StageLimit::Moved,
@@ -187,7 +187,7 @@ fn stage_directory(
 async fn stage_files(
     workspace: &Workspace,
     name: &str,
-    files: &dyn SkillFiles,
+    files: &dyn StageFiles,
 ) -> Result<StagedSkill, StageLimit> {
     for _ in 0..MAX_ATTEMPTS {
         let listing = files.list().await?;
@@ -198,7 +198,7 @@ async fn stage_files(
         }
         let (workspace, name) = (workspace.clone(), name.to_owned());
         let staged = blocking(move || {
-            let read = |file: &SkillFile, _| match fetched.get(file.path.as_str()) {
+            let read = |file: &StageFile, _| match fetched.get(file.path.as_str()) {
                 Some(bytes) => Ok(Some(bytes.clone())),
                 // Staged by somebody else meanwhile, from another version.
                 None => Err(io::Error::other("the skill changes while it is staged; try again")),
@@ -231,7 +231,7 @@ async fn fetch(
     workspace: &Workspace,
     name: &str,
     listing: &SkillListing,
-    files: &dyn SkillFiles,
+    files: &dyn StageFiles,
 ) -> Result<HashMap<String, Bytes>, StageLimit> {
     let (place, skill) = (workspace.clone(), name.to_owned());
     let before = blocking(move || -> io::Result<_> { current(&place, &skill) }).await??;

@@ -17,18 +17,18 @@ use crate::warning::RunWarning;
 /// use std::{io, sync::Arc};
 /// use async_trait::async_trait;
 /// use bytes::Bytes;
-/// use prowess_workspace::{InnerPath, SkillFile, SkillFiles, SkillListing, StageSource, Workspaces};
+/// use prowess_workspace::{InnerPath, StageFile, StageFiles, SkillListing, StageSource, Workspaces};
 ///
 /// /// A skill that the program brings along.
 /// struct BuiltIn;
 /// const MANIFEST: &str = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 ///
 /// #[async_trait]
-/// impl SkillFiles for BuiltIn {
+/// impl StageFiles for BuiltIn {
 ///     async fn list(&self) -> io::Result<SkillListing> {
 ///         let path = InnerPath::parse("SKILL.md").map_err(io::Error::other)?;
 ///         let stamp = Some("1".into());
-///         let file = SkillFile { path, size: MANIFEST.len() as u64, executable: false, stamp };
+///         let file = StageFile { path, size: MANIFEST.len() as u64, executable: false, stamp };
 ///         Ok(SkillListing { files: vec![file], ..SkillListing::default() })
 ///     }
 ///
@@ -47,7 +47,7 @@ use crate::warning::RunWarning;
 /// # }
 /// ```
 #[async_trait]
-pub trait SkillFiles: Send + Sync {
+pub trait StageFiles: Send + Sync {
     /// What there is. It is asked before every run, so it should not read any file.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ pub trait SkillFiles: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillListing {
     /// The files.
-    pub files: Vec<SkillFile>,
+    pub files: Vec<StageFile>,
     /// Directories that are there even if they have no file.
     pub directories: Vec<InnerPath>,
     /// What was left out, and why.
@@ -76,7 +76,7 @@ pub struct SkillListing {
 
 /// A file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkillFile {
+pub struct StageFile {
     /// Its path in the skill.
     pub path: InnerPath,
     /// How many bytes it has.
@@ -102,7 +102,7 @@ pub enum StageSource {
     /// A directory of the local disk.
     Directory(PathBuf),
     /// Anything else that has files.
-    Files(Arc<dyn SkillFiles>),
+    Files(Arc<dyn StageFiles>),
 }
 
 impl fmt::Debug for StageSource {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use prowess_workspace::{
-    ArtifactName, ArtifactStore, Artifacts, HostPaths, InputMode, RunInput, StagedInputs, Workspace,
+    ArtifactName, ArtifactStore, Artifacts, InputMode, InputPaths, RunInput, StagedInputs, Workspace,
     WorkspaceError,
 };
 
 use crate::place::{Place, mode, put, said, set_mode, tree};
 
-const NOTHING: HostPaths = HostPaths(Vec::new());
+const NOTHING: InputPaths = InputPaths(Vec::new());
 
 fn anything(_: &Path) -> bool {
     true

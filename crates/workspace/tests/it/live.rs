@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prowess_workspace::{
-    LiveError, LiveOptions, LiveRuns, LiveStatus, Look, PromptKind, RunContext, RunError, RunRequest,
+    LiveError, LiveOptions, LiveOutput, LiveRuns, LiveStatus, PromptKind, RunContext, RunError, RunRequest,
     StageSource,
 };
 
@@ -36,7 +36,7 @@ impl Table {
         self.try_start(RunRequest::new("python-math", line), false).await.unwrap()
     }
 
-    async fn look(&self, id: &str) -> Look {
+    async fn look(&self, id: &str) -> LiveOutput {
         self.runs.look(id, None, LONG).await.unwrap()
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_workspace::{
-    InnerPath, MAX_SKILL_FILES, RunWarning, SkillFile, SkillFiles, SkillListing, StageSource, WorkspaceError,
+    InnerPath, MAX_SKILL_FILES, RunWarning, SkillListing, StageFile, StageFiles, StageSource, WorkspaceError,
 };
 
 use crate::place::{Place, mode, said, set_mode, tree};
@@ -266,11 +266,11 @@ struct Elsewhere {
 }
 
 #[async_trait]
-impl SkillFiles for Elsewhere {
+impl StageFiles for Elsewhere {
     async fn list(&self) -> io::Result<SkillListing> {
         let path = InnerPath::parse("scripts/a.sh").unwrap();
         let stamp = self.stamp.map(ToOwned::to_owned);
-        let file = SkillFile { path, size: self.text.len() as u64, executable: true, stamp };
+        let file = StageFile { path, size: self.text.len() as u64, executable: true, stamp };
         Ok(SkillListing { files: vec![file], ..SkillListing::default() })
     }
 
@@ -286,7 +286,7 @@ async fn files_from_elsewhere_are_staged_and_read_once() {
     let workspace = place.workspace();
     let stage = async |stamp, text| {
         let files = Arc::new(Elsewhere { stamp, text, reads: AtomicUsize::new(0) });
-        let source = StageSource::Files(Arc::clone(&files) as Arc<dyn SkillFiles>);
+        let source = StageSource::Files(Arc::clone(&files) as Arc<dyn StageFiles>);
         let staged = workspace.stage("far", &source).await.unwrap();
         (staged.copied, files.reads.load(Ordering::Relaxed))
     };
@@ -306,10 +306,10 @@ struct Moving {
 }
 
 #[async_trait]
-impl SkillFiles for Moving {
+impl StageFiles for Moving {
     async fn list(&self) -> io::Result<SkillListing> {
         let stamp = Some(self.version.load(Ordering::Relaxed).to_string());
-        let file = |path| SkillFile {
+        let file = |path| StageFile {
             path: InnerPath::parse(path).unwrap(),
             size: 1,
             executable: false,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prowess_agent::parts::{Approval, Files};
+use prowess_agent::middleware::{Approval, Files};
 use prowess_agent::{
-    Event, FunctionTool, NoWatcher, Outcome, Reply, ThreadId, ThreadStore as _, Tool, ToolAnswer, Turn,
+    CallReply, Event, FunctionTool, NoWatcher, ThreadId, ThreadStore as _, Tool, ToolAnswer, TurnOutcome,
+    TurnStatus,
 };
-use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ const SUM: &str = r#"{"numbers": [1, 2]}"#;
 
 fn permissions(rules: &[(&str, &str, Decision)]) -> Permissions {
     let rules: Vec<Rule> = rules.iter().map(|(kind, what, action)| Rule::new(kind, what, *action)).collect();
-    Permissions::unattended(Policy::new().with(Layer::User, rules))
+    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
 }
 
 fn asking() -> Approval {
@@ -41,19 +42,22 @@ async fn a_reply_is_for_one_call_and_once() {
     let model = Says::new([calls(&[("a", "add", SUM), ("b", "add", SUM)]), text("done")]);
     let agent = world.agent(model).with(asking()).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
     for wrong in ["c", "", "a\0", "A"] {
-        assert!(thread.reply(wrong, Reply::Approve, &NoWatcher).await.is_err(), "{wrong:?}");
+        assert!(thread.reply(wrong, CallReply::Approve, &NoWatcher).await.is_err(), "{wrong:?}");
     }
-    let no = Reply::Reject { message: "no".to_owned() };
+    let no = CallReply::Reject { message: "no".to_owned() };
     thread.reply("a", no, &NoWatcher).await.unwrap();
-    for late in [Reply::Approve, Reply::Edit { arguments: SUM.to_owned() }] {
+    for late in [CallReply::Approve, CallReply::Edit { arguments: SUM.to_owned() }] {
         assert!(thread.reply("a", late, &NoWatcher).await.is_err(), "a denial stands");
     }
-    assert_eq!(thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(
+        thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Answered)
+    );
     for call in ["a", "b"] {
-        assert!(thread.reply(call, Reply::Approve, &NoWatcher).await.is_err(), "the turn is over");
+        assert!(thread.reply(call, CallReply::Approve, &NoWatcher).await.is_err(), "the turn is over");
     }
     assert_eq!(results(&thread), ["no", "3"]);
 }
@@ -66,10 +70,10 @@ async fn a_no_to_all_ends_the_other_questions() {
     let agent = world.agent(model).with(asking()).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
-    let no = Reply::RejectAll { message: "no".to_owned() };
-    assert_eq!(thread.reply("a", no, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
-    assert!(thread.reply("c", Reply::Approve, &NoWatcher).await.is_err(), "it ended with the other");
+    thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap();
+    let no = CallReply::RejectAll { message: "no".to_owned() };
+    assert_eq!(thread.reply("a", no, &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert!(thread.reply("c", CallReply::Approve, &NoWatcher).await.is_err(), "it ended with the other");
     let with_another = "not made, because another call of the same message was rejected";
     assert_eq!(results(&thread), ["no", "3", with_another]);
 }
@@ -100,11 +104,11 @@ async fn edited_arguments_pass_all_other_rules() {
         ("c", "{not json"),
     ];
     for (call, arguments) in edits {
-        let edit = Reply::Edit { arguments: arguments.to_owned() };
+        let edit = CallReply::Edit { arguments: arguments.to_owned() };
         thread.reply(call, edit, &NoWatcher).await.unwrap();
     }
     let results = results(&thread);
-    assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "{results:?}");
+    assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "{results:?}");
     for (result, part) in results.iter().zip(["denied", "..", "not valid JSON"]) {
         assert!(result.contains(part) && result.contains("changed the arguments"), "{part}: {result}");
     }
@@ -136,12 +140,12 @@ async fn a_crash_between_reply_and_effect() {
     let stored = thread.events();
     thread.close().await.unwrap();
     let lease = world.store.lease(&id, "someone", short_lease().lease).await.unwrap();
-    let replied = Event::Replied { call: "a".into(), reply: Reply::Approve };
+    let replied = Event::Replied { call: "a".into(), reply: CallReply::Approve };
     world.store.append(&lease, stored, &[replied]).await.unwrap();
     world.store.release(&lease).await.unwrap();
     let mut thread = agent().open(id.clone()).await.unwrap();
-    assert!(thread.reply("a", Reply::Approve, &NoWatcher).await.is_err());
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert!(thread.reply("a", CallReply::Approve, &NoWatcher).await.is_err());
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((made.load(Ordering::SeqCst), results(&thread)), (1, vec!["made".to_owned()]));
 }
 
@@ -187,10 +191,10 @@ async fn what_was_begun_goes_on_under_other_rules() {
             let mut turn = thread.go_on(&NoWatcher).await.unwrap();
             // What a loaded skill lists by now needs nobody; all else that is to be asked about is.
             let asks = then == Decision::Ask && !preapproves;
-            if let (Turn::Waiting(waiting), true) = (&turn, asks) {
-                turn = thread.reply(&waiting[0], Reply::Approve, &NoWatcher).await.unwrap();
+            if let (TurnStatus::Waiting(waiting), true) = (&turn, asks) {
+                turn = thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
             }
-            assert_eq!(turn, Turn::Ended(Outcome::Answered), "{preapproves} {then:?}");
+            assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{preapproves} {then:?}");
             let result = results(&thread)[1].clone();
             let says = if then == Decision::Deny { "denied" } else { "/skills" };
             assert!(result.contains(says), "{preapproves} {then:?}: {result}");
@@ -230,7 +234,7 @@ async fn a_scope_is_not_fooled_by_arguments_that_the_tool_does_not_read() {
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[1], "fetched https://good.example/a", "what the skill lists needs nobody");
     assert!(
-        matches!(&turn, Turn::Waiting(waiting) if waiting[0].call.id.as_str() == "b"),
+        matches!(&turn, TurnStatus::Waiting(waiting) if waiting[0].call.id.as_str() == "b"),
         "{:?}",
         results(&thread)
     );
@@ -255,23 +259,23 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
     };
     let id = ThreadId::new();
     let mut thread = agent(Decision::Allow).open(id.clone()).await.unwrap();
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question.kind, Kind::WRITE);
     let stored = thread.events();
     thread.close().await.unwrap();
     let lease = world.store.lease(&id, "someone", short_lease().lease).await.unwrap();
-    let no = Reply::Reject { message: "not there".to_owned() };
+    let no = CallReply::Reject { message: "not there".to_owned() };
     let replied = Event::Replied { call: "a".into(), reply: no };
     world.store.append(&lease, stored, &[replied]).await.unwrap();
     world.store.release(&lease).await.unwrap();
     let mut thread = agent(Decision::Ask).open(id).await.unwrap();
     let turn = thread.go_on(&NoWatcher).await.unwrap();
-    let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
+    let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
     assert!(
-        matches!(&waiting[0].question.deed, Deed::CallTool { tool, .. } if tool == "write_file"),
+        matches!(&waiting[0].question.deed, Action::CallTool { tool, .. } if tool == "write_file"),
         "{waiting:?}"
     );
-    thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("not there"), "{:?}", results(&thread));
     assert!(!world.scratch.path().join("files/x").exists());
 }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::parts::{Eviction, Files, StateFiles, SubAgents, Todos, WorkspaceFiles};
+use prowess_agent::middleware::{Eviction, Files, StateFiles, SubAgents, Todos, WorkspaceFiles};
 use prowess_agent::{
-    Agent, AssistantPart, DeepAgent, FunctionTool, Message, NoWatcher, Outcome, Sight, ThreadId, Tool,
-    ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, ToolResult, Turn,
+    Agent, AssistantPart, DeepAgent, FunctionTool, Message, NoWatcher, ThreadId, ThreadUpdate, Tool,
+    ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, ToolResult, TurnOutcome, TurnStatus,
 };
 use prowess_skills::Dialect;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ async fn paths_and_numbers_that_nobody_means() {
     let agent = world.agent(model).with(Files::new(world.backend())).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
     for ((_, tool, arguments), result) in made.iter().zip(results(&thread)) {
         let shown: String = arguments.chars().take(200).collect();
         assert!(!result.contains("not made for"), "{tool} {shown}: {result}");
@@ -118,7 +118,7 @@ async fn arguments_of_ten_megabytes() {
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
     let results = results(&thread);
-    assert_eq!(turn, Turn::Ended(Outcome::Answered), "{}", results.len());
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{}", results.len());
     for result in &results {
         assert!(result.len() < 100_000, "{} bytes: {}", result.len(), &result[..200]);
     }
@@ -211,7 +211,7 @@ async fn a_tool_that_breaks_in_order_is_an_answer() {
     let model = Says::new([calls(&[("a", "breaks", "{}"), ("b", "add", sum)]), text("done")]);
     let agent = Agent::builder(model).tool(Arc::new(Breaks)).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert!(results(&thread)[0].starts_with("Error") && results(&thread)[1] == "3", "{:?}", results(&thread));
 }
 
@@ -228,7 +228,7 @@ async fn gigantic_answers_fill_nothing_but_their_room() {
     ]);
     let agent = DeepAgent::new(model.clone()).tool(giant).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let sizes: Vec<usize> = results(&thread).iter().map(String::len).collect();
     assert!(sizes.iter().all(|size| *size < 10_000), "{sizes:?}");
     let kept: usize = StateFiles::of(thread.states()).map(|(_, bytes)| bytes.len()).sum();
@@ -251,17 +251,21 @@ async fn a_watcher_that_panics() {
         let agent = world.agent(model).tool(add()).build().unwrap();
         let mut thread = open(&agent).await;
         let seen = AtomicUsize::new(0);
-        let watcher = |_: Sight<'_>| assert!(seen.fetch_add(1, Ordering::SeqCst) != moment, "on purpose");
+        let watcher =
+            |_: ThreadUpdate<'_>| assert!(seen.fetch_add(1, Ordering::SeqCst) != moment, "on purpose");
         let said = AssertUnwindSafe(thread.say("go", &watcher)).catch_unwind().await;
         assert!(said.is_err(), "{moment}: {said:?}");
         let turn = soon(thread.go_on(&NoWatcher)).await.unwrap();
-        assert!(matches!(turn, Turn::Ended(Outcome::Answered) | Turn::Idle), "{moment}: {turn:?}");
+        assert!(
+            matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
+            "{moment}: {turn:?}"
+        );
         let live = thread.run().clone();
         let id = thread.id().clone();
         thread.close().await.unwrap();
         let read = agent.open(id).await.unwrap();
         assert_eq!(live.messages(), read.run().messages(), "{moment}");
-        assert_eq!(read.run().outcome(), Some(&Outcome::Answered), "{moment}");
+        assert_eq!(read.run().outcome(), Some(&TurnOutcome::Answered), "{moment}");
     }
 }
 
@@ -295,7 +299,7 @@ async fn a_tool_that_blocks_beyond_its_lease() {
     };
     let mut another = soon(opened).await;
     let turn = soon(another.go_on(&NoWatcher)).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
     assert!(results(&another)[0].contains("not known"), "{:?}", results(&another));
     let_go.send(()).unwrap();
     let turn = soon(working).await.unwrap();

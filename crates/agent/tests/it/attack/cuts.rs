@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use prowess_agent::parts::{HookSet, Hooks, Keep, Skills, StateFiles, SummarisationOptions, Trigger};
+use prowess_agent::middleware::{HookSet, Hooks, Keep, Skills, StateFiles, SummarisationOptions, Trigger};
 use prowess_agent::{
-    Agent, Content, DeepAgent, FunctionTool, Model, ModelError, ModelLimits, ModelRequest, ModelStream,
-    NoWatcher, Outcome, Reply, ThreadId, ThreadStore as _, ToolAnswer, Turn,
+    Agent, CallReply, Content, DeepAgent, FunctionTool, Model, ModelError, ModelLimits, ModelRequest,
+    ModelStream, NoWatcher, ThreadId, ThreadStore as _, ToolAnswer, TurnOutcome, TurnStatus,
 };
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -142,7 +142,7 @@ async fn a_turn_that_is_dropped(given: Given) {
         DeepAgent::new(model.clone())
             .tool(Arc::new(count))
             .skills(world.skills(Dialect::DeepAgents))
-            .permissions(Permissions::unattended(Policy::new().with(Layer::User, rules)))
+            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
             .hooks(Hooks::new(HookSet::parse(&own).unwrap()).agent("critic", critic))
             .store(Arc::new(world.store.clone()))
             .options(short_lease())
@@ -157,7 +157,9 @@ async fn a_turn_that_is_dropped(given: Given) {
         let mut first = soon(polled(cut, given, async {
             let turn = thread.say("/pdf form", &NoWatcher).await?;
             match turn {
-                Turn::Waiting(waiting) => thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher).await,
+                TurnStatus::Waiting(waiting) => {
+                    thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await
+                }
                 turn => Ok(turn),
             }
         }))
@@ -169,18 +171,21 @@ async fn a_turn_that_is_dropped(given: Given) {
                 None => soon(thread.go_on(&NoWatcher)).await,
             };
             match turn.unwrap_or_else(|error| panic!("cut {cut}: {error}")) {
-                Turn::Idle if thread.run().messages().is_empty() => {
+                TurnStatus::Idle if thread.run().messages().is_empty() => {
                     first = Some(soon(thread.say("/pdf form", &NoWatcher)).await);
                 }
-                Turn::Waiting(waiting) => {
-                    let reply = thread.reply(&waiting[0].call.id, Reply::Approve, &NoWatcher);
+                TurnStatus::Waiting(waiting) => {
+                    let reply = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher);
                     first = Some(soon(reply).await);
                 }
                 turn => break turn,
             }
         };
-        assert!(matches!(turn, Turn::Ended(Outcome::Answered) | Turn::Idle), "cut {cut}: {turn:?}");
-        assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "cut {cut}");
+        assert!(
+            matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
+            "cut {cut}: {turn:?}"
+        );
+        assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
         let results = results(&thread);
         let wrote = results[0].starts_with("Wrote") || results[0].contains("not known");
         assert!(wrote && results[1] == "Worked.", "cut {cut}: {results:?}");
@@ -270,7 +275,7 @@ async fn a_compaction_that_is_dropped(given: Given) {
         if thread.run().messages().is_empty() {
             soon(thread.say("go", &NoWatcher)).await.unwrap();
         }
-        assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "cut {cut}");
+        assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
         let results = results(&thread);
         assert_eq!((results.len(), results[3].as_str()), (6, "Worked."), "cut {cut}: {results:?}");
         assert!(thread.run().cut() > 0 && results.iter().all(|result| result.len() < 10_000), "cut {cut}");
@@ -310,14 +315,14 @@ async fn every_beginning_of_a_log_goes_on() {
     let world = World::new(&[]).await;
     let (model, agent) = compacting(&world);
     let mut whole = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(whole.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(whole.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     for number in 1..whole.events() {
         model.asked.lock().unwrap().clear();
         let id = ThreadId::new();
         world.store.fork(whole.id(), number, &id).await.unwrap();
         let mut thread = agent.open(id.clone()).await.unwrap();
         let turn = soon(thread.go_on(&NoWatcher)).await.unwrap_or_else(|error| panic!("{number}: {error}"));
-        assert_eq!(turn, Turn::Ended(Outcome::Answered), "{number}");
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{number}");
         let (results, all) = (results(&thread), results(&whole));
         let heads = |results: &[String]| results.iter().map(|text| text[..6].to_owned()).collect::<Vec<_>>();
         assert_eq!(heads(&results), heads(&all), "{number}");
@@ -375,7 +380,7 @@ async fn many_threads_are_cut_off_at_once() {
             if thread.run().messages().is_empty() {
                 thread.say("go", &NoWatcher).await.unwrap();
             }
-            assert_eq!(thread.run().outcome(), Some(&Outcome::Answered), "{number}");
+            assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "{number}");
             assert_eq!(results(&thread).len(), 6, "{number}: {:?}", results(&thread));
             let (id, live) = (thread.id().clone(), thread.run().messages().to_vec());
             thread.close().await.unwrap();
@@ -399,29 +404,37 @@ async fn a_word_for_one_thread_is_none_for_another() {
     let (catalog, runner) = (world.catalog(), world.runner());
     let skills = Skills::new(move |thread| {
         let builder = SkillSession::builder(catalog.clone()).options(SessionOptions::new(Dialect::Trpc));
-        builder.runs(Runs::new(runner.clone(), thread.as_str()))
+        builder.runs(RunSetup::new(runner.clone(), thread.as_str()))
     });
     let rules = [
         Rule::new("tool", "*", Decision::Allow),
         Rule::new("skill", "*", Decision::Allow),
         Rule::new("run", "*", Decision::Ask),
     ];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let agent = DeepAgent::new(model).skills(skills).permissions(permissions).build().unwrap();
     for times in 1..30 {
         let mut one = agent.open(ThreadId::new()).await.unwrap();
         let mut another = agent.open(ThreadId::new()).await.unwrap();
-        let Turn::Waiting(waiting) = one.say("go", &NoWatcher).await.unwrap() else { panic!() };
-        let mut reply = Box::pin(one.reply(&waiting[0], Reply::Approve, &NoWatcher));
+        let TurnStatus::Waiting(waiting) = one.say("go", &NoWatcher).await.unwrap() else { panic!() };
+        let mut reply = Box::pin(one.reply(&waiting[0], CallReply::Approve, &NoWatcher));
         let done = soon(polled(times, Given::Before, &mut reply)).await;
         let turn = soon(another.say("go", &NoWatcher)).await.unwrap();
-        assert!(matches!(turn, Turn::Waiting(_)), "{times}: nobody let this pass: {:?}", results(&another));
+        assert!(
+            matches!(turn, TurnStatus::Waiting(_)),
+            "{times}: nobody let this pass: {:?}",
+            results(&another)
+        );
         let turn = match done {
             Some(turn) => turn,
             None => soon(&mut reply).await,
         };
         drop(reply);
-        assert_eq!(turn.unwrap(), Turn::Ended(Outcome::Answered), "{times}: what was let pass is done");
+        assert_eq!(
+            turn.unwrap(),
+            TurnStatus::Ended(TurnOutcome::Answered),
+            "{times}: what was let pass is done"
+        );
         assert!(results(&one)[0].contains("it ran"), "{times}: {:?}", results(&one));
     }
 }

@@ -1,8 +1,8 @@
 //! Skills that a stranger wrote, to gain what nobody gave them.
 
-use prowess_agent::parts::{Approval, Files, HookSet, Hooks, SubAgents, WorkspaceFiles};
-use prowess_agent::{Agent, DeepAgent, NoWatcher, Outcome, ThreadId, Turn};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_agent::middleware::{Approval, Files, HookSet, Hooks, SubAgents, WorkspaceFiles};
+use prowess_agent::{Agent, DeepAgent, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 use serde_json::json;
 
@@ -50,7 +50,7 @@ async fn odd_frontmatter_gains_nothing() {
         options
     };
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let agent = world
         .agent(Says::new(said))
         .with(world.skills_with(options, &[]))
@@ -61,7 +61,7 @@ async fn odd_frontmatter_gains_nothing() {
         .unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
-    let waits = matches!(&turn, Turn::Waiting(waiting) if waiting[0].call.id.as_str() == "last");
+    let waits = matches!(&turn, TurnStatus::Waiting(waiting) if waiting[0].call.id.as_str() == "last");
     assert!(waits, "nobody let `add` pass: {turn:?} {:?}", results(&thread));
 }
 
@@ -103,7 +103,7 @@ async fn patterns_for_files_and_scopes_are_no_bombs() {
     };
     let agent = world.agent(model).with(world.skills_with(options, &[])).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert!(results(&thread)[1].len() < 100_000, "{} bytes", results(&thread)[1].len());
 }
 
@@ -148,7 +148,7 @@ async fn a_fork_that_forks_itself_ends() {
         .unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
-    assert!(matches!(turn, Turn::Ended(_)), "{turn:?}");
+    assert!(matches!(turn, TurnStatus::Ended(_)), "{turn:?}");
 }
 
 /// A file that is remembered stands in a frame that it cannot leave, however it writes its end.
@@ -178,7 +178,7 @@ async fn a_question_cannot_be_painted_over() {
     let write = json!({"file_path": "/\u{202e}cod.sh", "content": paint}).to_string();
     let model = Says::new([calls(&[("a", "execute", &command), ("b", "write_file", &write)]), text("done")]);
     let rules = ["run", "read", "write"].map(|kind| Rule::new(kind, "*", Decision::Ask));
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let files = WorkspaceFiles::new(world.runner());
     let agent = world
         .agent(model)
@@ -188,10 +188,10 @@ async fn a_question_cannot_be_painted_over() {
         .unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
-    let Turn::Waiting(waiting) = turn else { panic!("{turn:?}") };
+    let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
     assert!(!waiting.is_empty(), "{:?}", results(&thread));
     for waiting in waiting {
-        let title = waiting.question.words().title;
+        let title = waiting.question.wording().title;
         let odd = |c: char| {
             c.is_control()
                 || ('\u{200b}'..='\u{200f}').contains(&c)

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::parts::{Approval, HookSet, Hooks, SubAgents};
+use prowess_agent::middleware::{Approval, HookSet, Hooks, SubAgents};
 use prowess_agent::{
-    Agent, AgentError, AgentOptions, Effect, FunctionTool, NoWatcher, Outcome, Reply, RunLimits, ThreadError,
-    ThreadId, ThreadStore as _, Tool, ToolAnswer, Turn,
+    Agent, AgentError, AgentOptions, CallReply, FunctionTool, NextStep, NoWatcher, ThreadError, ThreadId,
+    ThreadStore as _, Tool, ToolAnswer, TurnLimits, TurnOutcome, TurnStatus,
 };
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use serde_json::json;
 
 use super::{short_lease, soon};
@@ -29,7 +29,7 @@ fn hang() -> Arc<dyn Tool> {
 
 fn asking() -> Approval {
     let rule = Rule::new("tool", "add", Decision::Ask);
-    Approval::new(Permissions::unattended(Policy::new().with(Layer::User, [rule])))
+    Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
 }
 
 /// A thread whose process went away while a sub-agent worked, and the sub-agent's lease still runs.
@@ -82,7 +82,7 @@ async fn a_turn_is_cancelled_while_a_sub_agent_works() {
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.cancel(&NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("not known"), "{:?}", results(&thread));
-    assert_eq!(soon(thread.say("on", &NoWatcher)).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(soon(thread.say("on", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     thread.close().await.unwrap();
     let deleted = async {
         // Until the lease of the one that is gone is over.
@@ -100,7 +100,7 @@ async fn a_task_that_was_cut_off_goes_on() {
     let world = World::new(&[]).await;
     let (agent, id) = cut_off(&world, short_lease()).await;
     let mut thread = agent.open(id).await.unwrap();
-    assert_eq!(soon(thread.go_on(&NoWatcher)).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(soon(thread.go_on(&NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(results(&thread), ["again"]);
 }
 
@@ -118,14 +118,17 @@ async fn two_sub_agents_ask_at_once() {
     let tasks = SubAgents::new(one).and("two", "Two.", two);
     let agent = world.agent(model).with(tasks).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
-    let no = Reply::Reject { message: "no".to_owned() };
-    let Turn::Waiting(left) = thread.reply("b", no, &NoWatcher).await.unwrap() else { panic!() };
+    let no = CallReply::Reject { message: "no".to_owned() };
+    let TurnStatus::Waiting(left) = thread.reply("b", no, &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!((left.len(), left[0].call.id.as_str()), (1, "a"));
-    let again = thread.reply("b", Reply::Approve, &NoWatcher).await;
+    let again = thread.reply("b", CallReply::Approve, &NoWatcher).await;
     assert!(again.is_err(), "a second reply is refused: {again:?}");
-    assert_eq!(thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(
+        thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Answered)
+    );
     assert_eq!(results(&thread), ["first", "second"]);
 }
 
@@ -138,10 +141,10 @@ async fn a_no_to_all_ends_what_else_a_sub_agent_asks() {
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    let no = Reply::RejectAll { message: "no".to_owned() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let no = CallReply::RejectAll { message: "no".to_owned() };
     let turn = thread.reply(&waiting[0], no, &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered), "it is not asked about the other");
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "it is not asked about the other");
     assert_eq!(results(&thread), ["nothing"]);
 }
 
@@ -156,9 +159,9 @@ async fn a_reply_reaches_a_sub_agent_whose_hooks_note_the_end_of_its_session() {
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(_) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
-    let turn = thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered), "the person is not asked twice");
+    let TurnStatus::Waiting(_) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let turn = thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "the person is not asked twice");
     assert_eq!(results(&thread), ["3"]);
 }
 
@@ -178,11 +181,11 @@ async fn many_tasks_share_what_their_parents_turn_has_left() {
     let many: Vec<(&str, &str, &str)> = ids.iter().map(|id| (id.as_str(), "task", TASK)).collect();
     let model = Says::new([calls(&many), text("never said")]);
     let mut options = AgentOptions::default();
-    options.limits = RunLimits { steps: 100, tokens: Some(240) };
+    options.limits = TurnLimits { steps: 100, tokens: Some(240) };
     let agent = world.agent(model).with(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::TooManyTokens { most: 240 }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManyTokens { most: 240 }));
     let spent = thread.run().usage().total();
     assert!(spent <= 240 + 16 * 12, "{spent} tokens were spent of 240");
 }
@@ -198,7 +201,7 @@ async fn tasks_within_tasks_end() {
         agent = builder.with(SubAgents::new(agent)).build().unwrap();
     }
     let mut thread = open(&agent).await;
-    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(world.store.list(100).await.unwrap().len(), 4, "the thread, and three tasks");
 }
 
@@ -212,5 +215,5 @@ async fn a_task_may_take_all_the_time_there_is() {
     let agent = world.agent(model).with(tasks).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    assert_eq!((thread.run().next(), results(&thread)), (Effect::Wait, vec!["worked".to_owned()]));
+    assert_eq!((thread.run().next(), results(&thread)), (NextStep::Wait, vec!["worked".to_owned()]));
 }

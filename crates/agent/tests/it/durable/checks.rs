@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use prowess_agent::{
-    Content, Event, Message, Outcome, Run, StoredEvent, ThreadId, ThreadStore, ToolCall, ToolResult, Usage,
+    Content, Event, Message, StoredEvent, ThreadId, ThreadState, ThreadStore, ToolCall, ToolResult,
+    TurnOutcome, Usage,
 };
 use prowess_store::SqliteStore;
 
@@ -27,7 +28,7 @@ pub(super) struct Look {
 #[derive(Debug)]
 struct Log {
     events: Vec<StoredEvent>,
-    run: Run,
+    run: ThreadState,
     /// How often each call was begun, as the log has it, by token.
     started: BTreeMap<String, usize>,
     asked: usize,
@@ -129,7 +130,7 @@ impl Look {
             let said = if script.len() == RUN.len() { SAID.len() } else { 1 };
             let calls: usize = script.iter().map(|answer| answer.len()).sum();
             assert_eq!(log.run.messages().len(), script.len() + calls + said, "{id} is whole");
-            assert_eq!(log.run.outcome(), Some(&Outcome::Answered));
+            assert_eq!(log.run.outcome(), Some(&TurnOutcome::Answered));
             assert_eq!(log.asked, log.replied, "{id}: every question has its reply");
             answers += log.answers();
             let signs = script.iter().flat_map(|answer| *answer).filter(|(tool, _)| *tool == "sign").count();
@@ -183,7 +184,7 @@ impl Look {
 
 impl Log {
     fn of(id: &ThreadId, events: Vec<StoredEvent>) -> Self {
-        let mut run = Run::default();
+        let mut run = ThreadState::default();
         let (mut started, mut asked, mut replied) = (BTreeMap::new(), 0, 0);
         let mut calls: Vec<ToolCall> = Vec::new();
         for StoredEvent { number, event, .. } in &events {
@@ -196,7 +197,7 @@ impl Log {
                 }
                 Event::Asked { .. } => asked += 1,
                 Event::Replied { .. } => replied += 1,
-                Event::TurnEnded { outcome } => assert_eq!(*outcome, Outcome::Answered, "{id}"),
+                Event::TurnEnded { outcome } => assert_eq!(*outcome, TurnOutcome::Answered, "{id}"),
                 _ => {}
             }
         }

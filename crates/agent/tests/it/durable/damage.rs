@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::{AgentError, NoWatcher, Run, Thread, ThreadError, ThreadStore, Turn};
+use prowess_agent::{AgentError, NoWatcher, Thread, ThreadError, ThreadState, ThreadStore, TurnStatus};
 use prowess_store::{DatabaseError, SqliteStore};
 
 use super::checks::{Look, Tally};
@@ -24,9 +24,9 @@ async fn open(place: &Place) -> Result<Thread, Box<dyn std::error::Error>> {
 }
 
 /// A run after its first turn, and the bytes of its database.
-async fn half_a_run(place: &Place) -> (Vec<u8>, Run) {
+async fn half_a_run(place: &Place) -> (Vec<u8>, ThreadState) {
     let mut thread = open(place).await.unwrap();
-    while !matches!(advance(&mut thread, &NoWatcher).await.unwrap(), Turn::Ended(_)) {}
+    while !matches!(advance(&mut thread, &NoWatcher).await.unwrap(), TurnStatus::Ended(_)) {}
     let run = thread.run().clone();
     thread.close().await.unwrap();
     (std::fs::read(&place.database).unwrap(), run)
@@ -105,7 +105,7 @@ async fn case_83_events_that_make_no_run_are_refused() {
     // Before the event that cannot be, there is a run.
     store.fork(&thread(), events.len() as u64, &"fork".parse().unwrap()).await.unwrap();
     let fork = agent.open("fork".parse().unwrap()).await.unwrap();
-    assert_eq!(fork.run().next(), prowess_agent::Effect::Wait);
+    assert_eq!(fork.run().next(), prowess_agent::NextStep::Wait);
     fork.close().await.unwrap();
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prowess_agent::{AgentError, Event, Sight, ThreadError, ThreadStore, Turn};
+use prowess_agent::{AgentError, Event, ThreadError, ThreadStore, ThreadUpdate, TurnStatus};
 use prowess_store::{DatabaseError, SqliteStore};
 
 use super::checks::Look;
@@ -59,8 +59,8 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
     let agent = agent(place, Arc::new(store.clone()), &moments);
     let mut run = opened(&agent).await;
     let seen = Mutex::new(Vec::new());
-    let watcher = |sight: Sight<'_>| {
-        if let Sight::Stored(event) = sight {
+    let watcher = |sight: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Stored(event) = sight {
             seen.lock().unwrap().push(event.clone());
         }
     };
@@ -68,7 +68,7 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
     for _ in 0..3 {
         let refused = loop {
             match advance(&mut run, &watcher).await {
-                Ok(Turn::Idle) => panic!("{moment}: it was never refused"),
+                Ok(TurnStatus::Idle) => panic!("{moment}: it was never refused"),
                 Ok(_) => {}
                 Err(error) => break error,
             }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prowess_agent::{Agent, AgentError, Content, Effect, NoWatcher, Run, Thread, ThreadError, Turn, Watcher};
+use prowess_agent::{
+    Agent, AgentError, Content, NextStep, NoWatcher, Thread, ThreadError, ThreadState, TurnStatus, Watcher,
+};
 use tokio::time::Instant;
 
 use super::process::LONG;
@@ -25,14 +27,14 @@ pub(super) async fn opened(agent: &Agent) -> Thread {
 }
 
 /// Goes on: replies to what is asked, says what is to be said, or takes up what was cut off.
-pub(super) async fn advance(thread: &mut Thread, watcher: &dyn Watcher) -> Result<Turn, AgentError> {
+pub(super) async fn advance(thread: &mut Thread, watcher: &dyn Watcher) -> Result<TurnStatus, AgentError> {
     match thread.run().next() {
-        Effect::Wait => match SAID.get(heard(thread.run())) {
+        NextStep::Wait => match SAID.get(heard(thread.run())) {
             Some(words) => thread.say(*words, watcher).await,
-            None => Ok(Turn::Idle),
+            None => Ok(TurnStatus::Idle),
         },
-        Effect::Ask(_) => {
-            let Turn::Waiting(waiting) = thread.go_on(watcher).await? else { panic!("nobody waits") };
+        NextStep::Ask(_) => {
+            let TurnStatus::Waiting(waiting) = thread.go_on(watcher).await? else { panic!("nobody waits") };
             thread.reply(&waiting[0].call.id, reply(&waiting[0].question), watcher).await
         }
         _ => thread.go_on(watcher).await,
@@ -41,22 +43,22 @@ pub(super) async fn advance(thread: &mut Thread, watcher: &dyn Watcher) -> Resul
 
 /// Works until a person is needed, or all is done. If a person is needed at once, this process has the reply.
 pub(super) async fn work(thread: &mut Thread) -> Result<(), AgentError> {
-    while let Turn::Ended(_) = advance(thread, &NoWatcher).await? {}
+    while let TurnStatus::Ended(_) = advance(thread, &NoWatcher).await? {}
     Ok(())
 }
 
 /// Works until all is done.
 pub(super) async fn finish(thread: &mut Thread) -> Result<(), AgentError> {
-    while advance(thread, &NoWatcher).await? != Turn::Idle {}
+    while advance(thread, &NoWatcher).await? != TurnStatus::Idle {}
     Ok(())
 }
 
 /// How often a person spoke.
-pub(super) fn heard(run: &Run) -> usize {
+pub(super) fn heard(run: &ThreadState) -> usize {
     run.messages().iter().filter(|message| matches!(message.content, Content::User { .. })).count()
 }
 
 /// Whether all is done.
-pub(super) fn is_over(run: &Run) -> bool {
-    run.next() == Effect::Wait && heard(run) == SAID.len()
+pub(super) fn is_over(run: &ThreadState) -> bool {
+    run.next() == NextStep::Wait && heard(run) == SAID.len()
 }

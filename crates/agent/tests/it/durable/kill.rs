@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use prowess_agent::parts::{TodoStatus, Todos};
-use prowess_agent::{NoWatcher, Turn};
+use prowess_agent::middleware::{TodoStatus, Todos};
+use prowess_agent::{NoWatcher, TurnStatus};
 use prowess_store::SqliteStore;
 
 use super::checks::{Look, Tally};
@@ -115,7 +115,7 @@ async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[String]) -> Fate) -> To
     let store = SqliteStore::open(&place.database).await.unwrap();
     store.check().await.unwrap();
     let mut thread = opened(&agent(&place, Arc::new(store), &Moments::quiet())).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Idle);
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Idle);
     let todos = Todos::of(thread.states());
     assert_eq!(todos.iter().map(|todo| todo.status).collect::<Vec<_>>(), [TodoStatus::Completed]);
     thread.close().await.unwrap();

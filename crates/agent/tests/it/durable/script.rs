@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::parts::{Approval, Keep, SubAgents, Summarisation, Todos, Trigger};
+use prowess_agent::middleware::{Approval, Keep, SubAgents, Summarisation, Todos, Trigger};
 use prowess_agent::{
-    Agent, AgentBuilder, AgentOptions, Model, Reply, ThreadId, ThreadStore, ToolCall, Usage,
+    Agent, AgentBuilder, AgentOptions, CallReply, Model, ThreadId, ThreadStore, ToolCall, Usage,
 };
 use prowess_backend::LocalBackend;
-use prowess_models::{Expect, Follow, Scripted, Turn};
-use prowess_permission::{Decision, Deed, Layer, Permissions, Policy, Question, Rule};
+use prowess_models::{Scripted, ScriptedExpect, ScriptedFollow, ScriptedTurn};
+use prowess_permission::{Action, Decision, Permissions, Policy, Question, Rule, RuleSource};
 use serde_json::{Value, json};
 
 use super::ledger::Pen;
@@ -105,7 +105,7 @@ pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moment
     let worker = equipped(place, moments, worker, place.lease * 3).build().unwrap();
     let top = asked(Arc::new(Placed { script: scripted("top", &RUN, false), answers: &RUN }));
     let top = equipped(place, moments, top, place.lease).with(SubAgents::new(worker)).with(Todos);
-    let summary = Scripted::new([Turn::new().usage(COST).say("Much was done.").times(usize::MAX)]);
+    let summary = Scripted::new([ScriptedTurn::new().usage(COST).say("Much was done.").times(usize::MAX)]);
     std::fs::create_dir_all(&place.files).unwrap();
     let files = Arc::new(LocalBackend::open(&place.files).unwrap());
     let summarisation = Summarisation::new(asked(Arc::new(summary)), files as Arc<_>).with(|options| {
@@ -116,7 +116,7 @@ pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moment
 
 fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>, lease: Duration) -> AgentBuilder {
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "sign", Decision::Ask)];
-    let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let mut options = AgentOptions::default();
     options.lease = lease;
     let pen = |name| Arc::new(Pen { name, path: place.ledger.clone(), moments: moments.clone() });
@@ -130,9 +130,9 @@ fn scripted(name: &str, answers: &[Answer], sees_all: bool) -> Scripted {
     let mut messages = 1;
     let mut script = Vec::new();
     for answer in answers {
-        let mut turn = Turn::new().usage(COST).in_pieces_of(9);
+        let mut turn = ScriptedTurn::new().usage(COST).in_pieces_of(9);
         if sees_all {
-            turn = turn.expect(Expect::new().messages(messages));
+            turn = turn.expect(ScriptedExpect::new().messages(messages));
         }
         for (tool, token) in *answer {
             turn = turn.call(*tool, arguments(tool, token));
@@ -140,7 +140,7 @@ fn scripted(name: &str, answers: &[Answer], sees_all: bool) -> Scripted {
         messages += 1 + answer.len();
         script.push(if answer.is_empty() { turn.say(DONE) } else { turn });
     }
-    Scripted::new(script).named(name).following(Follow::Answers)
+    Scripted::new(script).named(name).following(ScriptedFollow::Answers)
 }
 
 pub(super) fn arguments(tool: &str, token: &str) -> Value {
@@ -160,13 +160,13 @@ pub(super) fn token(call: &ToolCall) -> &'static str {
 }
 
 /// What a person says to a question.
-pub(super) fn reply(question: &Question) -> Reply {
-    let Deed::CallTool { arguments, .. } = &question.deed else { panic!("{question:?}") };
+pub(super) fn reply(question: &Question) -> CallReply {
+    let Action::CallTool { arguments, .. } = &question.deed else { panic!("{question:?}") };
     if arguments.contains("refused") {
-        Reply::Reject { message: NO.to_owned() }
+        CallReply::Reject { message: NO.to_owned() }
     } else if arguments.contains("changed") {
-        Reply::Edit { arguments: arguments.replace("changed", "edited") }
+        CallReply::Edit { arguments: arguments.replace("changed", "edited") }
     } else {
-        Reply::Approve
+        CallReply::Approve
     }
 }

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use prowess_agent::parts::Approval;
+use prowess_agent::middleware::Approval;
 use prowess_agent::{
-    Agent, AssistantPart, CallId, Event, MemoryThreads, Message, NoWatcher, Outcome, Reply, Thread, ThreadId,
-    ThreadStore, Tool, ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, Turn, Usage,
+    Agent, AssistantPart, CallId, CallReply, Event, MemoryThreads, Message, NoWatcher, Thread, ThreadId,
+    ThreadStore, Tool, ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, TurnOutcome,
+    TurnStatus, Usage,
 };
-use prowess_permission::{Decision, Deed, Kind, Layer, Permissions, Place, Policy, Question, Rule};
+use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, RealPath, Rule, RuleSource};
 use serde_json::{Value, json};
 
 use crate::agent::results;
@@ -36,7 +37,7 @@ fn every_sort_of_question_is_read() {
     for (before, event) in stored() {
         let Event::Asked { call, asking, by_tool } = &event else { panic!("{event:?}") };
         let (before, question) = (&before["question"], &asking.question);
-        let words = question.words();
+        let words = question.wording();
         assert_eq!((call.as_str().is_empty(), json!(words.title)), (false, before["title"].clone()));
         assert_eq!(*by_tool, before.get("request").is_some());
         if let Some(request) = before.get("request") {
@@ -60,7 +61,7 @@ fn every_sort_of_question_is_read() {
         let again: Event = serde_json::from_value(json!(event)).unwrap();
         let Event::Asked { asking: again, .. } = &again else { panic!() };
         assert_eq!(
-            (&again.allowed, &again.via, again.question.words()),
+            (&again.allowed, &again.via, again.question.wording()),
             (&asking.allowed, &asking.via, words)
         );
     }
@@ -92,7 +93,7 @@ impl Tool for Gated {
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
         let rules = ["skill", "write", "read", "mcp"].map(|kind| Rule::new(kind, "*", Decision::Ask));
-        let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
         if let Some(question) = self.question.clone()
             && let Err(output) = context.pass(&permissions, question).await
         {
@@ -127,7 +128,7 @@ async fn waiting(asked: Event, question: Option<&Question>, made: &Arc<Mutex<u32
         true => builder.build().unwrap(),
         false => {
             let rules = [Rule::new("tool", "ls", Decision::Ask)];
-            let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules));
+            let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
             builder.with(Approval::new(permissions)).build().unwrap()
         }
     };
@@ -137,12 +138,12 @@ async fn waiting(asked: Event, question: Option<&Question>, made: &Arc<Mutex<u32
 /// The reply to a question of version 1 is one to the same question of today, and to no other.
 #[tokio::test]
 async fn a_reply_is_taken_as_stored() {
-    let file = |path: &str| Place::elsewhere(path);
+    let file = |path: &str| RealPath::elsewhere(path);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut gated = Vec::new();
     let (value, event) = stored_with("load the skill");
     let details = &value["question"]["details"];
-    let deed = Deed::LoadSkill {
+    let deed = Action::LoadSkill {
         skill: text(&details["skill"]),
         location: text(&details["location"]),
         origin: text(&details["origin"]),
@@ -153,16 +154,19 @@ async fn a_reply_is_taken_as_stored() {
     gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(deed)));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/new.txt");
     let question = Question::about_place(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
-    gated.push((event, question.to(Deed::WriteFile { content: "Tuesday: windy\n".to_owned() })));
+    gated.push((event, question.to(Action::WriteFile { content: "Tuesday: windy\n".to_owned() })));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/log.txt");
     let question = Question::about_place(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
-    let deed =
-        Deed::EditFile { old_string: "calm".to_owned(), new_string: "rough".to_owned(), replace_all: false };
+    let deed = Action::EditFile {
+        old_string: "calm".to_owned(),
+        new_string: "rough".to_owned(),
+        replace_all: false,
+    };
     gated.push((event, question.to(deed)));
     let (value, event) = stored_with("let skill 'tides' read the file");
     let notes = Path::new("/tmp/prowess-earlier/home/notes.txt");
-    let question = Question::about_place(Kind::READ, Place::known(notes, notes, false));
-    let deed = Deed::BringIn {
+    let question = Question::about_place(Kind::READ, RealPath::known(notes, notes, false));
+    let deed = Action::BringIn {
         skill: "tides".to_owned(),
         command: text(&value["question"]["details"]["command"]),
         is_directory: false,
@@ -170,7 +174,7 @@ async fn a_reply_is_taken_as_stored() {
     };
     gated.push((event, question.to(deed)));
     let (value, event) = stored_with("call a tool of the MCP server");
-    let deed = Deed::CallServerTool {
+    let deed = Action::CallServerTool {
         server: "pier".to_owned(),
         tool: "depth".to_owned(),
         description: text(&value["question"]["details"]["description"]),
@@ -183,17 +187,21 @@ async fn a_reply_is_taken_as_stored() {
     for (asked, question) in gated {
         let made = Arc::new(Mutex::new(0));
         let (id, mut thread) = waiting(asked.clone(), Some(&question), &made).await;
-        assert!(matches!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Waiting(_)), "nobody answered");
-        let turn = thread.reply(&id, Reply::Approve, &NoWatcher).await.unwrap();
-        assert_eq!((turn, *made.lock().unwrap()), (Turn::Ended(Outcome::Answered), 1), "{question:?}");
+        assert!(matches!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Waiting(_)), "nobody answered");
+        let turn = thread.reply(&id, CallReply::Approve, &NoWatcher).await.unwrap();
+        assert_eq!(
+            (turn, *made.lock().unwrap()),
+            (TurnStatus::Ended(TurnOutcome::Answered), 1),
+            "{question:?}"
+        );
         let (id, mut thread) = waiting(asked.clone(), Some(&question), &made).await;
-        let no = Reply::Reject { message: "not this".to_owned() };
+        let no = CallReply::Reject { message: "not this".to_owned() };
         thread.reply(&id, no, &NoWatcher).await.unwrap();
         assert_eq!((results(&thread)[0].contains("not this"), *made.lock().unwrap()), (true, 1));
         // The call means something else by now.
         let (id, mut thread) = waiting(asked, Some(&question.and("another")), &made).await;
-        let turn = thread.reply(&id, Reply::Approve, &NoWatcher).await.unwrap();
-        assert!(matches!(turn, Turn::Waiting(_)), "{turn:?}");
+        let turn = thread.reply(&id, CallReply::Approve, &NoWatcher).await.unwrap();
+        assert!(matches!(turn, TurnStatus::Waiting(_)), "{turn:?}");
         assert_eq!(*made.lock().unwrap(), 1);
     }
 }
@@ -205,14 +213,14 @@ async fn a_reply_to_a_call_that_waits_is_taken_as_stored() {
     let Event::Asked { asking, .. } = &event else { panic!() };
     assert_eq!(
         asking.question.deed,
-        Deed::CallTool { tool: "ls".to_owned(), arguments: r#"{"path":"/"}"#.to_owned() }
+        Action::CallTool { tool: "ls".to_owned(), arguments: r#"{"path":"/"}"#.to_owned() }
     );
     let made = Arc::new(Mutex::new(0));
     let (id, mut thread) = waiting(event.clone(), None, &made).await;
-    let no = Reply::Reject { message: "not this".to_owned() };
+    let no = CallReply::Reject { message: "not this".to_owned() };
     thread.reply(&id, no, &NoWatcher).await.unwrap();
     assert_eq!((results(&thread), *made.lock().unwrap()), (vec!["not this".to_owned()], 0));
     let (id, mut thread) = waiting(event, None, &made).await;
-    let turn = thread.reply(&id, Reply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!((turn, *made.lock().unwrap()), (Turn::Ended(Outcome::Answered), 1));
+    let turn = thread.reply(&id, CallReply::Approve, &NoWatcher).await.unwrap();
+    assert_eq!((turn, *made.lock().unwrap()), (TurnStatus::Ended(TurnOutcome::Answered), 1));
 }

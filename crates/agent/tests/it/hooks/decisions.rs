@@ -1,8 +1,8 @@
 //! What a hook's exit code and its JSON decide, and what they never do.
 
-use prowess_agent::parts::Approval;
-use prowess_agent::{NoWatcher, Outcome, Reply, Turn};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_agent::middleware::Approval;
+use prowess_agent::{CallReply, NoWatcher, TurnOutcome, TurnStatus};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use serde_json::{Value, json};
 
 use super::{NOTE, ONE, Place, command, on, open};
@@ -46,7 +46,10 @@ async fn continue_false_ends_the_turn() {
     let own = on("PreToolUse", prints(&json!({"continue": false, "stopReason": "that is enough"})));
     let mut thread = open(&place.agent(&model, own)).await;
     let reason = "a hook ended the turn: that is enough".to_owned();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Stopped { reason }));
+    assert_eq!(
+        thread.say("go", &NoWatcher).await.unwrap(),
+        TurnStatus::Ended(TurnOutcome::Stopped { reason })
+    );
     assert_eq!(model.count(), 1);
     assert_eq!(results(&thread), ["Error: this call was blocked by a hook: that is enough"]);
 }
@@ -78,7 +81,7 @@ async fn other_arguments_are_not_slipped_past_an_approval() {
 
 fn rules(decision: Decision) -> Approval {
     let rule = Rule::new("tool", "add", decision);
-    Approval::new(Permissions::unattended(Policy::new().with(Layer::User, [rule])))
+    Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
 }
 
 #[tokio::test]
@@ -99,8 +102,8 @@ async fn a_hook_that_allows_widens_neither_a_denial_nor_a_question() {
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let agent = place.builder(&model).with(rules(Decision::Ask)).with(place.hooks(own)).build();
     let mut thread = open(&agent.unwrap()).await;
-    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    let rejected = Reply::Reject { message: "no".to_owned() };
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
+    let rejected = CallReply::Reject { message: "no".to_owned() };
     thread.reply("a", rejected, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["no"]);
 }
@@ -115,7 +118,7 @@ async fn hooks_see_what_a_person_edited() {
     let agent = place.builder(&model).with(rules(Decision::Ask)).with(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    let edited = Reply::Edit { arguments: "{\"numbers\": [5]}".to_owned() };
+    let edited = CallReply::Edit { arguments: "{\"numbers\": [5]}".to_owned() };
     thread.reply("a", edited, &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].ends_with("\n5"), "{:?}", results(&thread));
     let seen: Vec<Value> = place.log(thread.id()).iter().map(|told| told["tool_input"].clone()).collect();
@@ -142,7 +145,7 @@ async fn a_hook_that_hangs_is_killed_and_blocks_a_tool_and_nothing_else() {
         "Stop": [{"hooks": [hang]}],
     });
     let mut thread = open(&place.agent(&model, own)).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(
         results(&thread),
         ["Error: this call was blocked by a hook: it did not answer: it took longer than it may"]
@@ -160,7 +163,7 @@ async fn a_hook_that_floods_is_bounded() {
         "PreToolUse": [{"hooks": [command(&format!("if grep -q '\\[1\\]'; then yes; else {long}; fi"))]}],
     });
     let mut thread = open(&place.agent(&model, own)).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let results = results(&thread);
     assert_eq!(
         results[0],

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::{Approval, Keep, SubAgents, Summarisation, Trigger};
-use prowess_agent::{Agent, Content, NoWatcher, Outcome, Reply, ThreadId, Turn};
+use prowess_agent::middleware::{Approval, Keep, SubAgents, Summarisation, Trigger};
+use prowess_agent::{Agent, CallReply, Content, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::MemoryBackend;
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use serde_json::{Value, json};
 
 use super::{NOTE, ONE, Place, WAIT, command, on, open, short_lease};
@@ -79,7 +79,7 @@ async fn user_prompt_submit_refuses_a_prompt_that_no_model_is_shown() {
     let mut thread = open(&place.agent(&model, own)).await;
     let turn = thread.say("my password is hunter2", &NoWatcher).await.unwrap();
     let reason = "the prompt was refused by a hook: no passwords".to_owned();
-    assert_eq!(turn, Turn::Ended(Outcome::Stopped { reason }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Stopped { reason }));
     assert_eq!(model.count(), 0);
     thread.say("something else", &NoWatcher).await.unwrap();
     let seen: Vec<String> = model.request(0).messages.iter().map(|message| message.text()).collect();
@@ -93,7 +93,7 @@ async fn pre_tool_use_is_told_the_call_and_blocks_it_with_exit_code_2() {
         Says::new([calls(&[("a", "add", ONE), ("b", "add", "{\"numbers\": [2, 2]}")]), text("I see.")]);
     let line = format!("{NOTE}; case $told in *'[1]'*) echo 'one is none' >&2; exit 2;; esac");
     let mut thread = open(&place.agent(&model, on("PreToolUse", command(&line)))).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(results(&thread), ["Error: this call was blocked by a hook: one is none", "4"]);
     let mut log = place.log(thread.id());
     log.sort_by_key(|told| told["tool_use_id"].to_string());
@@ -144,7 +144,7 @@ async fn post_tool_use_failure_is_told_of_errors_and_post_tool_use_is_not() {
 
 fn ask_for_add() -> Approval {
     let rule = Rule::new("tool", "add", Decision::Ask);
-    Approval::new(Permissions::unattended(Policy::new().with(Layer::User, [rule])))
+    Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
 }
 
 #[tokio::test]
@@ -155,13 +155,13 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
     let hooks = place.hooks(on("PermissionRequest", command(&line)));
     let agent = place.builder(&model).with(ask_for_add()).with(hooks).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let waiting: Vec<&str> = waiting.iter().map(|waiting| waiting.call.id.as_str()).collect();
     assert_eq!(waiting, ["b"], "nobody is asked about what a hook refused");
     let id = thread.id().clone();
     thread.close().await.unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: this call was refused by a hook: no reason was given", "2"]);
     assert_eq!(names(&place.log(thread.id())), ["PermissionRequest"; 2], "each call once");
     assert_eq!(place.log(thread.id())[1]["tool_input"], json!({"numbers": [2]}));
@@ -175,7 +175,7 @@ async fn permission_request_that_is_not_answered_refuses() {
     let hooks = place.hooks(on("PermissionRequest", hang));
     let agent = place.builder(&model).with(ask_for_add()).with(hooks).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let refused = "Error: this call was refused by a hook: it did not answer: it took longer than it may";
     assert_eq!(results(&thread), [refused]);
 }
@@ -190,8 +190,8 @@ async fn permission_request_is_not_passed_by_dying() {
     let (agent, id) = (builder.build().unwrap(), ThreadId::new());
     place.dies_in_a_hook(&agent, &id).await;
     let mut later = agent.open(id.clone()).await.unwrap();
-    assert!(matches!(later.go_on(&NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    later.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
+    assert!(matches!(later.go_on(&NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
+    later.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&later), ["Error: this call was refused by a hook: no reason was given"]);
 }
 
@@ -281,7 +281,7 @@ async fn stop_keeps_the_turn_going_and_says_that_it_did() {
         "{NOTE}; case $told in *'\"stop_hook_active\":true'*) ;; *) echo 'the tests fail' >&2; exit 2;; esac"
     );
     let mut thread = open(&place.agent(&model, on("Stop", command(&line)))).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(thread.answer().as_deref(), Some("Now it is done."));
     let told = model.request(1).messages.last().map(|message| message.text());
     let message = "The turn is not over. It was kept from ending by a hook: the tests fail";
@@ -296,7 +296,7 @@ async fn stop_cannot_keep_a_turn_going_for_ever() {
     let place = Place::new().await;
     let model = Says::new((0..10).map(|_| text("Done.")));
     let mut thread = open(&place.agent(&model, on("Stop", command("exit 2")))).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.count(), 4);
     thread.say("again", &NoWatcher).await.unwrap();
     assert_eq!(model.count(), 8, "each turn is counted by itself");

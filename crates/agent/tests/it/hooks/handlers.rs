@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_agent::parts::{HookSet, Hooks};
+use prowess_agent::middleware::{HookSet, Hooks};
 use prowess_agent::{
-    Agent, ModelError, ModelErrorKind, NoWatcher, Outcome, Reply, ThreadId, Tool, ToolAnswer, ToolContext,
-    ToolDefinition, ToolOutput, Turn,
+    Agent, CallReply, ModelError, ModelErrorKind, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext,
+    ToolDefinition, ToolOutput, TurnOutcome, TurnStatus,
 };
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ async fn an_agent_that_fails_blocks_a_tool_and_nothing_else() {
     let own = json!({"PreToolUse": [{"hooks": [judge]}], "Stop": [{"hooks": [judge]}]});
     let hooks = place.hooks(own).agent("general-purpose", broken);
     let mut thread = open(&place.builder(&model).with(hooks).build().unwrap()).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let result = &results(&thread)[0];
     assert!(
         result.starts_with("Error: this call was blocked by a hook: it did not answer: the agent"),
@@ -134,7 +134,7 @@ async fn without_anything_to_run_commands_a_guard_lets_nothing_pass() {
     let hooks = Hooks::new(HookSet::parse(&own).unwrap());
     let agent = Agent::builder(model).tool(crate::agent::add()).with(hooks).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(
         results(&thread),
         ["Error: this call was blocked by a hook: it did not answer: nothing runs commands of hooks here"]
@@ -176,7 +176,7 @@ async fn what_hooks_were_not_told_they_are_told_by_the_next_process() {
     let id = ThreadId::new();
     place.dies_in_a_hook(&agent, &id).await;
     let mut later = agent.open(id.clone()).await.unwrap();
-    assert_eq!(later.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(later.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let log = place.log(&id);
     let names: Vec<&str> = log.iter().map(|told| told["hook_event_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["UserPromptSubmit", "PreToolUse", "PostToolUse"]);
@@ -216,8 +216,8 @@ async fn what_hooks_say_to_a_call_that_waits_is_kept() {
     });
     let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
-    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), Turn::Waiting(_)));
-    thread.reply("a", Reply::Approve, &NoWatcher).await.unwrap();
+    assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
+    thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(model.request(1).system_text().matches("Said before it waited.").count(), 1);
     let log = place.log(thread.id());
     assert_eq!((log.len(), &log[0]["tool_response"]), (1, &json!("they said so")));
@@ -241,9 +241,9 @@ async fn the_example_of_the_document_does_what_it_says() {
     ]);
     let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
-    let Turn::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
+    let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!((waiting.len(), waiting[0].call.id.as_str()), (1, "b"));
-    thread.reply("b", Reply::Approve, &NoWatcher).await.unwrap();
+    thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: this call was blocked by a hook: not there", "they said so"]);
     assert!(model.request(0).system_text().contains("Begin with the plan."));
 }

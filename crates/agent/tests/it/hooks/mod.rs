@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::parts::{HookSet, Hooks, SandboxedHooks};
+use prowess_agent::middleware::{HookSet, Hooks, SandboxedHooks};
 use prowess_agent::{Agent, AgentBuilder, AgentOptions, NoWatcher, Thread, ThreadId};
 use prowess_store::SqliteStore;
 use prowess_workspace::{LocalExecutor, LocalOptions, Runner, Workspaces};

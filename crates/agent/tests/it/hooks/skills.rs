@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use prowess_agent::parts::Skills;
+use prowess_agent::middleware::Skills;
 use prowess_agent::{Agent, NoWatcher};
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::SkillSession;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ fn skills(catalog: &Catalog, rules: &[(&str, &str, Decision)]) -> Skills {
         rules.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision)).collect();
     let catalog = catalog.clone();
     Skills::new(move |_| {
-        let permissions = Permissions::unattended(Policy::new().with(Layer::User, rules.clone()));
+        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules.clone()));
         SkillSession::builder(catalog.clone()).permissions(permissions)
     })
 }

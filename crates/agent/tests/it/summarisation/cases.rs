@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_agent::parts::{Keep, Skills, Summarisation, Trigger};
+use prowess_agent::middleware::{Keep, Skills, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, AssistantPart, Event, MemoryThreads, Message, NoWatcher, Outcome, ThreadId, ThreadStore, ToolCall,
-    ToolResult, Turn,
+    Agent, AssistantPart, Event, MemoryThreads, Message, NoWatcher, ThreadId, ThreadStore, ToolCall,
+    ToolResult, TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 use prowess_skills::SkillSession;
 
 use super::{Append, Appends, after, history, long_thread, pairs_are_whole, sections, text_of, thread, told};
-use crate::parts::skills;
+use crate::middleware::skills;
 use crate::says::{Says, calls, text};
 
 const NAMES: [&str; 8] = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
@@ -56,7 +56,10 @@ async fn two_thousand_messages_and_eight_skills() {
         let builder =
             if skills_are_first { builder.with(layer).with(part) } else { builder.with(part).with(layer) };
         let mut thread = builder.build().unwrap().open(id.clone()).await.unwrap();
-        assert_eq!(thread.say("and now?", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+        assert_eq!(
+            thread.say("and now?", &NoWatcher).await.unwrap(),
+            TurnStatus::Ended(TurnOutcome::Answered)
+        );
         assert_eq!(model.count(), 2);
 
         let request = model.request(1);
@@ -156,7 +159,7 @@ async fn case_91_a_failed_offload_evicts_nothing() {
         Arc::new(Appends { files: Arc::new(MemoryBackend::new()), append: Full(has_room.clone()) });
     let part = after(10, 4)(model.clone(), backend.clone());
     let mut thread = thread(&store, &model, part, &id).await;
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((thread.run().cut(), model.request(1).messages.len()), (0, 41));
     // It is tried again, and the summary is there already.
     thread.say("and on", &NoWatcher).await.unwrap();

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use proptest::prelude::*;
-use prowess_agent::parts::{Keep, Summarisation, Trigger};
+use prowess_agent::middleware::{Keep, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, AgentBuilder, AssistantPart, Content, Delta, Effect, Event, Lease, MemoryThreads, Message, Model,
-    ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, NoWatcher, Run, StoredEvent,
-    ThreadError, ThreadId, ThreadInfo, ThreadStore, ToolCall, ToolResult,
+    Agent, AgentBuilder, AssistantPart, Content, Event, Lease, MemoryThreads, Message, Model, ModelDelta,
+    ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, NextStep, NoWatcher, StoredEvent,
+    ThreadError, ThreadId, ThreadInfo, ThreadState, ThreadStore, ToolCall, ToolResult,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 use tokio::sync::Notify;
@@ -143,7 +143,7 @@ impl Model for Talks {
         }
         let is_summary = request.messages[0].text().ends_with("\n</messages>");
         let text = if is_summary { "A summary." } else { "An answer." };
-        Ok(stream::iter([Ok(Delta::Text(text.to_owned()))]).boxed())
+        Ok(stream::iter([Ok(ModelDelta::Text(text.to_owned()))]).boxed())
     }
 }
 
@@ -234,7 +234,7 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
                 () = fuse.died.notified() => false,
             };
             if lived {
-                assert_eq!(thread.run().next(), Effect::Wait);
+                assert_eq!(thread.run().next(), NextStep::Wait);
                 break;
             }
             deaths += 1;
@@ -248,7 +248,7 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
 
 /// Each message is in the history or in sight, once; no call is parted from its result; the last is never gone.
 async fn check(events: &[StoredEvent], backend: &dyn Backend, id: &ThreadId) {
-    let (mut run, mut expected) = (Run::default(), Vec::new());
+    let (mut run, mut expected) = (ThreadState::default(), Vec::new());
     for stored in events {
         let before = run.cut();
         run.apply(&stored.event).unwrap();

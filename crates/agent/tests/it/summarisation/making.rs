@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use prowess_agent::parts::{Files, Keep, Summarisation, Trigger, TruncateArguments};
+use prowess_agent::middleware::{Files, Keep, Summarisation, Trigger, TruncateArguments};
 use prowess_agent::{
-    Agent, AssistantPart, Content, MemoryThreads, Message, ModelLimits, NoWatcher, Outcome, ThreadId,
-    ThreadStore, ToolCall, ToolResult, Turn,
+    Agent, AssistantPart, Content, MemoryThreads, Message, ModelLimits, NoWatcher, ThreadId, ThreadStore,
+    ToolCall, ToolResult, TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn a_long_conversation_is_summarised_in_pieces_and_whole() {
     let model = Says::new([text("Ready.")]);
     let part = after(100, 4)(summariser.clone(), backend.clone());
     let mut thread = thread(&store, &model, part, &id).await;
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
 
     let asked = summariser.count();
     assert!((3..15).contains(&asked), "{asked}");

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_agent::parts::{Keep, Summarisation, Trigger};
+use prowess_agent::middleware::{Keep, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, AssistantPart, Content, Event, MemoryThreads, Message, Model, Outcome, Thread, ThreadId,
-    ThreadStore, ToolAnswer, ToolCall, Usage,
+    Agent, AssistantPart, Content, Event, MemoryThreads, Message, Model, Thread, ThreadId, ThreadStore,
+    ToolAnswer, ToolCall, TurnOutcome, Usage,
 };
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Listing, ReadRange, VirtualPath, WriteMode,
@@ -42,7 +42,7 @@ async fn long_thread(store: &MemoryThreads, messages: usize) -> ThreadId {
             Event::ToolAnswered { call: "c".into(), answer: ToolAnswer::text(format!("result {turn}.")) },
             Event::ModelAsked { model: "says".to_owned() },
             said(vec![AssistantPart::Text { text: format!("answer {turn}.") }]),
-            Event::TurnEnded { outcome: Outcome::Answered },
+            Event::TurnEnded { outcome: TurnOutcome::Answered },
         ];
         store.append(&lease, stored, &events).await.unwrap();
         stored += events.len() as u64;

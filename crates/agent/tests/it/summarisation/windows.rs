@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_agent::parts::{Keep, Summarisation, Trigger};
+use prowess_agent::middleware::{Keep, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, Event, FunctionTool, Heard, MemoryThreads, Message, Middleware, ModelLimits, Moment, NoWatcher,
-    Occasion, Outcome, Sight, Thread, ThreadId, ThreadStore, ToolAnswer, Turn,
+    Agent, Announcement, Event, FunctionTool, MemoryThreads, Message, Middleware, MiddlewareContext,
+    ModelLimits, NoWatcher, Reaction, Thread, ThreadId, ThreadStore, ThreadUpdate, ToolAnswer, TurnOutcome,
+    TurnStatus,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 
@@ -152,11 +153,11 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
         let turn = thread.say("go on", &NoWatcher).await.unwrap();
         let path = format!("/conversation_history/{}.md", thread.id());
         match turn {
-            Turn::Ended(Outcome::WindowFull { why }) => {
+            TurnStatus::Ended(TurnOutcome::WindowFull { why }) => {
                 assert!(is_full && why.contains(&path), "{why}");
                 assert_eq!(model.count(), 0, "it is not asked in vain");
             }
-            turn => assert_eq!((turn, is_full), (Turn::Ended(Outcome::Answered), false)),
+            turn => assert_eq!((turn, is_full), (TurnStatus::Ended(TurnOutcome::Answered), false)),
         }
         assert_eq!(thread.run().cut(), 0);
     }
@@ -171,7 +172,7 @@ async fn a_summariser_that_fails_is_no_reason_to_stop_while_there_is_room() {
         let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
         thread.import(vec![long(tokens)]).await.unwrap();
         let turn = thread.say("go on", &NoWatcher).await.unwrap();
-        assert_eq!(matches!(turn, Turn::Ended(Outcome::WindowFull { .. })), is_full, "{turn:?}");
+        assert_eq!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), is_full, "{turn:?}");
         assert_eq!((thread.run().cut(), model.count()), (0, usize::from(!is_full)));
     }
 }
@@ -185,7 +186,7 @@ async fn a_provider_that_cannot_read_so_much_is_asked_again_for_less() {
     let model = Says::new([too_long(), text("A summary."), text("Ready.")]);
     let part = after(1000, 4)(model.clone(), backend.clone());
     let mut thread = thread(&store, &model, part, &id).await;
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((model.request(0).messages.len(), model.request(2).messages.len()), (41, 5));
     pairs_are_whole(&model.request(2).messages[1..]);
     let cut = thread.run().cut();
@@ -203,7 +204,7 @@ async fn a_provider_that_reads_nothing_is_not_asked_for_ever() {
     let part = after(1000, 4)(summariser, files());
     let mut thread = thread(&store, &model, part, &id).await;
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
-    assert!(matches!(turn, Turn::Ended(Outcome::WindowFull { .. })), "{turn:?}");
+    assert!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), "{turn:?}");
     let shown: Vec<usize> = (0..model.count()).map(|number| model.request(number).messages.len()).collect();
     assert_eq!(shown, [41, 5, 2]);
     assert_eq!(model.request(2).messages[1].text(), "go on");
@@ -219,7 +220,7 @@ async fn a_provider_that_cannot_read_so_much_and_a_full_disk_end_the_turn() {
     let part = after(1000, 4)(model.clone(), backend);
     let mut thread = thread(&store, &model, part, &id).await;
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
-    assert!(matches!(turn, Turn::Ended(Outcome::WindowFull { .. })), "{turn:?}");
+    assert!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), "{turn:?}");
     assert_eq!((thread.run().cut(), model.count()), (0, 2));
 }
 
@@ -233,11 +234,11 @@ impl Middleware for Objects {
         "objects"
     }
 
-    async fn hear(&self, _: Moment<'_>, occasion: Occasion<'_>) -> Heard {
-        let Occasion::Compacting { messages } = occasion else { return Heard::default() };
+    async fn hear(&self, _: MiddlewareContext<'_>, occasion: Announcement<'_>) -> Reaction {
+        let Announcement::Compacting { messages } = occasion else { return Reaction::default() };
         self.1.lock().unwrap().push(messages);
         let objection = self.0.load(Ordering::Relaxed).then(|| "not now".to_owned());
-        Heard { objection, ..Heard::default() }
+        Reaction { objection, ..Reaction::default() }
     }
 }
 
@@ -252,7 +253,7 @@ async fn an_objection_leaves_all_in_place() {
     objects.0.store(true, Ordering::Relaxed);
     let agent = Agent::builder(model.clone()).with(part).with(objects.clone()).store(store).build().unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((thread.run().cut(), model.request(0).messages.len()), (0, 41));
     assert_eq!(summariser.count(), 0, "nobody paid for a summary");
     objects.0.store(false, Ordering::Relaxed);
@@ -262,7 +263,7 @@ async fn an_objection_leaves_all_in_place() {
     // Once the model cannot go on, the objection ends the turn.
     objects.0.store(true, Ordering::Relaxed);
     let turn = thread.say("and on", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::WindowFull { why: "not now".to_owned() }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { why: "not now".to_owned() }));
 }
 
 /// A person wants a summary: it is made before the next call of the model, also by another process, and once.
@@ -304,8 +305,8 @@ async fn it_is_decided_before_it_is_done() {
     let part = after(10, 4)(model.clone(), files());
     let mut thread = thread(&store, &model, part, &id).await;
     let seen = Mutex::new(Vec::new());
-    let watcher = |sight: Sight<'_>| {
-        if let Sight::Stored(event) = sight {
+    let watcher = |sight: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Stored(event) = sight {
             seen.lock().unwrap().push(match event {
                 Event::TurnStarted { .. } => "turn",
                 Event::StateChanged { .. } => "decided",

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::trace::v1::Span;
-use prowess_agent::parts::{Skills, SubAgents};
+use prowess_agent::middleware::{Skills, SubAgents};
 use prowess_agent::telemetry::{ExportError, Exporter};
 use prowess_agent::{
-    Agent, FunctionTool, Model, ModelErrorKind, NoWatcher, Outcome, Thread, ThreadId, Tool, ToolAnswer,
-    ToolFailure, Usage,
+    Agent, FunctionTool, Model, ModelErrorKind, NoWatcher, Thread, ThreadId, Tool, ToolAnswer, ToolFailure,
+    TurnOutcome, Usage,
 };
-use prowess_models::{OpenAi, Scripted, Turn};
-use prowess_permission::{Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{Dialect, Runs, SessionOptions, SkillSession};
+use prowess_models::{OpenAi, Scripted, ScriptedTurn};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
 use serde_json::json;
 use tokio::sync::Barrier;
@@ -54,7 +54,7 @@ fn meeting() -> [Arc<dyn Tool>; 2] {
 
 fn skills(scratch: &std::path::Path) -> Skills {
     std::fs::set_permissions(scratch, PermissionsExt::from_mode(0o711)).unwrap();
-    let (root, catalog) = crate::parts::skills(&["greet"]);
+    let (root, catalog) = crate::middleware::skills(&["greet"]);
     let root = Arc::new(root);
     let runner = Runner {
         workspaces: Workspaces::open(scratch.join("workspaces")).unwrap(),
@@ -66,8 +66,8 @@ fn skills(scratch: &std::path::Path) -> Skills {
         let rule = Rule::new("run", "*", Decision::Allow);
         SkillSession::builder(catalog.clone())
             .options(SessionOptions::new(Dialect::Trpc))
-            .permissions(Permissions::unattended(Policy::new().with(Layer::User, [rule])))
-            .runs(Runs::new(runner.clone(), thread.as_str()))
+            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+            .runs(RunSetup::new(runner.clone(), thread.as_str()))
     })
 }
 
@@ -96,21 +96,27 @@ async fn a_turn_is_a_tree_of_spans() {
         "save_as_artifacts": true,
     });
     let model = Scripted::new([
-        Turn::new().think(SECRET).say(SECRET).call("good", json!({})).call("bad", json!({})).usage(usage),
-        Turn::new()
+        ScriptedTurn::new()
+            .think(SECRET)
+            .say(SECRET)
+            .call("good", json!({}))
+            .call("bad", json!({}))
+            .usage(usage),
+        ScriptedTurn::new()
             .call("task", json!({"description": SECRET}))
             .call("task", json!({"description": SECRET, "subagent_type": "broken"})),
-        Turn::new().call("skill_run", run),
-        Turn::new().call("skill_exec", json!({"skill": "greet", "command": "true", "yield_ms": 20_000})),
-        Turn::new().say(SECRET),
+        ScriptedTurn::new().call("skill_run", run),
+        ScriptedTurn::new()
+            .call("skill_exec", json!({"skill": "greet", "command": "true", "yield_ms": 20_000})),
+        ScriptedTurn::new().say(SECRET),
     ])
     .named("openai:big");
     let sub_agent =
-        |turn: Turn| Agent::builder(Arc::new(Scripted::new([turn]).named("small"))).build().unwrap();
-    let sub_agents = SubAgents::new(sub_agent(Turn::new().say(SECRET))).and(
+        |turn: ScriptedTurn| Agent::builder(Arc::new(Scripted::new([turn]).named("small"))).build().unwrap();
+    let sub_agents = SubAgents::new(sub_agent(ScriptedTurn::new().say(SECRET))).and(
         "broken",
         "Fails.",
-        sub_agent(Turn::new().fail(ModelErrorKind::Overloaded, SECRET)),
+        sub_agent(ScriptedTurn::new().fail(ModelErrorKind::Overloaded, SECRET)),
     );
     let scratch = tempfile::tempdir().unwrap();
     let [good, bad] = meeting();
@@ -125,7 +131,7 @@ async fn a_turn_is_a_tree_of_spans() {
         .unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = thread.say(SECRET, &NoWatcher).await.unwrap();
-    assert_eq!(turn, prowess_agent::Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, prowess_agent::TurnStatus::Ended(TurnOutcome::Answered));
     let results = crate::agent::results(&thread);
     assert!(results[4].contains("\"exit_code\":0") && results[4].contains("artifact_files"), "{results:?}");
     assert!(results[5].contains("\"status\":\"ended\""), "{results:?}");
@@ -177,7 +183,7 @@ async fn turn_beside(exporter: Exporter) -> Result<(), ExportError> {
     let guard = told_here(&exporter);
     let turns = async {
         for _ in 0..100 {
-            let mut thread = open(Scripted::new([Turn::new().say("hi")])).await;
+            let mut thread = open(Scripted::new([ScriptedTurn::new().say("hi")])).await;
             thread.say("hello", &NoWatcher).await.unwrap();
         }
     };

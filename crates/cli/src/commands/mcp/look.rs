@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use prowess_catalog::Catalog;
 use prowess_mcp::LiveSkills;
-use prowess_permission::{Layer, Permissions, Policy};
+use prowess_permission::{Permissions, Policy, RuleSource};
 
 use super::NAME;
 use crate::config::{Config, FILE_NAME, user_path};
@@ -72,7 +72,7 @@ impl Look {
     /// Makes these the rules of all clients.
     fn obey(&self, policy: &Policy) {
         let now = self.permissions.policy();
-        for layer in [Layer::User, Layer::Project, Layer::Agent] {
+        for layer in [RuleSource::User, RuleSource::Project, RuleSource::Agent] {
             if now.rules(layer) != policy.rules(layer) {
                 self.permissions.set(layer, policy.rules(layer).to_vec());
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prowess_agent::{Agent, FunctionTool, NoWatcher, ThreadId, ToolAnswer};
-use prowess_models::{Scripted, Turn};
+use prowess_models::{Scripted, ScriptedTurn};
 use prowess_store::SqliteStore;
 use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
 
@@ -174,7 +174,10 @@ fn older_thread(world: &World, id: &str, saved: &[(&str, u64)]) {
         let state = world.path("home/.local/state/prowess");
         std::fs::create_dir_all(&state).unwrap();
         let store = SqliteStore::open(state.join("threads.db")).await.unwrap();
-        let model = Scripted::new([Turn::new().call("skill_run", json!({})), Turn::new().say("Saved.")]);
+        let model = Scripted::new([
+            ScriptedTurn::new().call("skill_run", json!({})),
+            ScriptedTurn::new().say("Saved."),
+        ]);
         let agent = Agent::builder(Arc::new(model)).tool(Arc::new(run)).store(Arc::new(store.clone()));
         let agent = agent.build().unwrap();
         let mut thread = agent.open(id.parse::<ThreadId>().unwrap()).await.unwrap();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prowess_mcp::{AddressedArtifacts, HttpLimits, LiveSkills, SkillServer, session_options};
 use prowess_permission::Decision::Allow;
-use prowess_permission::{Layer, Permissions, Rule};
-use prowess_skills::{Dialect, Runs, SkillSession};
+use prowess_permission::{Permissions, Rule, RuleSource};
+use prowess_skills::{Dialect, RunSetup, SkillSession};
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Scope, Workspaces};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn served_with(
         let session = SkillSession::builder(made.catalog())
             .options(session_options(Dialect::Trpc))
             .permissions(permissions.clone())
-            .runs(Runs::new(runner, format!("client {number}")));
+            .runs(RunSetup::new(runner, format!("client {number}")));
         let live = Arc::clone(&made);
         async move { SkillServer::new(live, session.start().await).with_artifacts(artifacts) }
     };
@@ -192,7 +192,7 @@ async fn nothing_is_run_for_a_client_that_went_while_it_was_asked() {
     let form = wire.message().await.unwrap();
     assert_eq!(form["method"], "elicitation/create");
     // It would be let pass by now.
-    permissions.set(Layer::User, vec![Rule::new("run", "kit *", Allow)]);
+    permissions.set(RuleSource::User, vec![Rule::new("run", "kit *", Allow)]);
     drop(wire);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert!(!is_running("87655"));

@@ -10,15 +10,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use prowess_agent::parts::{Skills, SkillsState, StateFiles};
+use prowess_agent::middleware::{Skills, SkillsState, StateFiles};
 use prowess_agent::{
-    Agent, DeepAgent, NoWatcher, Outcome, Reply, Thread, ThreadError, ThreadId, ThreadStore, Turn,
+    Agent, CallReply, DeepAgent, NoWatcher, Thread, ThreadError, ThreadId, ThreadStore, TurnOutcome,
+    TurnStatus,
 };
 use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use prowess_catalog::{Catalog, Root, ScanOptions, scan_backend};
-use prowess_models::{Expect, Scripted, Turn as Says};
-use prowess_permission::{ApprovalStore as _, Broker, Decision, Layer, Permissions, Policy, Rule};
-use prowess_skills::{BackendFiles, Dialect, Lifetime, Runs, SessionOptions, SkillSession};
+use prowess_models::{Scripted, ScriptedExpect, ScriptedTurn as Says};
+use prowess_permission::{ApprovalStore as _, Broker, Decision, Permissions, Policy, Rule, RuleSource};
+use prowess_skills::{BackendFiles, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::PostgresStore;
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
@@ -95,7 +96,7 @@ impl Harbour {
         let catalog = Catalog::empty().assembled([scan]);
         let rules = RULES.map(|(kind, pattern, decision)| Rule::new(kind, pattern, decision));
         let broker = Broker::open(Arc::new(self.store.clone()), PROJECT).await.unwrap();
-        let permissions = Permissions::new(broker, "sailor", Policy::new().with(Layer::User, rules));
+        let permissions = Permissions::new(broker, "sailor", Policy::new().with(RuleSource::User, rules));
         let runner = Runner {
             workspaces: Workspaces::open(self.scratch.path()).unwrap(),
             artifacts: None,
@@ -109,7 +110,7 @@ impl Harbour {
                 .options(options)
                 .files(Arc::new(BackendFiles::new(Arc::clone(&backend))))
                 .permissions(gate.clone())
-                .runs(Runs::new(runner.clone(), thread.as_str()))
+                .runs(RunSetup::new(runner.clone(), thread.as_str()))
         });
         let agent = DeepAgent::new(Arc::new(Scripted::new(says)));
         let agent = agent.skills(skills).permissions(permissions).store(Arc::new(self.store.clone()));
@@ -149,18 +150,18 @@ async fn restore(url: &str, dump: &str) {
 
 /// The model says this if the last message has a text.
 fn after(text: &str, says: &str) -> Says {
-    Says::new().expect(Expect::new().last(text)).say(says)
+    Says::new().expect(ScriptedExpect::new().last(text)).say(says)
 }
 
 /// Answers the only question of a thread, and gives what came of it.
-async fn answered(thread: &mut Thread, reply: Reply) -> Turn {
+async fn answered(thread: &mut Thread, reply: CallReply) -> TurnStatus {
     let waiting = thread.waiting();
     assert_eq!(waiting.len(), 1, "{waiting:?}");
     thread.reply(&waiting[0], reply, &NoWatcher).await.unwrap()
 }
 
-fn no() -> Reply {
-    Reply::Reject { message: "not today".to_owned() }
+fn no() -> CallReply {
+    CallReply::Reject { message: "not today".to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,8 +198,9 @@ async fn all_threads_are_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loaded_skill_is_in_sight_until_it_is_unloaded() {
     let harbour = Harbour::of_0_1().await;
-    let in_sight = Expect::new().system("Look up the tide at Dover.").system("At Calais it is high at one.");
-    let gone = Expect::new().not_in_system("Look up the tide at Dover.").not_in_system("At Calais");
+    let in_sight =
+        ScriptedExpect::new().system("Look up the tide at Dover.").system("At Calais it is high at one.");
+    let gone = ScriptedExpect::new().not_in_system("Look up the tide at Dover.").not_in_system("At Calais");
     let says = [
         Says::new().expect(in_sight).call("skill_unload", json!({"skill": "tides"})),
         Says::new().expect(gone).say("Unloaded."),
@@ -206,51 +208,51 @@ async fn a_loaded_skill_is_in_sight_until_it_is_unloaded() {
     let mut thread = harbour.thread("loaded", says).await;
     assert_eq!(SkillsState::of(thread.states()).unwrap().loaded()[0].arguments.as_deref(), Some("at Dover"));
     let turn = thread.say("Unload it.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
     assert!(SkillsState::of(thread.states()).unwrap().loaded().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_about_a_skill() {
     let harbour = Harbour::of_0_1().await;
-    let loaded = Expect::new().system("Look up the tide").last("Skill 'tides' is loaded");
+    let loaded = ScriptedExpect::new().system("Look up the tide").last("Skill 'tides' is loaded");
     let mut thread = harbour.thread("load", [Says::new().expect(loaded).say("Done.")]).await;
-    assert_eq!(answered(&mut thread, Reply::Approve).await, Turn::Ended(Outcome::Answered));
+    assert_eq!(answered(&mut thread, CallReply::Approve).await, TurnStatus::Ended(TurnOutcome::Answered));
     thread.close().await.unwrap();
 
     let harbour = Harbour::of_0_1().await;
-    let refused = Expect::new().not_in_system("Look up the tide").last("not today");
+    let refused = ScriptedExpect::new().not_in_system("Look up the tide").last("not today");
     let mut thread = harbour.thread("load", [Says::new().expect(refused).say("I leave it.")]).await;
-    assert_eq!(answered(&mut thread, no()).await, Turn::Ended(Outcome::Answered));
+    assert_eq!(answered(&mut thread, no()).await, TurnStatus::Ended(TurnOutcome::Answered));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_about_a_run() {
-    for (reply, told, runs) in [(Reply::Approve, "it ran", 1), (no(), "not today", 0)] {
+    for (reply, told, runs) in [(CallReply::Approve, "it ran", 1), (no(), "not today", 0)] {
         let harbour = Harbour::of_0_1().await;
         let mut thread = harbour.thread("run", [after(told, "Done.")]).await;
-        assert_eq!(answered(&mut thread, reply).await, Turn::Ended(Outcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
         assert_eq!(harbour.runs(), runs);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_a_sub_agent() {
-    for (reply, told, runs) in [(Reply::Approve, "it ran", 1), (no(), "not today", 0)] {
+    for (reply, told, runs) in [(CallReply::Approve, "it ran", 1), (no(), "not today", 0)] {
         let harbour = Harbour::of_0_1().await;
         let says = [after(told, "The sub-agent saw it."), after("The sub-agent saw it.", "Done.")];
         let mut thread = harbour.thread("task", says).await;
-        assert_eq!(answered(&mut thread, reply).await, Turn::Ended(Outcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
         assert_eq!((thread.answer().as_deref(), harbour.runs()), (Some("Done."), runs));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_about_a_file() {
-    for (reply, told, files) in [(Reply::Approve, "/log.txt", 1), (no(), "not today", 0)] {
+    for (reply, told, files) in [(CallReply::Approve, "/log.txt", 1), (no(), "not today", 0)] {
         let harbour = Harbour::of_0_1().await;
         let mut thread = harbour.thread("write", [after(told, "Done.")]).await;
-        assert_eq!(answered(&mut thread, reply).await, Turn::Ended(Outcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
         assert_eq!(StateFiles::of(thread.states()).count(), files);
     }
 }
@@ -258,24 +260,24 @@ async fn a_question_about_a_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_about_a_tool() {
     for (reply, expected) in [
-        (Reply::Approve, Expect::new().not_in_last("Error").not_in_last("not today")),
-        (no(), Expect::new().last("not today")),
+        (CallReply::Approve, ScriptedExpect::new().not_in_last("Error").not_in_last("not today")),
+        (no(), ScriptedExpect::new().last("not today")),
     ] {
         let harbour = Harbour::of_0_1().await;
         let mut thread = harbour.thread("tool", [Says::new().expect(expected).say("Done.")]).await;
-        assert_eq!(answered(&mut thread, reply).await, Turn::Ended(Outcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
     }
 }
 
 /// A load that was answered has no effect before all calls of its message are answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_beside_a_load_that_is_done() {
-    for (reply, told) in [(Reply::Approve, "/log.txt"), (no(), "not today")] {
+    for (reply, told) in [(CallReply::Approve, "/log.txt"), (no(), "not today")] {
         let harbour = Harbour::of_0_1().await;
-        let both = Expect::new().system("Tie the knots.").last(told);
+        let both = ScriptedExpect::new().system("Tie the knots.").last(told);
         let mut thread = harbour.thread("both", [Says::new().expect(both).say("Done.")]).await;
         assert!(SkillsState::of(thread.states()).unwrap().loaded().is_empty());
-        assert_eq!(answered(&mut thread, reply).await, Turn::Ended(Outcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
         assert_eq!(SkillsState::of(thread.states()).unwrap().loaded()[0].name, "kites");
     }
 }
@@ -284,9 +286,9 @@ async fn a_question_beside_a_load_that_is_done() {
 async fn a_turn_that_was_cut_off_goes_on() {
     let harbour = Harbour::of_0_1().await;
     let mut thread = harbour.thread("cut-answer", [after("Write the log.", "From the beginning.")]).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let mut thread = harbour.thread("cut-run", [after("not known whether it took effect", "I look.")]).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(harbour.runs(), 0, "it is not run again");
 }
 
@@ -295,7 +297,7 @@ async fn a_turn_that_was_cut_off_goes_on() {
 async fn a_reply_that_was_stored_counts() {
     let harbour = Harbour::of_0_1().await;
     let mut thread = harbour.thread("cut-reply", [after("it ran", "Done.")]).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), Turn::Ended(Outcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(harbour.runs(), 1);
 }
 
@@ -309,11 +311,11 @@ async fn approvals_hold() {
     let says = [
         Says::new().call("skill_load", json!({"skill": "knots"})),
         Says::new().call("glob", json!({"pattern": "*"})),
-        Says::new().expect(Expect::new().system("Over and under.")).say("Unasked."),
+        Says::new().expect(ScriptedExpect::new().system("Over and under.")).say("Unasked."),
     ];
     let mut thread = harbour.thread("new", says).await;
     let turn = thread.say("The same again.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered), "nobody is asked");
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "nobody is asked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

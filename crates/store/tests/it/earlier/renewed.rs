@@ -1,7 +1,7 @@
 //! Approvals of runs that earlier versions bound to words which say nothing any more.
 
-use prowess_agent::{NoWatcher, Outcome, Reply, Turn};
-use prowess_models::Turn as Says;
+use prowess_agent::{CallReply, NoWatcher, TurnOutcome, TurnStatus};
+use prowess_models::ScriptedTurn as Says;
 use serde_json::json;
 
 use super::{Harbour, after, answered};
@@ -16,11 +16,11 @@ async fn an_approval_of_a_run_is_asked_for_once_more() {
     let harbour = Harbour::of_0_1().await;
     let mut thread = harbour.thread("new", [run(), after("a kite", "Done.")]).await;
     let turn = thread.say("The same again.", &NoWatcher).await.unwrap();
-    assert!(matches!(turn, Turn::Waiting(_)), "{turn:?}");
-    assert_eq!(answered(&mut thread, Reply::Always).await, Turn::Ended(Outcome::Answered));
+    assert!(matches!(turn, TurnStatus::Waiting(_)), "{turn:?}");
+    assert_eq!(answered(&mut thread, CallReply::Always).await, TurnStatus::Ended(TurnOutcome::Answered));
     thread.close().await.unwrap();
     // From now on it holds.
     let mut thread = harbour.thread("newer", [run(), after("a kite", "Done.")]).await;
     let turn = thread.say("The same again.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, Turn::Ended(Outcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
 }

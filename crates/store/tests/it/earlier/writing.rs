@@ -12,8 +12,8 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use prowess_agent::{Event, NoWatcher, Outcome, Reply, ThreadStore as _, Turn};
-use prowess_models::Turn as Says;
+use prowess_agent::{CallReply, Event, NoWatcher, ThreadStore as _, TurnOutcome, TurnStatus};
+use prowess_models::ScriptedTurn as Says;
 use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts, MemoryBlobs, Scope};
 use serde_json::{Value, json};
 
@@ -33,16 +33,18 @@ fn write() -> Value {
 }
 
 /// A thread in which this is said, and each question is answered with this, until the turn ends.
-async fn talk(harbour: &Harbour, name: &str, text: &str, says: Vec<Says>, reply: Option<Reply>) {
+async fn talk(harbour: &Harbour, name: &str, text: &str, says: Vec<Says>, reply: Option<CallReply>) {
     let mut thread = harbour.thread(name, says).await;
     let mut turn = thread.say(text, &NoWatcher).await.unwrap();
-    while let (Turn::Waiting(waiting), Some(reply)) = (&turn, &reply) {
+    while let (TurnStatus::Waiting(waiting), Some(reply)) = (&turn, &reply) {
         turn = thread.reply(&waiting[0], reply.clone(), &NoWatcher).await.unwrap();
     }
-    let expected = thread.answer().filter(|answer| !answer.is_empty()).map(|_| Outcome::Answered);
+    let expected = thread.answer().filter(|answer| !answer.is_empty()).map(|_| TurnOutcome::Answered);
     match expected {
-        Some(outcome) => assert_eq!(turn, Turn::Ended(outcome), "{name}"),
-        None => assert!(matches!(&turn, Turn::Waiting(waiting) if waiting.len() == 1), "{name}: {turn:?}"),
+        Some(outcome) => assert_eq!(turn, TurnStatus::Ended(outcome), "{name}"),
+        None => {
+            assert!(matches!(&turn, TurnStatus::Waiting(waiting) if waiting.len() == 1), "{name}: {turn:?}")
+        }
     }
     thread.close().await.unwrap();
 }
@@ -73,7 +75,7 @@ async fn dump() {
     talk(&harbour, "task", "Ask somebody else.", vec![call("task", task), run()], None).await;
 
     cut(&harbour, "write", "cut-answer", |event| matches!(event, Event::ModelAsked { .. })).await;
-    talk(&harbour, "done", "Run it.", vec![run(), Says::new().say("Done.")], Some(Reply::Approve)).await;
+    talk(&harbour, "done", "Run it.", vec![run(), Says::new().say("Done.")], Some(CallReply::Approve)).await;
     cut(&harbour, "done", "cut-run", |event| matches!(event, Event::ToolStarted { .. })).await;
     cut(&harbour, "done", "cut-reply", |event| matches!(event, Event::Replied { .. })).await;
     harbour.store.delete(&id("done")).await.unwrap();
@@ -84,7 +86,7 @@ async fn dump() {
         call("glob", json!({"pattern": "*"})),
         Says::new().say("All of it."),
     ];
-    talk(&harbour, "always", "Always.", says, Some(Reply::Always)).await;
+    talk(&harbour, "always", "Always.", says, Some(CallReply::Always)).await;
     let artifacts = Artifacts::new(Arc::new(MemoryBlobs::default()), Arc::new(harbour.store.clone()));
     let artifacts = artifacts.in_scope(Scope::thread("loaded").unwrap());
     let name = ArtifactName::parse("out/tide.txt").unwrap();

@@ -1,0 +1,118 @@
+//! Approval: what the rules want asked waits for a person, in the thread, for as long as it takes.
+
+use async_trait::async_trait;
+use prowess_permission::{Action, Decision, Kind, Permissions, Question, quoted};
+
+use crate::agent::NextTool;
+use crate::message::ToolCall;
+use crate::middleware::{Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError};
+use crate::thread_state::NextStep;
+use crate::tool::{RefusedBy, ToolAnswer, ToolData, ToolOutput};
+
+const NAME: &str = "approval";
+/// How much of a tool's name is shown, in characters.
+const MAX_NAME: usize = 64;
+
+/// Approval as a part of an agent: calls of tools pass the rules of kind `tool`.
+///
+/// What they deny is answered as such. What they want asked waits in the thread, so the reply may come from another
+/// process. A call that nobody let pass is never made, whatever else happens.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::{Approval, Todos}};
+/// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
+/// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let rules = [Rule::new("tool", "write_*", Decision::Deny)];
+/// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+/// let model = Scripted::new([
+///     ScriptedTurn::new().call("write_todos", json!({"todos": []})),
+///     ScriptedTurn::new().expect(ScriptedExpect::new().last("denied")).say("I may not."),
+/// ]);
+/// let agent = Agent::builder(Arc::new(model)).with(Approval::new(permissions)).with(Todos).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Plan.", &NoWatcher).await?;
+/// assert_eq!(thread.answer().as_deref(), Some("I may not."));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Approval(Permissions);
+
+impl Approval {
+    /// Approval by these permissions.
+    pub fn new(permissions: Permissions) -> Self {
+        Self(permissions)
+    }
+
+    fn decide(&self, call: &ToolCall) -> Decision {
+        self.0.decide(&question(call)).decision
+    }
+}
+
+#[async_trait]
+impl Middleware for Approval {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn after_model(
+        &self,
+        moment: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        let NextStep::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
+        let open = calls.into_iter().filter(|call| !call.approved);
+        Ok(open
+            .filter_map(|call| match self.decide(&call.call) {
+                Decision::Allow => None,
+                Decision::Ask => Some(MiddlewareAction::Ask {
+                    question: Box::new(question(&call.call)),
+                    call: call.call.id,
+                }),
+                Decision::Deny => {
+                    let data = Some(ToolData::Refused { by: RefusedBy::Rule, message: None });
+                    Some(MiddlewareAction::Answer {
+                        text: denied(&call.call),
+                        call: call.call.id,
+                        is_error: true,
+                        data,
+                    })
+                }
+            })
+            .collect())
+    }
+
+    async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
+        // The rules may have changed while the call waited: a denial stands over every reply.
+        match self.decide(next.call) {
+            Decision::Deny => ToolAnswer::refused(denied(next.call), RefusedBy::Rule).into(),
+            Decision::Ask if !next.approved => {
+                let text = format!("Error: nobody let {} pass.", printable(&next.call.name));
+                ToolAnswer::refused(text, RefusedBy::Nobody).into()
+            }
+            Decision::Ask if next.always => {
+                self.0.remember(&question(next.call)).await;
+                next.call().await
+            }
+            Decision::Ask | Decision::Allow => next.call().await,
+        }
+    }
+}
+
+fn question(call: &ToolCall) -> Question {
+    let deed = Action::CallTool { tool: call.name.clone(), arguments: call.arguments.clone() };
+    Question::new(Kind::TOOL, call.name.as_str()).to(deed)
+}
+
+fn denied(call: &ToolCall) -> String {
+    format!("Error: {} is denied by the rules of this agent.", printable(&call.name))
+}
+
+/// A name that a model made up, in quotes and on one line of a terminal.
+fn printable(name: &str) -> String {
+    quoted(&name.chars().take(MAX_NAME).collect::<String>())
+}

@@ -1,0 +1,187 @@
+//! Todos: a list that the model writes, so that it keeps to its plan.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections};
+use crate::model::{PromptSection, ToolDefinition};
+use crate::state::{AnyState, State};
+use crate::thread_state::StateChange;
+use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput, parsed, schema};
+
+const NAME: &str = "todos";
+const TOOL: &str = "write_todos";
+/// The most entries of a list.
+const MAX_TODOS: usize = 100;
+
+const SECTION: &str = "\
+## Todos
+
+For work of several steps, keep a list with `write_todos`: write it before you begin, set one step to \
+`in_progress` when you start it, and to `completed` as soon as it is done. Each call replaces the whole list. \
+For work of one or two steps, do without.";
+
+/// Todos as a part of an agent: the tool `write_todos`, and the list in the thread's state. Once the conversation was
+/// cut, the list is in the prompt.
+///
+/// ```
+/// use std::sync::{Arc, OnceLock};
+/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::{TodoStatus, Todos}};
+/// use prowess_models::{Scripted, ScriptedTurn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let plan = json!({"todos": [{"content": "Bow", "status": "in_progress"}]});
+/// let model = Scripted::new([ScriptedTurn::new().call("write_todos", plan), ScriptedTurn::new().say("Begun.")]);
+/// let agent = Agent::builder(Arc::new(model)).with(Todos).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("Greet the queen.", &NoWatcher).await?;
+/// assert_eq!(Todos::of(thread.states())[0].status, TodoStatus::InProgress);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Todos;
+
+/// The list of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct List(pub(crate) Vec<Todo>);
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Todo {
+    /// What is to be done.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Being done.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+impl State for List {
+    type Delta = Vec<Todo>;
+
+    fn apply(&mut self, todos: Vec<Todo>) {
+        self.0 = todos;
+    }
+}
+
+impl Todos {
+    /// The list of a thread.
+    pub fn of(states: &crate::state::States) -> &[Todo] {
+        states.get::<List>(NAME).map_or(&[], |list| &list.0)
+    }
+}
+
+#[async_trait]
+impl Middleware for Todos {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<List>::default())
+    }
+
+    fn tools(&self, _: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
+        vec![Arc::new(WriteTodos)]
+    }
+
+    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        let section = |text: String, is_stable| PromptSection { owner: NAME.to_owned(), text, is_stable };
+        let mut sections = vec![section(SECTION.to_owned(), true)];
+        let todos = Self::of(moment.states);
+        // The model may no longer see where it wrote the list.
+        if moment.run.cut() > 0 && !todos.is_empty() {
+            sections.push(section(written(todos), false));
+        }
+        Ok(sections.into())
+    }
+}
+
+/// A list as the model reads it, one step a line.
+fn written(todos: &[Todo]) -> String {
+    let mut text = "## Your list of todos, as you wrote it last\n".to_owned();
+    for todo in todos {
+        let mark = match todo.status {
+            TodoStatus::Pending => ' ',
+            TodoStatus::InProgress => '>',
+            TodoStatus::Completed => 'x',
+        };
+        let step = todo.content.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "\n- [{mark}] {step}");
+    }
+    text.push_str("\n\n`x` is completed, `>` in progress.");
+    text
+}
+
+#[derive(Debug)]
+struct WriteTodos;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    todos: Vec<Step>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    content: String,
+    #[schemars(with = "String", extend("enum" = ["pending", "in_progress", "completed"]))]
+    status: TodoStatus,
+}
+
+impl WriteTodos {
+    fn defined() -> ToolDefinition {
+        ToolDefinition {
+            name: TOOL.to_owned(),
+            description: "Write the whole list of steps, each time.".to_owned(),
+            parameters: schema::<Arguments>(),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for WriteTodos {
+    fn definition(&self) -> Arc<ToolDefinition> {
+        static MADE: OnceLock<Arc<ToolDefinition>> = OnceLock::new();
+        Arc::clone(MADE.get_or_init(|| Self::defined().into()))
+    }
+
+    fn act(&self) -> ToolKind {
+        ToolKind::Todo
+    }
+
+    async fn call(&self, arguments: Value, _: ToolContext<'_>) -> ToolOutput {
+        let Arguments { todos } = match parsed(TOOL, arguments) {
+            Ok(arguments) => arguments,
+            Err(answer) => return answer.into(),
+        };
+        let todo = |Step { content, status }| Todo { content, status };
+        let todos: Vec<Todo> = todos.into_iter().map(todo).collect();
+        if todos.len() > MAX_TODOS {
+            let text = format!("Error: a list has {MAX_TODOS} steps at most, and this one {}.", todos.len());
+            return ToolAnswer::error(text).into();
+        }
+        let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+        let text = format!("The list is written: {done} of {} done.", todos.len());
+        ToolAnswer::text(text).with(StateChange::new::<List>(NAME, &todos)).into()
+    }
+}

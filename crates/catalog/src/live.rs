@@ -1,0 +1,131 @@
+//! The one place where a catalog changes.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::catalog::{Catalog, CatalogDiff};
+use crate::root::Root;
+use crate::scan::{RootScan, ScanOptions};
+
+/// When a [`LiveCatalog`] looks again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefreshPolicy {
+    /// When it is asked to, or when a watcher says so.
+    #[default]
+    OnRequest,
+    /// Never: the list stays what it was at the start.
+    Never,
+}
+
+/// Holds the current catalog of some roots, and hands out snapshots.
+///
+/// Readers hold a [`Catalog`] for as long as they like; a refresh puts another one in its place.
+///
+/// ```
+/// use prowess_catalog::{LiveCatalog, RefreshPolicy, Root, ScanOptions};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// let host = LiveCatalog::new(vec![Root::explicit(root)], ScanOptions::default(), RefreshPolicy::OnRequest);
+/// let before = host.snapshot();
+///
+/// std::fs::create_dir(root.join("greet"))?;
+/// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// assert_eq!(host.refresh().added.len(), 1);
+/// assert!(host.snapshot().get("greet").is_some());
+/// assert!(before.get("greet").is_none(), "a snapshot stays what it was");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct LiveCatalog {
+    settings: RwLock<Settings>,
+    current: RwLock<Catalog>,
+    /// One refresh at a time, so that none undoes a later one.
+    refreshing: Mutex<()>,
+    policy: RefreshPolicy,
+}
+
+#[derive(Clone, Debug)]
+struct Settings {
+    roots: Vec<Root>,
+    options: ScanOptions,
+}
+
+impl LiveCatalog {
+    /// Finds the skills in `roots`, given from least to most precedence.
+    pub fn new(roots: Vec<Root>, options: ScanOptions, policy: RefreshPolicy) -> Self {
+        let current = Catalog::discover(&roots, &options);
+        Self::of(current, roots, options, policy)
+    }
+
+    /// Goes on with a catalog of `roots` that somebody has made already, with these options.
+    pub fn of(current: Catalog, roots: Vec<Root>, options: ScanOptions, policy: RefreshPolicy) -> Self {
+        Self {
+            settings: RwLock::new(Settings { roots, options }),
+            current: RwLock::new(current),
+            refreshing: Mutex::default(),
+            policy,
+        }
+    }
+
+    /// The current catalog.
+    pub fn snapshot(&self) -> Catalog {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks again; says what changed.
+    pub fn refresh(&self) -> CatalogDiff {
+        match self.policy {
+            RefreshPolicy::OnRequest => self.look(),
+            RefreshPolicy::Never => CatalogDiff::default(),
+        }
+    }
+
+    /// Puts other roots in place, and looks again whatever the policy: what was there is not what
+    /// was asked for any more.
+    pub fn set_roots(&self, roots: Vec<Root>) -> CatalogDiff {
+        self.settings.write().unwrap_or_else(PoisonError::into_inner).roots = roots;
+        self.look()
+    }
+
+    /// Puts the newest scan of a root in its place: how a root in a backend, which is one of the
+    /// host's roots, gets into the catalog and is refreshed.
+    pub fn put_scan(&self, scan: RootScan) -> CatalogDiff {
+        let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots();
+        let before = self.snapshot();
+        let scan = Arc::new(scan);
+        let scans = roots.iter().filter_map(|root| {
+            if *scan.root == *root { Some(Arc::clone(&scan)) } else { before.shared_scan_of(root).cloned() }
+        });
+        let after = before.assembled(scans);
+        let diff = before.diff(&after);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = after;
+        diff
+    }
+
+    fn look(&self) -> CatalogDiff {
+        let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Settings { roots, options } =
+            self.settings.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.snapshot();
+        let after = before.refreshed(&roots, &options);
+        let diff = before.diff(&after);
+        if !diff.is_empty() {
+            let (added, changed, removed) = (diff.added.len(), diff.changed.len(), diff.removed.len());
+            tracing::info!(
+                added,
+                changed,
+                removed,
+                "Skills changed: {added} added, {changed} changed, {removed} removed"
+            );
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = after;
+        diff
+    }
+
+    /// The roots that are looked at.
+    pub fn roots(&self) -> Vec<Root> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).roots.clone()
+    }
+}

@@ -1,0 +1,262 @@
+//! How a server is reached, and what it may take.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use prowess_catalog::Digest;
+use reqwest::Url;
+
+use super::label::ServerLabel;
+
+/// A server, as it is configured.
+///
+/// ```
+/// use prowess_mcp::client::{Connection, ServerOptions};
+///
+/// let docs = ServerOptions::new("docs".parse()?, Connection::command("docs-server", ["--stdio"]));
+/// assert!(docs.grants.is_empty(), "nothing of its skills' frontmatter widens anything");
+/// # Ok::<(), prowess_mcp::client::LabelError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// What we call it.
+    pub label: ServerLabel,
+    /// How it is reached.
+    pub connection: Connection,
+    /// The skills whose widening fields, such as `allowed-tools`, the user granted: by address, with the digest of all
+    /// of their files.
+    pub grants: BTreeMap<String, Digest>,
+    /// What it may take.
+    pub limits: ServerLimits,
+}
+
+impl ServerOptions {
+    /// A server of this label, reached so, without grants and with the usual limits.
+    pub fn new(label: ServerLabel, connection: Connection) -> Self {
+        Self { label, connection, grants: BTreeMap::new(), limits: ServerLimits::default() }
+    }
+}
+
+/// How a server is reached.
+///
+/// ```
+/// use prowess_mcp::client::Connection;
+///
+/// let remote = Connection::http("https://skills.example/mcp".parse()?, Some("secret".into()));
+/// assert!(!format!("{remote:?}").contains("secret"));
+/// # Ok::<(), prowess_mcp::client::UrlError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Connection {
+    /// It is started, and spoken to on its standard input and output.
+    Command {
+        /// The program.
+        program: OsString,
+        /// Its arguments.
+        args: Vec<OsString>,
+        /// What it finds in its environment, besides `PATH`, `HOME` and the like. It gets nothing else of ours.
+        env: BTreeMap<OsString, OsString>,
+        /// Where it is started, if not here.
+        directory: Option<PathBuf>,
+    },
+    /// It is spoken to over streamable HTTP.
+    Http {
+        /// Where.
+        url: ServerUrl,
+        /// What it is shown as `Authorization: Bearer`.
+        token: Option<BearerToken>,
+    },
+}
+
+impl Connection {
+    /// A program with these arguments.
+    pub fn command<A: Into<OsString>>(
+        program: impl Into<OsString>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self::Command { program: program.into(), args, env: BTreeMap::new(), directory: None }
+    }
+
+    /// An address, and the token that is shown there.
+    pub fn http(url: ServerUrl, token: Option<BearerToken>) -> Self {
+        Self::Http { url, token }
+    }
+}
+
+/// The address of a server: `https`, or `http` on this machine.
+///
+/// ```
+/// use prowess_mcp::client::ServerUrl;
+///
+/// assert!("https://skills.example/mcp".parse::<ServerUrl>().is_ok());
+/// assert!("http://127.0.0.1:8080/mcp".parse::<ServerUrl>().is_ok());
+/// assert!("http://skills.example/mcp".parse::<ServerUrl>().is_err(), "everybody on the way could read it");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerUrl(Url);
+
+impl ServerUrl {
+    /// The address.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Whether it is an address of this machine.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.0.host_str().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+}
+
+/// A text that is no [`ServerUrl`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// It is no address.
+    #[error("the address of a server is none: {0}")]
+    Malformed(String),
+    /// It has another scheme than `https`, or `http` to another machine.
+    #[error("a server is reached by https, or by http on this machine alone")]
+    Insecure,
+    /// It has a name or a password in it.
+    #[error("a server's address has no name and no password in it: give a token")]
+    Credentials,
+}
+
+impl FromStr for ServerUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let url: Url = text.parse().map_err(|error| UrlError::Malformed(format!("{error}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(UrlError::Credentials);
+        }
+        let url = Self(url);
+        match url.0.scheme() {
+            "https" => Ok(url),
+            "http" if url.is_loopback() => Ok(url),
+            _ => Err(UrlError::Insecure),
+        }
+    }
+}
+
+/// A secret that a server is shown. It is in no error, no log and no `Debug`.
+///
+/// ```
+/// let token = prowess_mcp::client::BearerToken::from("secret");
+/// assert_eq!(format!("{token:?}"), "BearerToken(…)");
+/// ```
+#[derive(Clone)]
+pub struct BearerToken(String);
+
+impl BearerToken {
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for BearerToken {
+    fn from(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+}
+
+impl From<String> for BearerToken {
+    fn from(token: String) -> Self {
+        Self(token)
+    }
+}
+
+impl fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BearerToken(…)")
+    }
+}
+
+/// What a server may take, of time and of room.
+///
+/// ```
+/// use std::time::Duration;
+/// use prowess_mcp::client::ServerLimits;
+///
+/// let mut limits = ServerLimits::default();
+/// limits.answer = Duration::from_secs(5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerLimits {
+    /// Until there is a connection.
+    pub connect: Duration,
+    /// For an answer, other than that of a tool.
+    pub answer: Duration,
+    /// For all pages of a list.
+    pub list: Duration,
+    /// For a call of a tool.
+    pub tool: Duration,
+    /// The largest message that is read, in bytes.
+    pub message_bytes: usize,
+    /// The most pages of a list.
+    pub pages: usize,
+    /// The most skills of a list.
+    pub skills: usize,
+    /// The most bytes of all entries of a list.
+    pub list_bytes: usize,
+    /// The most tools.
+    pub tools: usize,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            answer: Duration::from_secs(30),
+            list: Duration::from_secs(60),
+            tool: Duration::from_secs(300),
+            // A file of 16 MiB in Base64, and what is around it.
+            message_bytes: 24 * 1024 * 1024,
+            pages: 100,
+            skills: 1000,
+            list_bytes: 16 * 1024 * 1024,
+            tools: 128,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_over_the_network_is_encrypted() {
+        for fine in [
+            "https://a.example",
+            "http://localhost:1/x",
+            "http://127.9.9.9/",
+            "http://[::1]:8/",
+            "HTTP://LOCALHOST/",
+        ] {
+            assert!(fine.parse::<ServerUrl>().is_ok(), "{fine}");
+        }
+        for insecure in [
+            "http://a.example",
+            "http://localhost.example/",
+            "http://127.0.0.1.example/",
+            "http://10.0.0.1/",
+            "file:///etc/passwd",
+            "ws://localhost/",
+        ] {
+            assert_eq!(insecure.parse::<ServerUrl>(), Err(UrlError::Insecure), "{insecure}");
+        }
+        assert_eq!("https://me:secret@a.example".parse::<ServerUrl>(), Err(UrlError::Credentials));
+        assert!(matches!("no address".parse::<ServerUrl>(), Err(UrlError::Malformed(_))));
+    }
+}

@@ -1,0 +1,308 @@
+//! One server, connected.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prowess_catalog::Digest;
+use rmcp::model::{
+    ClientRequest, CustomRequest, ProtocolVersion, ServerNotification, ServerPeerInfo, ServerResult,
+    SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions,
+    RunningService,
+};
+use rmcp::transport::Transport;
+use rmcp::{RoleClient, ServiceError};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::answer;
+use super::command::{LastWords, Program};
+use super::error::ServerError;
+use super::handler::Client;
+use super::http;
+use super::label::ServerLabel;
+use super::options::{Connection, ServerLimits, ServerOptions};
+use super::shown::shown;
+use crate::publication::SKILLS_EXTENSION;
+
+/// The revisions that we speak, with the one first that we prefer.
+const REVISIONS: [ProtocolVersion; 3] =
+    [ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18];
+
+/// A server that we are connected to, until this goes. A program that was started for it ends then.
+///
+/// ```no_run
+/// use prowess_mcp::client::{Connection, HeldEntry, Server, ServerOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ServerOptions::new("docs".parse()?, Connection::command("docs-server", ["--stdio"]));
+/// let server = Server::connect(options).await?;
+/// for offer in server.skills().await?.offers {
+///     let text = server.read(&HeldEntry::from(&offer), "SKILL.md").await?; // verified, or an error
+///     println!("{}: {} bytes", offer.published.name(), text.len());
+/// }
+/// server.close().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Server {
+    label: ServerLabel,
+    grants: BTreeMap<String, Digest>,
+    limits: ServerLimits,
+    running: RunningService<RoleClient, Client>,
+    info: Arc<ServerPeerInfo>,
+    changes: watch::Receiver<u64>,
+    listening: Option<AbortHandle>,
+    /// Last, as it ends when nobody speaks to it any more.
+    program: Option<Program>,
+}
+
+impl Server {
+    /// Connects to a server, and starts it if it is to be started. Nothing is retrieved.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started or reached, does not answer in time, or speaks no revision that we do.
+    pub async fn connect(options: ServerOptions) -> Result<Self, ServerError> {
+        let ServerOptions { label, connection, grants, limits } = options;
+        let unreachable = |why: String| ServerError::Unreachable { server: label.clone(), why };
+        let client = Client { changes: watch::Sender::new(0) };
+        let changes = client.changes.subscribe();
+        let (running, program) = match &connection {
+            Connection::Command { program, args, env, directory } => {
+                let (program, pipes) =
+                    Program::start(program, args, env, directory.as_deref(), limits.message_bytes)
+                        .map_err(unreachable)?;
+                let words = program.last_words();
+                let running = hello(client.clone(), pipes, &limits, &words).await.map_err(unreachable)?;
+                (running, Some(program))
+            }
+            Connection::Http { url, token } => {
+                let pipes = http::connection(url, token.as_ref(), &limits).map_err(unreachable)?;
+                let words = LastWords::default();
+                (hello(client.clone(), pipes, &limits, &words).await.map_err(unreachable)?, None)
+            }
+        };
+        let Some(info) = running.peer_info() else {
+            return Err(unreachable("it did not say what it can do".to_owned()));
+        };
+        if !REVISIONS.contains(&info.protocol_version) {
+            let revision = shown(info.protocol_version.as_str());
+            return Err(unreachable(format!("it speaks revision {revision}, which we do not")));
+        }
+        let listening = (info.protocol_version == ProtocolVersion::V_2026_07_28)
+            .then(|| tokio::spawn(listen(running.peer().clone(), client)).abort_handle());
+        Ok(Self { label, grants, limits, running, info, changes, listening, program })
+    }
+
+    /// What we call it.
+    pub fn label(&self) -> &ServerLabel {
+        &self.label
+    }
+
+    /// The revision of the protocol that is spoken with it.
+    pub fn revision(&self) -> &str {
+        self.info.protocol_version.as_str()
+    }
+
+    /// Whether it serves skills: whether it declared the extension.
+    pub fn has_skills(&self) -> bool {
+        let extensions = self.info.capabilities.extensions.as_ref();
+        extensions.is_some_and(|extensions| extensions.contains_key(SKILLS_EXTENSION))
+    }
+
+    /// Whether it has tools.
+    pub fn has_tools(&self) -> bool {
+        self.info.capabilities.tools.is_some()
+    }
+
+    /// What it may take.
+    pub fn limits(&self) -> &ServerLimits {
+        &self.limits
+    }
+
+    /// Whether it went away.
+    pub fn is_gone(&self) -> bool {
+        self.running.is_closed() || self.running.peer().is_transport_closed()
+    }
+
+    /// Counts how often it said that its skills, resources or tools are others now.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// Takes what is known of it for outdated, as if it had said so.
+    pub(crate) fn note_outdated(&self) {
+        self.running.service().note_change();
+    }
+
+    /// Ends the connection in good order, and the program that was started for it.
+    pub async fn close(mut self) {
+        let _ = self.running.close_with_timeout(Duration::from_secs(2)).await;
+        if let Some(program) = self.program.take() {
+            program.end().await;
+        }
+    }
+
+    pub(crate) fn grants(&self) -> &BTreeMap<String, Digest> {
+        &self.grants
+    }
+
+    /// A request of an extension, whose answer is an object.
+    pub(crate) async fn custom(&self, method: &'static str, params: Value) -> Result<Value, ServerError> {
+        let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+        match self.request(method, request, self.limits.answer).await? {
+            ServerResult::CustomResult(result) => Ok(answer::unwrapped(result.0)),
+            // What looks like another answer is no answer to this.
+            _ => Err(self.odd(method, "it is an answer to something else")),
+        }
+    }
+
+    /// A request that is cancelled when nobody waits for its answer any more.
+    pub(crate) async fn request(
+        &self,
+        method: &'static str,
+        request: ClientRequest,
+        limit: Duration,
+    ) -> Result<ServerResult, ServerError> {
+        let peer = self.running.peer();
+        let ask = async {
+            let options = PeerRequestOptions::no_options();
+            let handle = peer.send_request_with_option(request, options).await?;
+            let mut abandoned = Abandoned(Some((peer.clone(), handle.id.clone())));
+            let answer = handle.await_response().await;
+            abandoned.0 = None;
+            answer
+        };
+        match tokio::time::timeout(limit, ask).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                if let (ServiceError::TransportClosed, Some(program)) = (&error, &self.program) {
+                    program.last_words().settled().await;
+                }
+                Err(self.failed(method, error))
+            }
+            Err(_) => Err(ServerError::TimedOut { server: self.label.clone(), method, limit }),
+        }
+    }
+
+    fn failed(&self, method: &'static str, error: ServiceError) -> ServerError {
+        let server = self.label.clone();
+        match error {
+            ServiceError::McpError(error) => {
+                ServerError::Refused { server, method, code: error.code.0, message: shown(&error.message) }
+            }
+            ServiceError::TransportClosed => {
+                let words = self.program.as_ref().map(|program| program.last_words().told());
+                let why = format!("it ended the connection{}", words.unwrap_or_default());
+                ServerError::Unreachable { server, why }
+            }
+            ServiceError::TransportSend(error) => {
+                ServerError::Unreachable { server, why: shown(&error.error.to_string()) }
+            }
+            error => ServerError::Odd { server, method, why: shown(&error.to_string()) },
+        }
+    }
+
+    pub(crate) fn odd(&self, method: &'static str, why: &str) -> ServerError {
+        ServerError::Odd { server: self.label.clone(), method, why: shown(why) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(listening) = &self.listening {
+            listening.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+/// A request whose answer somebody waits for. When nobody does, the server is told.
+struct Abandoned(Option<(Peer<RoleClient>, rmcp::model::RequestId)>);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.0.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let params = rmcp::model::CancelledNotificationParam::new(Some(id), None);
+            let _ = tokio::time::timeout(Duration::from_secs(5), peer.notify_cancelled(params)).await;
+        });
+    }
+}
+
+/// Begins with the newest revision, and falls back to the handshake of the older ones.
+async fn hello<T: Transport<RoleClient> + 'static>(
+    client: Client,
+    transport: T,
+    limits: &ServerLimits,
+    words: &LastWords,
+) -> Result<RunningService<RoleClient, Client>, String> {
+    let lifecycle = ClientLifecycleMode::Auto {
+        preferred_versions: REVISIONS.to_vec(),
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+    };
+    match tokio::time::timeout(limits.connect, client.serve_with_lifecycle(transport, lifecycle)).await {
+        Ok(Ok(running)) => Ok(running),
+        Ok(Err(error)) => {
+            words.settled().await;
+            Err(format!("{}{}", reason(&error), words.told()))
+        }
+        Err(_) => {
+            let limit = limits.connect.as_secs_f64();
+            Err(format!("it did not say hello within {limit} seconds{}", words.told()))
+        }
+    }
+}
+
+/// Why there is no connection, in words for whoever configured it.
+fn reason(error: &ClientInitializeError) -> String {
+    let sent = match error {
+        ClientInitializeError::TransportError { error, .. } => error,
+        ClientInitializeError::ConnectionClosed(_) => {
+            return "it ended the connection before it said hello".to_owned();
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
+        error => return shown(&error.to_string()),
+    };
+    // The innermost cause says what happened, and the others where it came through.
+    let mut cause: &(dyn std::error::Error + 'static) = &*sent.error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text = cause.to_string();
+    let text = text.strip_prefix("unexpected server response: ").unwrap_or(&text);
+    match text.get(..8) {
+        Some("HTTP 401") => "it wants a token, or another one than it was given (HTTP 401)".to_owned(),
+        Some("Broken p") => "it ended before it said hello".to_owned(),
+        Some("HTTP 403") => "it does not let us in (HTTP 403)".to_owned(),
+        _ => shown(text),
+    }
+}
+
+/// Hears of changes from servers of the newest revision, who tell those that ask.
+async fn listen(peer: Peer<RoleClient>, client: Client) {
+    let filter = SubscriptionFilter::builder().tools_list_changed().resources_list_changed().build();
+    let Ok(mut subscription) = peer.listen(filter).await else { return };
+    while let Ok(Some(notification)) = subscription.next().await {
+        if matches!(
+            notification,
+            ServerNotification::ResourceListChangedNotification(_)
+                | ServerNotification::ToolListChangedNotification(_)
+        ) {
+            client.note_change();
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A server's skill, staged to be run.
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use prowess_workspace::{InnerPath, RunWarning, SkillListing, StageFile, StageFiles};
+
+use super::held::HeldEntry;
+use super::servers::Servers;
+
+/// The directory of a skill whose files may be run by their names: a server knows no modes.
+const PROGRAMS: &str = "scripts/";
+
+/// The files of one skill, as the entry that is held lists them.
+pub(crate) struct ServerSkill {
+    servers: Arc<Servers>,
+    held: HeldEntry,
+}
+
+impl ServerSkill {
+    pub(crate) fn new(servers: Arc<Servers>, held: HeldEntry) -> Self {
+        Self { servers, held }
+    }
+}
+
+#[async_trait]
+impl StageFiles for ServerSkill {
+    async fn list(&self) -> io::Result<SkillListing> {
+        let mut listing = SkillListing::default();
+        for file in &self.held.published().files {
+            match InnerPath::parse(&file.path) {
+                Ok(path) => listing.files.push(StageFile {
+                    executable: file.path.starts_with(PROGRAMS),
+                    path,
+                    size: file.size,
+                    // What has the same digest is the same, wherever it came from.
+                    stamp: Some(file.digest.to_string()),
+                }),
+                Err(problem) => {
+                    let (path, reason) = (file.path.clone(), problem.to_string());
+                    listing.warnings.push(RunWarning::NotStaged { path, reason });
+                }
+            }
+        }
+        Ok(listing)
+    }
+
+    async fn read(&self, path: &InnerPath, max: u64) -> io::Result<Option<Bytes>> {
+        let bytes = self.servers.read(&self.held, path.as_str()).await.map_err(io::Error::other)?;
+        Ok((bytes.len() as u64 <= max).then(|| bytes.into()))
+    }
+}
