@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use prowess_catalog::{Location, Skill};
+use prowess_catalog::skill::Location;
+use prowess_catalog::Skill;
 
 fuzz_target!(|yaml: &str| {
     let location = Location::new("/skills/tide-tables/SKILL.md");

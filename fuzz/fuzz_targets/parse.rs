@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use prowess_catalog::{Location, Severity, Skill, SkillName};
+use prowess_catalog::skill::Location;
+use prowess_catalog::{Severity, Skill, SkillName};
 
 fuzz_target!(|source: &[u8]| {
     let parsed = Skill::parse(source, &Location::new("/skills/tide-tables/SKILL.md"));

@@ -19,9 +19,10 @@ use std::io::stdin;
 use std::path::Path;
 use std::sync::Arc;
 
+use prowess_agent::id::CallId;
 use prowess_agent::middleware::{Skills, SkillsState, StateFiles};
 use prowess_agent::{
-    Agent, CallId, CallReply, DeepAgent, Event, Model, Thread, ThreadUpdate, TurnStatus, WaitingCall,
+    Agent, CallReply, DeepAgent, Event, Model, Thread, ThreadUpdate, TurnStatus, WaitingCall,
 };
 use prowess_models::{Offline, OpenAi, Scripted};
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};

@@ -12,7 +12,7 @@ use crate::middleware::MiddlewareContext;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use prowess_agent::Backends;
+/// use prowess_agent::backends::Backends;
 /// use prowess_agent::middleware::Files;
 /// use prowess_backend::{Backend, MemoryBackend};
 ///

@@ -20,7 +20,7 @@ const SHOWN: u128 = PARTS / 10_000;
 /// What a million tokens cost, in dollars, with six decimals at most.
 ///
 /// ```
-/// use prowess_agent::Price;
+/// use prowess_agent::cost::Price;
 ///
 /// let price: Price = "3.75".parse().unwrap();
 /// assert_eq!(price.to_string(), "3.75");
@@ -110,14 +110,16 @@ impl<'de> Deserialize<'de> for Price {
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use prowess_agent::{ModelPrice, Prices, ModelUsage, Usage};
+/// use prowess_agent::cost::ModelPrice;
+/// use prowess_agent::model::ModelUsage;
+/// use prowess_agent::{Prices, Usage};
 ///
 /// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars for a million tokens
 /// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)]))?;
 /// let usage = Usage { input: 1_000_000, output: 100_000, ..Usage::default() };
 /// let cost = prices.cost(&ModelUsage::on("openai:gpt-5.1", usage));
 /// assert_eq!(cost.micros(), 2_250_000);
-/// # Ok::<(), prowess_agent::PriceError>(())
+/// # Ok::<(), prowess_agent::cost::PriceError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,13 +1,13 @@
 //! JSON that a model or a tool wrote.
 
-use prowess_catalog::JsonRoom;
+use prowess_catalog::json_cost::JsonRoom;
 
 /// The memory that JSON of a model, a provider or a hook may take as a tree: 4 MiB, and four times its length.
 ///
 /// A model writes whatever it likes. A few megabytes of tiny values would take a gigabyte.
 ///
 /// ```
-/// use prowess_agent::MODEL_JSON;
+/// use prowess_agent::json::MODEL_JSON;
 ///
 /// assert!(MODEL_JSON.check(br#"{"path": "/notes.md"}"#).is_ok());
 /// assert!(MODEL_JSON.check("[{}],".repeat(100_000).as_bytes()).is_err());

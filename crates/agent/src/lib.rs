@@ -49,52 +49,37 @@
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Documents;
 
-mod agent;
-mod backends;
-mod cost;
+pub mod agent;
+pub mod backends;
+pub mod cost;
 mod deep;
-mod id;
-mod json;
-mod message;
+pub mod id;
+pub mod json;
+pub mod message;
 pub mod middleware;
-mod model;
+pub mod model;
 
-mod server_words;
-mod state;
+pub mod server_words;
+pub mod state;
 pub mod telemetry;
-mod thread;
-mod thread_state;
-mod tool;
+pub mod thread;
+pub mod thread_state;
+pub mod tool;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentOptions, NextModel, NextTool, NoWatcher, ReplyTo, Thread,
-    ThreadUpdate, TurnStatus, WaitingCall, Watcher,
+    Agent, AgentBuilder, AgentError, AgentOptions, NoWatcher, Thread, ThreadUpdate, TurnStatus, WaitingCall,
+    Watcher,
 };
-pub use backends::Backends;
-pub use cost::{Cost, ModelPrice, Price, PriceError, Prices};
+pub use cost::Prices;
 pub use deep::DeepAgent;
-pub use id::{CallId, MAX_THREAD_ID, MessageId, ThreadId, ThreadIdProblem};
-pub use json::MODEL_JSON;
-pub use message::{AssistantPart, Content, Media, Message, Reasoning, ToolCall, ToolResult, UserPart};
-pub use middleware::{
-    Announcement, Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, MiddlewareFactory,
-    Reaction, Sections,
-};
-pub use model::{
-    Effort, Finish, Model, ModelDelta, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelResponse,
-    ModelStream, ModelUsage, PromptSection, ResponseAssembly, ToolChoice, ToolDefinition, Usage,
-};
-pub use server_words::ServerWords;
-pub use state::{AnyState, State, States};
-pub use thread::{Lease, MemoryThreads, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
-pub use thread_state::{
-    CallQuestion, CallReply, Consultation, DEFAULT_MAX_STEPS, EVENT_VERSION, Event, MisplacedEvent, NextStep,
-    ReadyCall, StateChange, SubAgentCaller, ThreadState, TurnLimits, TurnOutcome,
-};
-pub use tool::{
-    DEFAULT_TOOL_TIMEOUT, DuplicateTool, FunctionTool, RefusedBy, Tool, ToolAnswer, ToolContext, ToolData,
-    ToolFailure, ToolKind, ToolOutput, Tools,
-};
+pub use id::ThreadId;
+pub use message::{Message, ToolCall, ToolResult};
+pub use middleware::{Middleware, MiddlewareAction, MiddlewareContext, MiddlewareFactory};
+pub use model::{Model, ModelDelta, ModelError, ModelRequest, Usage};
+pub use state::{State, States};
+pub use thread::{MemoryThreads, ThreadStore};
+pub use thread_state::{CallReply, Event, ThreadState, TurnLimits, TurnOutcome};
+pub use tool::{FunctionTool, Tool, ToolAnswer, ToolContext, ToolOutput, Tools};
 
 /// What tests of this crate's users need: suites for their own implementations.
 #[cfg(feature = "testing")]

@@ -14,7 +14,8 @@ const BY_AGENT: &str = "by_agent";
 /// One message of a conversation. The system prompt is none: it is made anew for each call of a model.
 ///
 /// ```
-/// use prowess_agent::{AssistantPart, Message, ToolCall, ToolResult};
+/// use prowess_agent::message::AssistantPart;
+/// use prowess_agent::{Message, ToolCall, ToolResult};
 ///
 /// let call = ToolCall { id: "c1".into(), name: "ls".into(), arguments: r#"{"path": "/"}"#.into() };
 /// let text = "notes.md".to_owned();

@@ -15,7 +15,8 @@ use crate::thread_state::StateChange;
 /// What a stored delta means must stay: a later version reads all that earlier ones wrote.
 ///
 /// ```
-/// use prowess_agent::{State, StateChange};
+/// use prowess_agent::thread_state::StateChange;
+/// use prowess_agent::State;
 ///
 /// #[derive(Clone, Debug, Default)]
 /// struct Visits(u64);
@@ -78,7 +79,8 @@ impl<S: State> AnyState for S {
 /// The states of a thread, by their owners. A clone shares each state until one of the two changes it.
 ///
 /// ```
-/// use prowess_agent::{States, middleware::Todos};
+/// use prowess_agent::middleware::Todos;
+/// use prowess_agent::States;
 ///
 /// let states = States::default(); // a thread's are `thread.states()`
 /// assert!(Todos::of(&states).is_empty());

@@ -7,11 +7,13 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
 
+use crate::entry::Target;
 use crate::grep::{Progress, Search};
+use crate::read::MAX_DOWNLOAD_BYTES;
 use crate::walk::Walk;
 use crate::{
     BackendError, Contents, Edit, Edited, Entry, EntryKind, Execute, GlobQuery, GlobReport, GrepQuery,
-    GrepReport, Listing, MAX_DOWNLOAD_BYTES, ReadRange, Result, Target, VirtualPath, WriteMode,
+    GrepReport, Listing, ReadRange, Result, VirtualPath, WriteMode,
 };
 
 /// How many operations of one batch are under way at once, where a backend waits for a network.
@@ -92,7 +94,7 @@ pub trait Backend: Send + Sync + Debug {
     /// As for [`Backend::write`], and [`BackendError::Conflict`].
     async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry>;
 
-    /// Replaces a text in a file of at most [`MAX_EDIT_BYTES`](crate::MAX_EDIT_BYTES), on exactly the
+    /// Replaces a text in a file of at most [`MAX_EDIT_BYTES`](crate::write::MAX_EDIT_BYTES), on exactly the
     /// contents that were checked.
     ///
     /// # Errors

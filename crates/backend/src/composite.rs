@@ -8,9 +8,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use crate::backend::{read_grep, walk_glob};
+use crate::entry::Target;
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Execute, GlobQuery, GlobReport, GrepQuery,
-    GrepReport, Listing, ReadRange, Result, Target, VirtualPath, WriteMode,
+    GrepReport, Listing, ReadRange, Result, VirtualPath, WriteMode,
 };
 
 /// Routes each path to the backend mounted nearest above it, or to the default.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::{BackendError, Cap, VirtualPath};
+use crate::cap::Cap;
+use crate::{BackendError, VirtualPath};
 
 /// What lies at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

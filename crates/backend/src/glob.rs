@@ -2,8 +2,9 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::cap::Cap;
 use crate::path::shown;
-use crate::{BackendError, Cap, Entry, Result};
+use crate::{BackendError, Entry, Result};
 
 /// The longest pattern, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024;

@@ -2,8 +2,10 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::cap::Cap;
+use crate::glob::MAX_SKIPPED;
 use crate::path::shown;
-use crate::{BackendError, Cap, Contents, GlobQuery, GlobReport, MAX_SKIPPED, Result, VirtualPath};
+use crate::{BackendError, Contents, GlobQuery, GlobReport, Result, VirtualPath};
 
 /// The longest search pattern, in bytes.
 pub const MAX_SEARCH_BYTES: usize = 4096;

@@ -46,47 +46,38 @@
 //! backend passes, for your own.
 
 mod backend;
-mod cap;
+pub mod cap;
 mod composite;
-mod entry;
+pub mod entry;
 mod error;
 mod execute;
-mod glob;
-mod grep;
+pub mod glob;
+pub mod grep;
 #[cfg(unix)]
 mod local;
 mod memory;
 #[cfg(feature = "object")]
-mod object;
-mod path;
-mod read;
+pub mod object;
+pub mod path;
+pub mod read;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod turns;
 mod walk;
-mod write;
+pub mod write;
 
 pub use backend::Backend;
-pub use cap::Cap;
 pub use composite::CompositeBackend;
-pub use entry::{Entry, EntryKind, Listing, MAX_LISTING_ENTRIES, Stamp, Target};
+pub use entry::{Entry, EntryKind, Listing, Stamp};
 pub use error::{BackendError, Result};
 pub use execute::{Execute, ExecuteReport, ExecuteRequest};
-pub use glob::{
-    DEFAULT_GLOB_RESULTS, DEFAULT_GLOB_VISITED, GlobQuery, GlobReport, MAX_PATTERN_BYTES,
-    MAX_PATTERN_EXPANSIONS, MAX_SKIPPED,
-};
-pub use grep::{
-    DEFAULT_GREP_FILE_BYTES, DEFAULT_MATCHES, DEFAULT_MATCHES_PER_FILE, GrepMatch, GrepQuery, GrepReport,
-    MAX_LINE_BYTES, MAX_SEARCH_BYTES, PartialReason,
-};
+pub use glob::{GlobQuery, GlobReport};
+pub use grep::{GrepMatch, GrepQuery, GrepReport};
 #[cfg(unix)]
 pub use local::LocalBackend;
 pub use memory::MemoryBackend;
 #[cfg(feature = "object")]
 pub use object::ObjectBackend;
-#[cfg(feature = "s3")]
-pub use object::S3Config;
-pub use path::{MAX_NAME_BYTES, MAX_PATH_BYTES, PathProblem, VirtualPath};
-pub use read::{Contents, MAX_DOWNLOAD_BYTES, ReadRange};
-pub use write::{Edit, EditScope, Edited, MAX_EDIT_BYTES, WriteMode};
+pub use path::{PathProblem, VirtualPath};
+pub use read::{Contents, ReadRange};
+pub use write::{Edit, EditScope, Edited, WriteMode};

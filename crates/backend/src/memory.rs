@@ -9,9 +9,10 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 
 use crate::walk::Walk;
+use crate::write::MAX_EDIT_BYTES;
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, EntryKind, GlobQuery, GlobReport, Listing,
-    MAX_EDIT_BYTES, ReadRange, Result, Stamp, VirtualPath, WriteMode,
+    ReadRange, Result, Stamp, VirtualPath, WriteMode,
 };
 
 /// Files that live as long as this value. Directories are those that the files' paths imply.

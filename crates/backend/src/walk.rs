@@ -1,6 +1,8 @@
 //! One way to walk a tree, whatever holds it.
 
-use crate::{BackendError, Cap, Entry, EntryKind, GlobQuery, GlobReport, Listing, MAX_SKIPPED, VirtualPath};
+use crate::cap::Cap;
+use crate::glob::MAX_SKIPPED;
+use crate::{BackendError, Entry, EntryKind, GlobQuery, GlobReport, Listing, VirtualPath};
 
 /// A walk over directories that does no I/O itself: it names the next directory to list and is given
 /// the listing, so that blocking, asynchronous and merged trees are walked by the same rules.

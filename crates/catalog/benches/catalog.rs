@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
-use prowess_catalog::{Catalog, Location, OverviewOptions, Root, ScanOptions, Skill};
+use prowess_catalog::skill::Location;
+use prowess_catalog::{Catalog, OverviewOptions, Root, ScanOptions, Skill};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The CPU time of the process: user and system, of all threads.

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
-use prowess_backend::{Backend, BackendError, Cap, EntryKind, GlobQuery, ReadRange, VirtualPath};
+use prowess_backend::cap::Cap;
+use prowess_backend::{Backend, BackendError, EntryKind, GlobQuery, ReadRange, VirtualPath};
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};

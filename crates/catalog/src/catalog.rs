@@ -130,7 +130,7 @@ impl Catalog {
     /// again, and when nothing changed it is this very snapshot.
     ///
     /// A root in a backend or of a server keeps the scan that this catalog has of it: only its host can look
-    /// again, with `scan_backend` or [`scan_published`](crate::scan_published), and [`Catalog::assembled`].
+    /// again, with `scan_backend` or [`scan_published`](crate::published::scan_published), and [`Catalog::assembled`].
     ///
     /// Entries that are trusted by their name stay trusted, whatever they hold now. A host that trusts contents looks at
     /// them first, and calls [`Catalog::refreshed_trusting`].
@@ -198,7 +198,8 @@ impl Catalog {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use prowess_catalog::{Catalog, Offer, Published, Root, scan_published};
+    /// use prowess_catalog::published::{Offer, Published, scan_published};
+    /// use prowess_catalog::{Catalog, Root};
     ///
     /// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };
     /// let frontmatter = r#"{"name":"pdf","description":"Reads PDFs."}"#.into();

@@ -17,7 +17,8 @@ use crate::walk::{self, scan_local};
 /// Whose rules a check applies.
 ///
 /// ```
-/// use prowess_catalog::{Code, Profile};
+/// use prowess_catalog::check::Profile;
+/// use prowess_catalog::Code;
 ///
 /// assert!(!Profile::Spec.rejects(Code::NameReserved));
 /// assert!(Profile::Claude.rejects(Code::NameReserved), "a name with its makers' name in it");
@@ -84,7 +85,7 @@ impl CheckReport {
     /// The document with every safe fix applied, and how many there were; `None` when there is none.
     ///
     /// ```
-    /// use prowess_catalog::{Profile, check_directory};
+    /// use prowess_catalog::check::{Profile, check_directory};
     ///
     /// # let scratch = tempfile::tempdir()?;
     /// # let directory = scratch.path().join("greet");
@@ -120,7 +121,8 @@ impl CheckReport {
 /// was met while looking through a tree: limits that were reached, directories that cannot be read.
 ///
 /// ```
-/// use prowess_catalog::{Profile, ScanOptions, check};
+/// use prowess_catalog::check::Profile;
+/// use prowess_catalog::{ScanOptions, check};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let tree = scratch.path();
@@ -192,7 +194,7 @@ fn skill_directories(scan: &RootScan, prefix: &str) -> Vec<String> {
 /// Checks one directory as a skill; `id` is how the report names it.
 ///
 /// ```
-/// use prowess_catalog::{Profile, check_directory};
+/// use prowess_catalog::check::{Profile, check_directory};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let directory = scratch.path().join("greet");

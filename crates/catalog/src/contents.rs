@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 32;
 /// Entries that are not part of a skill, wherever they are.
 const LEFT_OUT: [&str; 6] = ["__pycache__", "node_modules", ".git", ".venv", ".DS_Store", "Thumbs.db"];
 
-/// All files of a skill: those that [`package`](crate::package) would pack.
+/// All files of a skill: those that [`package`](crate::package::package) would pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contents {

@@ -30,7 +30,8 @@ impl Digest {
 /// Makes the [`Digest`] of bytes that come in pieces.
 ///
 /// ```
-/// use prowess_catalog::{Digest, Digester};
+/// use prowess_catalog::digest::Digester;
+/// use prowess_catalog::Digest;
 ///
 /// let mut digester = Digester::default();
 /// digester.update(b"Wa");

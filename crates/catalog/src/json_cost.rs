@@ -27,7 +27,7 @@ const MIN_BLOCK: usize = 32;
 /// What a text will cost as a tree of JSON values.
 ///
 /// ```
-/// use prowess_catalog::JsonCost;
+/// use prowess_catalog::json_cost::JsonCost;
 ///
 /// let cost = JsonCost::of(br#"{"a": [1, {}]}"#);
 /// assert_eq!((cost.values, cost.depth), (4, 3));
@@ -60,7 +60,7 @@ impl JsonCost {
 /// How much memory a tree may take: a floor that every message has, and a share of its length.
 ///
 /// ```
-/// use prowess_catalog::JsonRoom;
+/// use prowess_catalog::json_cost::JsonRoom;
 ///
 /// const ROOM: JsonRoom = JsonRoom::new(64 * 1024, 200);
 /// assert!(ROOM.check(br#"{"name": "pdf"}"#).is_ok());

@@ -32,83 +32,66 @@
 mod advice;
 #[cfg(feature = "backend")]
 mod backend;
-mod catalog;
-mod check;
-mod contents;
-mod diagnostic;
-mod digest;
-mod document;
-mod fields;
-mod frame;
-mod frontmatter;
+pub mod catalog;
+pub mod check;
+pub mod contents;
+pub mod diagnostic;
+pub mod digest;
+pub mod document;
+pub mod fields;
+pub mod frame;
+pub mod frontmatter;
 #[cfg(feature = "gitignore")]
 mod gitignore;
 mod given;
-mod json_cost;
+pub mod json_cost;
 mod listing;
 mod live;
 mod local;
-mod name;
-mod overview;
+pub mod name;
+pub mod overview;
 #[cfg(feature = "package")]
-mod package;
+pub mod package;
 mod plain;
 mod progress;
-mod published;
+pub mod published;
 mod repair;
-mod resource;
+pub mod resource;
 mod root;
-mod scan;
+pub mod scan;
 mod search;
-mod section;
-mod skill;
-mod text;
+pub mod section;
+pub mod skill;
+pub mod text;
 mod tokens;
 mod tools;
-mod trusted;
-mod typed_value;
-mod untrusted;
+pub mod trusted;
+pub mod typed_value;
+pub mod untrusted;
 mod view;
 mod walk;
 #[cfg(feature = "watch")]
-mod watch;
-mod yaml;
+pub mod watch;
+pub mod yaml;
 
 #[cfg(feature = "backend")]
 pub use backend::scan_backend;
-pub use catalog::{Catalog, CatalogDiff, Shadowed, SkillEntry};
-pub use check::{CheckReport, Profile, check, check_directory};
-pub use contents::{ContentFile, ContentLimits, Contents, ContentsError, FileError};
-pub use diagnostic::{Code, CodeClass, Diagnostic, Fix, MAX_FINDINGS, Severity, Span};
-pub use digest::{Digest, DigestError, Digester};
-pub use document::{
-    DOCUMENT_DEPTH, Document, DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS,
-    PathRefusal,
-};
-pub use fields::{EXTENSION_FIELDS, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SPEC_FIELDS};
-pub use frame::{Frame, Framed};
-pub use frontmatter::MAX_FRONTMATTER;
+pub use catalog::{Catalog, CatalogDiff, SkillEntry};
+pub use check::check;
+pub use diagnostic::{Code, Diagnostic, Fix, Severity, Span};
+pub use digest::Digest;
+pub use document::{Document, Documents};
+pub use frame::Frame;
 pub use given::scan_given;
-pub use json_cost::{JsonCost, JsonRoom, JsonTooLarge};
 pub use live::{LiveCatalog, RefreshPolicy};
-pub use name::{MAX_NAME_CHARS, NameError, SkillName};
-pub use overview::{Activation, ManualSkills, OverviewOptions, Rendered};
-#[cfg(feature = "package")]
-pub use package::{PackageError, Packaged, package};
-pub use published::{Offer, Published, PublishedFile, scan_published};
-pub use resource::{MAX_RESOURCES, Resource, ResourceCounts, ResourceKind, Resources};
+pub use name::{NameError, SkillName};
+pub use overview::OverviewOptions;
+pub use resource::{Resource, Resources};
 pub use root::{Environment, Root, RootDirectory, RootKind, RootLayout, Storage, Trust};
-pub use scan::{Links, RootScan, ScanOptions};
+pub use scan::{RootScan, ScanOptions};
 pub use search::SearchHit;
-pub use section::{SectionTemplate, TemplateError};
-pub use skill::{Extensions, Location, MANIFEST, MAX_MANIFEST, MissingName, Parsed, Skill, SkillContext};
-pub use text::{ReadError, SkillIdentity, SkillText};
+pub use skill::{Parsed, Skill};
+pub use text::{ReadError, SkillText};
 pub use tokens::estimate_tokens;
-pub use trusted::TrustedEntries;
-pub use typed_value::TypedValue;
-pub use untrusted::{code_text, exact_line, is_unprintable, one_line};
 pub use view::CatalogView;
 pub use walk::scan_local;
-#[cfg(feature = "watch")]
-pub use watch::{WatchError, Watcher};
-pub use yaml::Value;

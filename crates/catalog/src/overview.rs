@@ -40,7 +40,8 @@ pub enum ManualSkills {
 /// How to render an overview.
 ///
 /// ```
-/// use prowess_catalog::{Activation, Catalog, OverviewOptions, Root, ScanOptions};
+/// use prowess_catalog::overview::Activation;
+/// use prowess_catalog::{Catalog, OverviewOptions, Root, ScanOptions};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();

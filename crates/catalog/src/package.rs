@@ -97,7 +97,8 @@ impl From<zip::result::ZipError> for PackageError {
 ///
 /// ```
 /// use std::io::Cursor;
-/// use prowess_catalog::{Profile, package};
+/// use prowess_catalog::check::Profile;
+/// use prowess_catalog::package::package;
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let directory = scratch.path().join("greet");

@@ -18,7 +18,8 @@ const MAX_HINT_CHARS: usize = 100;
 /// What a server says of a skill's files. It is kept with the entry, and what is fetched is held to it.
 ///
 /// ```
-/// use prowess_catalog::{Digest, Published, PublishedFile};
+/// use prowess_catalog::published::{Published, PublishedFile};
+/// use prowess_catalog::Digest;
 ///
 /// let file = |text: &str| PublishedFile {
 ///     path: "SKILL.md".into(),
@@ -78,7 +79,7 @@ impl Published {
     /// The name of the skill at an address of a server: of its SKILL.md, or of what that lies in.
     ///
     /// ```
-    /// use prowess_catalog::Published;
+    /// use prowess_catalog::published::Published;
     ///
     /// assert_eq!(Published::name_of("docs", "skill://team/pdf/SKILL.md"), "docs:team/pdf");
     /// assert_eq!(Published::name_of("docs", "repo://a/pdf"), "docs:repo://a/pdf");
@@ -119,7 +120,8 @@ impl Published {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_catalog::{Catalog, Offer, Published, Root, scan_published};
+/// use prowess_catalog::published::{Offer, Published, scan_published};
+/// use prowess_catalog::{Catalog, Root};
 ///
 /// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };
 /// let frontmatter = r#"{"name":"pdf","description":"Reads PDFs.","allowed-tools":"Bash"}"#.into();

@@ -103,7 +103,7 @@ impl SectionTemplate {
     /// The template that `text` is, if its slots are right.
     ///
     /// ```
-    /// use prowess_catalog::SectionTemplate;
+    /// use prowess_catalog::section::SectionTemplate;
     ///
     /// assert!(SectionTemplate::parse("Skills:\n{skills_list}").is_ok());
     /// assert!(SectionTemplate::parse("Skills: {skill_list}").is_err());

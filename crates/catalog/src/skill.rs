@@ -23,7 +23,7 @@ pub const MAX_MANIFEST: u64 = 10 * 1024 * 1024;
 /// Where a SKILL.md is, as its host names it: a path with `/` between its parts.
 ///
 /// ```
-/// use prowess_catalog::Location;
+/// use prowess_catalog::skill::Location;
 ///
 /// let location = Location::new("/skills/greet/SKILL.md");
 /// assert_eq!(location.directory(), "/skills/greet");
@@ -238,7 +238,8 @@ impl Skill {
     /// Reads a whole SKILL.md. Never fails: what cannot be read is in the diagnostics.
     ///
     /// ```
-    /// use prowess_catalog::{Location, Skill};
+    /// use prowess_catalog::skill::Location;
+    /// use prowess_catalog::Skill;
     ///
     /// let source = b"---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n";
     /// let parsed = Skill::parse(source, &Location::new("/skills/greet/SKILL.md"));

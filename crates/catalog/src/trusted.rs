@@ -12,7 +12,8 @@ use crate::root::{Root, Trust};
 /// `Deploy` is not trusted because `deploy` is.
 ///
 /// ```
-/// use prowess_catalog::{Catalog, Root, RootKind, ScanOptions, TrustedEntries};
+/// use prowess_catalog::trusted::TrustedEntries;
+/// use prowess_catalog::{Catalog, Root, RootKind, ScanOptions};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let path = scratch.path();

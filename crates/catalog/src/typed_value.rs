@@ -7,7 +7,7 @@ use crate::yaml::{self, Kind, Node, Schema};
 
 /// A value of the frontmatter as YAML 1.2 (its core schema) understands it.
 ///
-/// The catalog itself keeps scalars as they are written ([`Value`](crate::Value)); this is for others who read the
+/// The catalog itself keeps scalars as they are written ([`Value`](crate::yaml::Value)); this is for others who read the
 /// same document with a YAML parser and compare.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -34,7 +34,8 @@ impl Skill {
     /// [`Skill::typed_frontmatter`] reads what the catalog reads.
     ///
     /// ```
-    /// use prowess_catalog::{Skill, TypedValue};
+    /// use prowess_catalog::typed_value::TypedValue;
+    /// use prowess_catalog::Skill;
     ///
     /// let source = b"---\nname: greet\nmetadata:\n  version: 1.0\n  tag: '1.0'\n---\nWave.\n";
     /// let Some(TypedValue::Map(fields)) = Skill::frontmatter(source) else { unreachable!() };
@@ -54,7 +55,8 @@ impl Skill {
     /// value counts.
     ///
     /// ```
-    /// use prowess_catalog::{Skill, TypedValue};
+    /// use prowess_catalog::typed_value::TypedValue;
+    /// use prowess_catalog::Skill;
     ///
     /// let source = b"---\ndescription: Use when: tests fail\nmetadata:\n  retries: 3\n---\nTry again.\n";
     /// assert_eq!(Skill::frontmatter(source), None, "it is not YAML");

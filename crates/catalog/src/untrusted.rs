@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// Names may not have such characters, and rendered text never does.
 ///
 /// ```
-/// use prowess_catalog::is_unprintable;
+/// use prowess_catalog::untrusted::is_unprintable;
 ///
 /// assert!(is_unprintable('\u{202E}'), "turns the direction of what follows");
 /// assert!(is_unprintable('\u{1B}') && !is_unprintable('é'));
@@ -27,7 +27,7 @@ fn is_invisible(c: char) -> bool {
 /// `text` on one line: runs of white space become one blank, unprintable characters go.
 ///
 /// ```
-/// assert_eq!(prowess_catalog::one_line("a\n\n- **b**\u{202E}: c"), "a - **b**: c");
+/// assert_eq!(prowess_catalog::untrusted::one_line("a\n\n- **b**\u{202E}: c"), "a - **b**: c");
 /// ```
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if is_one_line(text.as_bytes()) {
@@ -52,7 +52,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 /// `text` on one line, where no two texts look the same: whatever [`one_line`] would fold or leave out is spelled out.
 ///
 /// ```
-/// use prowess_catalog::exact_line;
+/// use prowess_catalog::untrusted::exact_line;
 ///
 /// assert_eq!(exact_line("a b.txt"), "a b.txt");
 /// assert_eq!(exact_line("a  b\u{A0}.txt "), r"a\u{20}×2b\u{a0}.txt\u{20}");
@@ -147,7 +147,7 @@ fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'s
 /// `text` as it may stand in a Markdown code span of the host's.
 ///
 /// ```
-/// assert_eq!(prowess_catalog::code_text("a`b<c>\n"), "a'b&lt;c&gt;");
+/// assert_eq!(prowess_catalog::untrusted::code_text("a`b<c>\n"), "a'b&lt;c&gt;");
 /// ```
 pub fn code_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -21,7 +21,8 @@ use crate::local;
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use std::time::Duration;
-/// use prowess_catalog::{LiveCatalog, RefreshPolicy, Root, ScanOptions, Watcher};
+/// use prowess_catalog::watch::Watcher;
+/// use prowess_catalog::{LiveCatalog, RefreshPolicy, Root, ScanOptions};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();

@@ -23,7 +23,8 @@ const MAX_TEXT: usize = 512 * 1024;
 /// Scalars are kept as text: `1.10` stays `1.10`, `007` stays `007`, and `yes` is a word.
 ///
 /// ```
-/// use prowess_catalog::{Location, Skill};
+/// use prowess_catalog::skill::Location;
+/// use prowess_catalog::Skill;
 ///
 /// let source = b"---\nname: greet\ndescription: Says hello.\nmetadata:\n  version: 1.10\n---\n";
 /// let skill = Skill::parse(source, &Location::new("/skills/greet/SKILL.md")).skill.unwrap();

@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use prowess_catalog::{
-    Diagnostic, Location, MAX_FINDINGS, MissingName, Parsed, Severity, Skill, SkillName, Span, Value,
-};
+use prowess_catalog::diagnostic::MAX_FINDINGS;
+use prowess_catalog::skill::{Location, MissingName};
+use prowess_catalog::yaml::Value;
+use prowess_catalog::{Diagnostic, Parsed, Severity, Skill, SkillName, Span};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The most processor time that one input may take; code that is not optimised takes several times as long.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use prowess_workspace::{ArtifactFile, Artifacts, Scope};
+use prowess_workspace::artifact::ArtifactFile;
+use prowess_workspace::{Artifacts, Scope};
 
 use crate::commands::run::quoted;
 use crate::config::ScopeWord;

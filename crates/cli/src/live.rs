@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, PoisonError};
 
-use prowess_workspace::{OutputSink, Stream};
+use prowess_workspace::executor::{OutputSink, Stream};
 use tokio::sync::Notify;
 
 use crate::terminal::shown_lines;

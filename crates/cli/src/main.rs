@@ -80,8 +80,11 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
             // Nothing can be done about an error stream that is closed.
-            let _ =
-                writeln!(anstream::stderr(), "prowess: {}", prowess_catalog::one_line(&format!("{error:#}")));
+            let _ = writeln!(
+                anstream::stderr(),
+                "prowess: {}",
+                prowess_catalog::untrusted::one_line(&format!("{error:#}"))
+            );
             ExitCode::from(misuse)
         }
     }

@@ -3,9 +3,11 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use prowess_catalog::{Catalog, CatalogView, ManualSkills, SkillEntry, Trust};
+use prowess_catalog::overview::ManualSkills;
+use prowess_catalog::{Catalog, CatalogView, SkillEntry, Trust};
 use prowess_permission::{Policy, Rule, RuleSource, Verdict};
-use prowess_skills::{SessionOptions, denial, known_view};
+use prowess_skills::SessionOptions;
+use prowess_skills::known::{denial, known_view};
 
 use crate::chat::session_options;
 use crate::config::Config;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use prowess_catalog::scan::Links;
 use prowess_catalog::{
-    Catalog, Code, Diagnostic, Environment, Links, Root, RootLayout, ScanOptions, Severity, SkillEntry,
-    Storage, Trust,
+    Catalog, Code, Diagnostic, Environment, Root, RootLayout, ScanOptions, Severity, SkillEntry, Storage,
+    Trust,
 };
-use prowess_permission::nearest;
+use prowess_permission::nearest::nearest;
 
 use crate::config::{Config, OfProject};
 use crate::options::Places;

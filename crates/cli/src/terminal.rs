@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::{AutoStream, ColorChoice};
-use prowess_catalog::{is_unprintable, one_line};
+use prowess_catalog::untrusted::{is_unprintable, one_line};
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::options::Color;

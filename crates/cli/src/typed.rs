@@ -5,7 +5,8 @@ use std::io::BufReader;
 use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
 use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, joined};
-use prowess_skills::{SkillError, denial};
+use prowess_skills::SkillError;
+use prowess_skills::known::denial;
 
 use crate::confirm::{self, Answer};
 use crate::sight::rule_for;

@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_workspace::{
-    ArtifactError, ArtifactName, ArtifactRecord, ArtifactStore, Artifacts, LoadedArtifact, Scope,
-};
+use prowess_workspace::artifact::{ArtifactRecord, LoadedArtifact};
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore, Artifacts, Scope};
 
 /// How many hexadecimal digits an id has that nobody guesses.
 const RANDOM_DIGITS: usize = 32;

@@ -10,10 +10,12 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use prowess_catalog::{Digest, Digester, JsonCost, is_unprintable, one_line};
-use prowess_permission::{
-    Asker, Detail, DetailStyle, Fingerprint, Permissions, Question, Refusal, Replies, Reply,
-};
+use prowess_catalog::Digest;
+use prowess_catalog::digest::Digester;
+use prowess_catalog::json_cost::JsonCost;
+use prowess_catalog::untrusted::{is_unprintable, one_line};
+use prowess_permission::wording::{Detail, DetailStyle};
+use prowess_permission::{Asker, Fingerprint, Permissions, Question, Refusal, Replies, Reply};
 use prowess_skills::{Outcome, SkillError};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -377,7 +379,8 @@ fn seen(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prowess_permission::{Kind, RunAction};
+    use prowess_permission::Kind;
+    use prowess_permission::action::RunAction;
     use serde_json::json;
 
     use super::*;

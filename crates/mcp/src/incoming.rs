@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use prowess_catalog::{JsonRoom, JsonTooLarge};
+use prowess_catalog::json_cost::{JsonRoom, JsonTooLarge};
 
 use crate::fields::{Fields, fields, text};
 

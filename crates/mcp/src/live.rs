@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use prowess_catalog::{Catalog, LiveCatalog, RefreshPolicy, Root, ScanOptions, WatchError, Watcher};
+use prowess_catalog::watch::{WatchError, Watcher};
+use prowess_catalog::{Catalog, LiveCatalog, RefreshPolicy, Root, ScanOptions};
 use prowess_skills::SkillSession;
 use tokio::sync::watch;
 

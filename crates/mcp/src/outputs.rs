@@ -198,11 +198,11 @@ mod tests {
     #[cfg(feature = "run")]
     #[test]
     fn reports_say_where_outputs_are() {
-        let content = "x".repeat(2 * prowess_skills::MAX_SHOWN_FILES);
+        let content = "x".repeat(2 * prowess_skills::run::MAX_SHOWN_FILES);
         let mut report = json!({"output_files": [{"name": "a", "content": content}], "artifact_files": []});
         Outputs::default().keep(&mut report, None);
         assert_eq!(report["output_files"][0]["uri"], "run://1/a");
-        let shown: Value = serde_json::from_str(&prowess_skills::report_text(report)).unwrap();
+        let shown: Value = serde_json::from_str(&prowess_skills::run::report_text(report)).unwrap();
         let file = &shown["output_files"][0];
         assert_eq!(
             (&file["name"], &file["uri"], &file["truncated"]),

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use prowess_catalog::{
-    Code, ContentFile, ContentLimits, Contents, Diagnostic, Digest, FileError, MANIFEST, Skill, SkillEntry,
-};
+use prowess_catalog::contents::{ContentFile, ContentLimits, Contents, FileError};
+use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::{Code, Diagnostic, Digest, Skill, SkillEntry};
 use prowess_permission::quoted;
-use prowess_skills::{FileOwner, SkillSession};
+use prowess_skills::SkillSession;
+use prowess_skills::owner::FileOwner;
 use rmcp::ErrorData;
 use rmcp::model::Resource;
 use serde::Serialize;

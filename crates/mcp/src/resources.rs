@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use prowess_catalog::MANIFEST;
+use prowess_catalog::skill::MANIFEST;
 use prowess_skills::SkillSession;
 use rmcp::ErrorData;
 use rmcp::RoleServer;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_catalog::Catalog;
-use prowess_skills::{Dialect, Lifetime, Placement, SessionOptions, SkillSession};
+use prowess_skills::options::Placement;
+use prowess_skills::{Dialect, Lifetime, SessionOptions, SkillSession};
 #[cfg(feature = "run")]
 use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
 use rmcp::model::{
@@ -40,7 +41,8 @@ const TOO_MANY: ErrorCode = ErrorCode(-32000);
 /// comes in answers, and stays.
 ///
 /// ```
-/// use prowess_skills::{Dialect, Placement};
+/// use prowess_skills::options::Placement;
+/// use prowess_skills::Dialect;
 ///
 /// assert_eq!(prowess_mcp::session_options(Dialect::Trpc).placement, Placement::ToolAnswer);
 /// ```

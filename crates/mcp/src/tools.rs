@@ -89,7 +89,7 @@ impl SkillServer {
                 // The model reads the addresses, too: hosts give their models no links.
                 #[cfg(feature = "run")]
                 {
-                    reply.text = prowess_skills::report_text(report.clone());
+                    reply.text = prowess_skills::run::report_text(report.clone());
                 }
             }
         }

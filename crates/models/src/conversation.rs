@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use prowess_agent::{
-    AssistantPart, Content, Media, ModelErrorKind, ModelLimits, ModelRequest, Reasoning, ToolCall,
-    ToolResult, UserPart,
-};
+use prowess_agent::message::{AssistantPart, Content, Media, Reasoning, UserPart};
+use prowess_agent::model::{ModelErrorKind, ModelLimits};
+use prowess_agent::{ModelRequest, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 use crate::http::Failure;

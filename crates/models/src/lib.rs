@@ -2,7 +2,8 @@
 //!
 //! ```
 //! use futures_util::StreamExt;
-//! use prowess_agent::{ResponseAssembly, Message, Model, ModelRequest};
+//! use prowess_agent::model::ResponseAssembly;
+//! use prowess_agent::{Message, Model, ModelRequest};
 //! use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 //! use serde_json::json;
 //!

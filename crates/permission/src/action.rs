@@ -164,7 +164,8 @@ pub enum Action {
 /// A command of a skill, and everything that gives it its meaning.
 ///
 /// ```
-/// use prowess_permission::{Action, RunAction};
+/// use prowess_permission::action::RunAction;
+/// use prowess_permission::Action;
 ///
 /// let run = RunAction { skill: "kit".into(), command: "make".into(), ..RunAction::default() };
 /// assert_eq!(Action::from(run.clone()), Action::Run(Box::new(run)));

@@ -239,7 +239,7 @@ impl Reader<'_> {
         match value.get_ref() {
             DeValue::String(text) => match text.parse() {
                 Ok(action) => return Some(action),
-                Err(error) => self.problem(at, crate::DecisionError::to_string(&error)),
+                Err(error) => self.problem(at, crate::decision::DecisionError::to_string(&error)),
             },
             other => {
                 let found = article(other.type_str());

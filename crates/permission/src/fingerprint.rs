@@ -152,7 +152,8 @@ pub struct FingerprintError;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Action, Channel, Kind, RunAction};
+    use crate::action::{Channel, RunAction};
+    use crate::{Action, Kind};
 
     #[test]
     fn every_part_counts() {

@@ -1,9 +1,8 @@
 //! One gate for everything an agent may do: rules, requests, replies and remembered approvals.
 //!
 //! ```
-//! use prowess_permission::{
-//!     Broker, Granted, Kind, RuleSource, PermissionConfig, PermissionEvent, Permissions, Policy, Reply, Question,
-//! };
+//! use prowess_permission::broker::PermissionEvent;
+//! use prowess_permission::{Broker, Granted, Kind, PermissionConfig, Permissions, Policy, Question, Reply, RuleSource};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -53,57 +52,50 @@
 //!
 //! The feature `testing`, off by default, has the suite that every [`ApprovalStore`] passes, for your own.
 
-mod action;
-mod approval;
+pub mod action;
+pub mod approval;
 mod asker;
-mod broker;
-mod config;
-mod decision;
-mod fingerprint;
+pub mod broker;
+pub mod config;
+pub mod decision;
+pub mod fingerprint;
 mod grant;
 mod judgement;
-mod kind;
+pub mod kind;
 mod name;
-mod nearest;
-mod pattern;
+pub mod nearest;
+pub mod pattern;
 mod permissions;
 mod policy;
-mod question;
+pub mod question;
 mod reading;
-mod real_path;
+pub mod real_path;
 mod refusal;
 mod rule;
-mod secrets;
+pub mod secrets;
 mod shape;
 mod suggest;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
-mod wording;
+pub mod wording;
 
-pub use action::{Action, Channel, RunAction, RunActionInput};
-pub use approval::{
-    Approval, ApprovalStore, FileApprovals, MAX_APPROVALS_BYTES, MemoryApprovals, StoreError,
-};
+pub use action::Action;
+pub use approval::{Approval, ApprovalStore, FileApprovals, MemoryApprovals};
 pub use asker::{Asker, NoAsker, Replies};
-pub use broker::{
-    Broker, BrokerOptions, PendingQuestion, PermissionEvent, QuestionId, QuestionIdError, QuestionOutcome,
-    Reply, ReplyError, Subscription,
-};
-pub use config::{ConfigError, MAX_CONFIG_BYTES, PermissionConfig};
-pub use decision::{Decision, DecisionError};
-pub use fingerprint::{Fingerprint, FingerprintError};
+pub use broker::{Broker, BrokerOptions, PendingQuestion, QuestionId, Reply};
+pub use config::PermissionConfig;
+pub use decision::Decision;
+pub use fingerprint::Fingerprint;
 pub use grant::{Grant, Granted};
-pub use kind::{Kind, KindError, MAX_KIND_CHARS};
+pub use kind::Kind;
 pub use name::{joined, quoted};
-pub use nearest::nearest;
-pub use pattern::{MAX_WILDCARD_CHARS, MAX_WILDCARDS, Pattern, PatternError};
+pub use pattern::Pattern;
 pub use permissions::Permissions;
 pub use policy::{Policy, Verdict};
-pub use question::{Note, QUESTION_VERSION, Question, RUN_BINDING};
+pub use question::Question;
 pub use reading::PathBase;
-pub use real_path::{RealPath, has_case, ignores_case, real_path};
+pub use real_path::RealPath;
 pub use refusal::{Refusal, Stopped};
 pub use rule::{Rule, RuleSource};
-pub use secrets::{SECRET_FILES, secret_files};
-pub use wording::{Detail, DetailStyle, Wording};
+pub use wording::Wording;

@@ -30,7 +30,7 @@ enum Nearness {
 /// the one most like what was typed. Letter case does not count.
 ///
 /// ```
-/// use prowess_permission::nearest;
+/// use prowess_permission::nearest::nearest;
 ///
 /// assert_eq!(nearest("timeout_secs", ["command", "timeout"]), Some("timeout"));
 /// assert_eq!(nearest("zebra", ["command", "timeout"]), None);

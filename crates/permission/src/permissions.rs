@@ -3,9 +3,10 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::judgement::Judgement;
+use crate::question::{Note, RUN_BINDING};
 use crate::{
-    Approval, Asker, Broker, Decision, Grant, Granted, Kind, NoAsker, Note, Policy, Question, RUN_BINDING,
-    Refusal, Reply, Rule, RuleSource, Stopped, Verdict,
+    Approval, Asker, Broker, Decision, Grant, Granted, Kind, NoAsker, Policy, Question, Refusal, Reply, Rule,
+    RuleSource, Stopped, Verdict,
 };
 
 /// One session's permissions: rules that may change while they are used, and the broker that asks.
@@ -258,7 +259,8 @@ impl Default for Permissions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Replies, ReplyError};
+    use crate::Replies;
+    use crate::broker::ReplyError;
 
     #[tokio::test]
     async fn what_is_asked_each_time_is_settled_by_nothing_but_an_answer() {

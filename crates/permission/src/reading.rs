@@ -18,7 +18,7 @@ use crate::{Decision, Pattern};
 ///     let request = Question::about_place(Kind::READ, RealPath::elsewhere(denied));
 ///     assert_eq!(policy.evaluate(&request).decision, Decision::Deny);
 /// }
-/// # Ok::<(), prowess_permission::ConfigError>(())
+/// # Ok::<(), prowess_permission::config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathBase {

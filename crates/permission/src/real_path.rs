@@ -18,7 +18,7 @@ const MAX_LINKS: usize = 40;
 /// use prowess_permission::{Kind, RealPath, Question};
 ///
 /// # let scratch = tempfile::tempdir()?;
-/// # let scratch = prowess_permission::real_path(scratch.path());
+/// # let scratch = prowess_permission::real_path::real_path(scratch.path());
 /// std::fs::create_dir(scratch.join("private"))?;
 /// std::os::unix::fs::symlink("private", scratch.join("alias"))?;
 /// let place = RealPath::find(&scratch.join("alias/new.txt"));
@@ -121,7 +121,7 @@ impl RealPath {
 /// ```
 /// use std::path::Path;
 ///
-/// assert_eq!(prowess_permission::real_path(Path::new("/no/such/file")), Path::new("/no/such/file"));
+/// assert_eq!(prowess_permission::real_path::real_path(Path::new("/no/such/file")), Path::new("/no/such/file"));
 /// ```
 #[must_use]
 pub fn real_path(path: &Path) -> PathBuf {
@@ -169,7 +169,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
 /// ```
 /// use std::path::Path;
 ///
-/// assert!(!prowess_permission::ignores_case(Path::new("/1")), "there are no letters");
+/// assert!(!prowess_permission::real_path::ignores_case(Path::new("/1")), "there are no letters");
 /// ```
 #[must_use]
 pub fn ignores_case(real: &Path) -> bool {
@@ -187,7 +187,7 @@ pub fn ignores_case(real: &Path) -> bool {
 /// ```
 /// use std::ffi::OsStr;
 ///
-/// use prowess_permission::has_case;
+/// use prowess_permission::real_path::has_case;
 ///
 /// assert!(has_case(OsStr::new("Notes")) && !has_case(OsStr::new("2026")));
 /// ```

@@ -209,7 +209,8 @@ pub const SECRET_FILES: &[&str] = &[
 /// Rules that have somebody asked before one of these files is read.
 ///
 /// ```
-/// use prowess_permission::{Kind, RuleSource, Policy, secret_files};
+/// use prowess_permission::secrets::secret_files;
+/// use prowess_permission::{Kind, Policy, RuleSource};
 ///
 /// let policy = Policy::new().with(RuleSource::Defaults, secret_files());
 /// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());

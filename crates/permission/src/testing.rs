@@ -15,7 +15,8 @@ const EACH: usize = 12;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_permission::{ApprovalStore, MemoryApprovals, testing::approval_store_suite};
+/// use prowess_permission::testing::approval_store_suite;
+/// use prowess_permission::{ApprovalStore, MemoryApprovals};
 ///
 /// # #[tokio::main]
 /// # async fn main() {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::action::{Channel, RunAction};
+use crate::question::Note;
 use crate::text::{exact_line, one_line, shown};
-use crate::{Action, Channel, Note, Question, RunAction, quoted};
+use crate::{Action, Question, quoted};
 
 /// How much of a tool's name is shown, in characters.
 const MAX_NAME: usize = 64;
@@ -13,7 +15,8 @@ const MAX_NAME: usize = 64;
 /// A question in words.
 ///
 /// ```
-/// use prowess_permission::{Kind, Question, RunAction, joined};
+/// use prowess_permission::action::RunAction;
+/// use prowess_permission::{Kind, Question, joined};
 ///
 /// let run = RunAction { skill: "kit".into(), command: "make".into(), ..RunAction::default() };
 /// let words = Question::new(Kind::RUN, joined("kit", "make")).to(run).wording();

@@ -1,6 +1,7 @@
 //! Puts what a skill was given to work on into its instructions.
 
-use prowess_catalog::{MAX_MANIFEST, Skill};
+use prowess_catalog::Skill;
+use prowess_catalog::skill::MAX_MANIFEST;
 
 /// The most that text may grow to: no more than a document could have had in the first place.
 #[allow(clippy::cast_possible_truncation, reason = "10 MiB fit")]
@@ -148,7 +149,7 @@ fn split_words(text: &str) -> Vec<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
-    use prowess_catalog::Location;
+    use prowess_catalog::skill::Location;
 
     use super::*;
 

@@ -1,6 +1,8 @@
 //! Changes of a session's state, as values.
 
-use prowess_catalog::{Digest, Location, ResourceKind};
+use prowess_catalog::Digest;
+use prowess_catalog::resource::ResourceKind;
+use prowess_catalog::skill::Location;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Lifetime;

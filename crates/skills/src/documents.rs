@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use prowess_catalog::{Location, SkillEntry};
+use prowess_catalog::SkillEntry;
+use prowess_catalog::skill::Location;
 use prowess_permission::{Decision, Kind, Question, quoted};
 use serde_json::json;
 
@@ -24,7 +25,9 @@ pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 /// Which documents.
 ///
 /// ```
-/// use prowess_skills::{DocumentChoice, SelectMode, SkillSession};
+/// use prowess_skills::delta::SelectMode;
+/// use prowess_skills::documents::DocumentChoice;
+/// use prowess_skills::SkillSession;
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]

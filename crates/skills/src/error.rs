@@ -1,6 +1,8 @@
 //! What an operation says when it cannot be done. Nothing has changed then.
 
-use prowess_catalog::{DocumentError, ReadError, code_text};
+use prowess_catalog::ReadError;
+use prowess_catalog::document::DocumentError;
+use prowess_catalog::untrusted::code_text;
 use prowess_permission::Refusal;
 
 use crate::dialect::Dialect;
@@ -208,7 +210,7 @@ pub enum SkillError {
     /// Something could not be done with a command that goes on.
     #[cfg(feature = "run")]
     #[error("{}", safe(&.0.to_string()))]
-    Live(#[source] prowess_workspace::LiveError),
+    Live(#[source] prowess_workspace::live::LiveError),
     /// The arguments of a tool call are not what its schema asks for.
     #[error("{tool}: the arguments are not right: {}", shown(problem))]
     Arguments {

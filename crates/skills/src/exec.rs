@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use prowess_permission::{Action, Channel, Kind, Question, joined};
-use prowess_workspace::{LiveError, LiveOutput, MAX_TIMEOUT, RunRequest};
+use prowess_permission::action::Channel;
+use prowess_permission::{Action, Kind, Question, joined};
+use prowess_workspace::limits::MAX_TIMEOUT;
+use prowess_workspace::live::LiveError;
+use prowess_workspace::{LiveOutput, RunRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -19,7 +22,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(2);
 /// Starts a command that can be written to.
 ///
 /// ```
-/// use prowess_skills::ExecRequest;
+/// use prowess_skills::exec::ExecRequest;
 /// use prowess_workspace::RunRequest;
 ///
 /// let request = ExecRequest {
@@ -46,7 +49,7 @@ pub struct ExecRequest {
 /// Writes to a command that goes on.
 ///
 /// ```
-/// use prowess_skills::WriteRequest;
+/// use prowess_skills::exec::WriteRequest;
 ///
 /// let yes = WriteRequest {
 ///     session_id: "greet-0a1b2c3d".into(),
@@ -77,7 +80,7 @@ pub struct WriteRequest {
 /// Looks at a command that goes on.
 ///
 /// ```
-/// use prowess_skills::PollRequest;
+/// use prowess_skills::exec::PollRequest;
 ///
 /// // All of its output, from the first byte on, without waiting for more.
 /// let look = PollRequest { session_id: "greet-0a1b2c3d".into(), offset: Some(0), yield_ms: Some(0) };

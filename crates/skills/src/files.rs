@@ -8,11 +8,10 @@ use async_trait::async_trait;
 use prowess_backend::Backend;
 #[cfg(any(feature = "backend", feature = "run"))]
 use prowess_catalog::Storage;
-use prowess_catalog::{
-    Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, SkillEntry, SkillText,
-};
+use prowess_catalog::document::{DocumentError, DocumentText};
+use prowess_catalog::{Catalog, Documents, ReadError, Resources, SkillEntry, SkillText};
 #[cfg(feature = "run")]
-use prowess_workspace::StageSource;
+use prowess_workspace::stage::StageSource;
 
 use crate::step::{Fed, Want};
 

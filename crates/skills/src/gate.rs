@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{Published, SkillEntry, SkillText, one_line};
+use prowess_catalog::published::Published;
+use prowess_catalog::untrusted::one_line;
+use prowess_catalog::{SkillEntry, SkillText};
 use prowess_permission::{Action, Decision, Kind, Question, quoted};
 
 use crate::documents::DocumentChoice;

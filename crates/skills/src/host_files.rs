@@ -6,11 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use prowess_catalog::{SkillEntry, one_line};
-use prowess_permission::{
-    Action, Decision, Kind, Question, RealPath, Refusal, Stopped, Verdict, has_case, ignores_case, quoted,
-};
-use prowess_workspace::{InputGate, RunRequest};
+use prowess_catalog::SkillEntry;
+use prowess_catalog::untrusted::one_line;
+use prowess_permission::real_path::{has_case, ignores_case};
+use prowess_permission::{Action, Decision, Kind, Question, RealPath, Refusal, Stopped, Verdict, quoted};
+use prowess_workspace::RunRequest;
+use prowess_workspace::input::InputGate;
 
 use crate::owner::{WithheldFile, directories};
 use crate::run::Running;

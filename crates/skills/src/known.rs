@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use globset::{GlobBuilder, GlobSet};
-use prowess_catalog::{Catalog, CatalogView, SkillEntry, one_line};
+use prowess_catalog::untrusted::one_line;
+use prowess_catalog::{Catalog, CatalogView, SkillEntry};
 use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict, quoted};
 
 use crate::delta::SkillDelta;
@@ -123,7 +124,7 @@ impl SkillView {
 /// use prowess_catalog::Catalog;
 /// use prowess_permission::Policy;
 ///
-/// assert_eq!(prowess_skills::known_view(&Catalog::empty(), &Policy::new()).names().count(), 0);
+/// assert_eq!(prowess_skills::known::known_view(&Catalog::empty(), &Policy::new()).names().count(), 0);
 /// ```
 pub fn known_view(catalog: &Catalog, policy: &Policy) -> CatalogView {
     catalog.view(|entry| denial(policy, entry).is_none())
@@ -134,7 +135,7 @@ pub fn known_view(catalog: &Catalog, policy: &Policy) -> CatalogView {
 /// ```
 /// use prowess_catalog::Catalog;
 /// use prowess_permission::{Decision, RuleSource, Policy, Rule};
-/// use prowess_skills::denial;
+/// use prowess_skills::known::denial;
 ///
 /// let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "internal-*", Decision::Deny)]);
 /// let catalog = Catalog::empty();

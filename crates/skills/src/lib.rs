@@ -43,83 +43,67 @@
 //! `prowess_backend::Backend`; the feature `run` hands commands of skills to a `prowess_workspace::Runner`.
 
 mod arguments;
-mod call;
-mod context;
-mod delta;
-mod dialect;
-mod documents;
+pub mod call;
+pub mod context;
+pub mod delta;
+pub mod dialect;
+pub mod documents;
 mod engine;
 mod error;
-mod event;
+pub mod event;
 #[cfg(feature = "run")]
-mod exec;
+pub mod exec;
 mod files;
 mod gate;
 #[cfg(feature = "run")]
 mod host_files;
 mod invoke;
-mod known;
-mod load;
-mod options;
+pub mod known;
+pub mod load;
+pub mod options;
 mod overview;
-mod owner;
+pub mod owner;
 pub mod parameters;
-mod refresh;
+pub mod refresh;
 mod render;
 #[cfg(feature = "run")]
-mod run;
-mod run_summary;
-mod saved;
-mod secret;
+pub mod run;
+pub mod run_summary;
+pub mod saved;
+pub mod secret;
 mod service;
 mod session;
 #[cfg(all(feature = "backend", feature = "run"))]
 mod stage;
-mod state;
+pub mod state;
 mod step;
 mod stub;
 mod sync;
-mod tools;
+pub mod tools;
 mod view;
 
 pub use prowess_catalog;
 pub use prowess_permission;
 
-pub use call::{ForkedSkill, PreparedCall};
-pub use context::LoadedSection;
-pub use delta::{
-    LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta, UnloadReason,
-};
-pub use dialect::{
-    Capabilities, Dialect, LoadToolNames, MAX_ENUM_NAMES, SkillToolAnswer, SkillToolKind, ToolSpec,
-};
-pub use documents::{DocumentChoice, MAX_CHOSEN_BYTES, PreparedSelection};
+pub use call::PreparedCall;
+pub use delta::{LoadedSkill, SkillDelta};
+pub use dialect::{Capabilities, Dialect, SkillToolAnswer, SkillToolKind, ToolSpec};
 pub use engine::SkillEngine;
 pub use error::SkillError;
-pub use event::{SkillEvent, Stale, Staleness};
-#[cfg(feature = "run")]
-pub use exec::{ExecRequest, PollRequest, WriteRequest};
+pub use event::SkillEvent;
 #[cfg(feature = "backend")]
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
 pub use invoke::SkillCommand;
-pub use known::{denial, known_view};
-pub use load::{OverBudget, PreparedLoad, loaded_tokens};
-pub use options::{
-    Budgets, DEFAULT_MAX_LOADED_SKILLS, Discovery, Guidance, Lifetime, Placement, SessionOptions,
-    TokenCounter, UnloadedText,
-};
+pub use options::{Budgets, Discovery, Guidance, Lifetime, SessionOptions};
 pub use overview::ModelView;
-pub use owner::{FileOwner, WithheldFile};
-pub use refresh::Refreshed;
 #[cfg(feature = "run")]
-pub use run::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, RunSetup, SkillRunner, report_text};
-pub use run_summary::{RunSummary, RunSummaryArtifact, RunSummaryFile};
-pub use saved::{STATE_VERSION, SavedState, SkillMetadata, StateError};
-pub use secret::Secret;
+pub use run::{RunSetup, SkillRunner};
+pub use run_summary::RunSummary;
+pub use saved::SavedState;
 pub use service::SkillService;
 pub use session::{SessionBuilder, SkillAnswer, SkillSession};
-pub use state::{Conflict, Selection, SkillState};
+pub use state::SkillState;
 pub use step::{Fed, Operation, Outcome, Step, Want};
-pub use tools::{AllowedTools, ToolCall, ToolNames, ToolVerdict};
+pub use tools::AllowedTools;
 pub use view::SkillView;

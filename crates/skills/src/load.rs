@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{Published, Resources, Root, SkillContext, SkillEntry, SkillText};
+use prowess_catalog::published::Published;
+use prowess_catalog::skill::SkillContext;
+use prowess_catalog::{Resources, Root, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
 use crate::call::ForkedSkill;
@@ -287,7 +289,8 @@ pub(crate) fn loaded_skill(
 ///
 /// ```
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
-/// use prowess_skills::{SessionOptions, SkillSession, loaded_tokens};
+/// use prowess_skills::load::loaded_tokens;
+/// use prowess_skills::{SessionOptions, SkillSession};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use prowess_catalog::{ManualSkills, SectionTemplate, estimate_tokens};
+use prowess_catalog::estimate_tokens;
+use prowess_catalog::overview::ManualSkills;
+use prowess_catalog::section::SectionTemplate;
 
 use crate::dialect::{Capabilities, Dialect};
 use crate::documents::MAX_CHOSEN_BYTES;
@@ -111,7 +113,7 @@ pub enum UnloadedText {
 /// Counts the tokens of a text.
 ///
 /// ```
-/// use prowess_skills::TokenCounter;
+/// use prowess_skills::options::TokenCounter;
 ///
 /// let words = TokenCounter::new(|text| text.split_whitespace().count());
 /// assert_eq!(words.count("Wave with one hand."), 4);

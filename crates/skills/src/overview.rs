@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{Activation, CatalogView, OverviewOptions, Rendered, ResourceCounts, SectionTemplate};
+use prowess_catalog::overview::{Activation, Rendered};
+use prowess_catalog::resource::ResourceCounts;
+use prowess_catalog::section::SectionTemplate;
+use prowess_catalog::{CatalogView, OverviewOptions};
 
 use crate::context::LoadedSection;
 use crate::delta::ResourceMetadata;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prowess_catalog::{CatalogView, SkillEntry, Storage as RootPlace, Trust};
-use prowess_permission::{Decision, Kind, Question, RealPath, real_path};
+use prowess_permission::real_path::real_path;
+use prowess_permission::{Decision, Kind, Question, RealPath};
 
 use crate::view::SkillView;
 

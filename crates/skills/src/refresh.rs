@@ -9,7 +9,8 @@ use crate::event::Stale;
 /// What a refresh came to.
 ///
 /// ```
-/// use prowess_skills::{SkillSession, Staleness};
+/// use prowess_skills::event::Staleness;
+/// use prowess_skills::SkillSession;
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,8 @@
 //! The texts that a model reads of a loaded skill.
 
-use prowess_catalog::{Digest, DocumentText, Frame, SkillEntry, SkillText, code_text};
+use prowess_catalog::document::DocumentText;
+use prowess_catalog::untrusted::code_text;
+use prowess_catalog::{Digest, Frame, SkillEntry, SkillText};
 
 use crate::arguments::{self, MAX_EXPANDED, Overgrown};
 use crate::delta::ResourceMetadata;

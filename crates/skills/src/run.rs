@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prowess_permission::Asker;
-use prowess_workspace::{
-    Limits, LiveError, LiveOptions, LiveRuns, Network, NoSink, OutputSink, RunContext, RunReport, RunRequest,
-    Runner,
-};
+use prowess_workspace::executor::{NoSink, OutputSink};
+use prowess_workspace::live::LiveError;
+use prowess_workspace::{Limits, LiveOptions, LiveRuns, Network, RunContext, RunReport, RunRequest, Runner};
 
 pub(crate) use self::report::shown;
 pub use self::report::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, report_text};
@@ -31,7 +30,8 @@ use crate::view::SkillView;
 /// use std::sync::Arc;
 /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
 /// use prowess_skills::{RunSetup, SkillSession};
-/// use prowess_workspace::{RunRequest, Runner, Workspaces, testing::FakeExecutor};
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::{RunRequest, Runner, Workspaces};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]

@@ -49,11 +49,11 @@ pub struct RunSummaryArtifact {
 #[cfg(feature = "run")]
 impl From<&prowess_workspace::RunReport> for RunSummary {
     fn from(report: &prowess_workspace::RunReport) -> Self {
-        let file = |file: &prowess_workspace::CollectedFile| RunSummaryFile {
+        let file = |file: &prowess_workspace::collect::CollectedFile| RunSummaryFile {
             name: file.name.clone(),
             bytes: file.size_bytes,
         };
-        let artifact = |saved: &prowess_workspace::ArtifactFile| RunSummaryArtifact {
+        let artifact = |saved: &prowess_workspace::artifact::ArtifactFile| RunSummaryArtifact {
             name: saved.name.clone(),
             version: saved.version,
         };

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prowess_catalog::{CatalogView, Digest, Location, Skill, SkillName};
+use prowess_catalog::skill::Location;
+use prowess_catalog::{CatalogView, Digest, Skill, SkillName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ const BYTES: usize = 16;
 /// session is restored. It is not shown.
 ///
 /// ```
-/// use prowess_skills::Secret;
+/// use prowess_skills::secret::Secret;
 ///
 /// let secret = Secret::random();
 /// assert_eq!(Secret::from_bytes(*secret.as_bytes()), secret);

@@ -7,7 +7,7 @@ use prowess_catalog::Catalog;
 use prowess_permission::Asker;
 use prowess_permission::NoAsker;
 #[cfg(feature = "run")]
-use prowess_workspace::{OutputSink, RunReport, RunRequest, StageSource};
+use prowess_workspace::{RunReport, RunRequest, executor::OutputSink, stage::StageSource};
 
 use crate::dialect::{self, RunSetting, ToolSpec};
 use crate::engine::SkillEngine;

@@ -373,7 +373,7 @@ impl SkillSession {
     }
 
     /// The section of the system prompt about skills; see [`SkillView::prompt`].
-    pub fn prompt(&self) -> prowess_catalog::Rendered {
+    pub fn prompt(&self) -> prowess_catalog::overview::Rendered {
         self.view().prompt()
     }
 
@@ -471,7 +471,7 @@ impl SkillSession {
         settled(operation.drive(self.service().files(), &NoAsker).await)
     }
 
-    /// Finishes something that was prepared, given the current state, such as a [`PreparedLoad`](crate::PreparedLoad), and
+    /// Finishes something that was prepared, given the current state, such as a [`PreparedLoad`](crate::load::PreparedLoad), and
     /// makes its changes: all of them or none. `finish` must not use the session, whose lock is held meanwhile.
     ///
     /// # Errors
@@ -531,7 +531,7 @@ impl SkillSession {
     pub async fn run_watched(
         &self,
         request: prowess_workspace::RunRequest,
-        output: &dyn prowess_workspace::OutputSink,
+        output: &dyn prowess_workspace::executor::OutputSink,
     ) -> Result<prowess_workspace::RunReport, SkillError> {
         settled(self.service().run_watched(&self.view(), request, output, &NoAsker).await)
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_backend::{Backend, BackendError, Cap, GlobQuery, ReadRange, VirtualPath};
-use prowess_catalog::one_line;
-use prowess_workspace::{InnerPath, MAX_SKILL_FILES, RunWarning, SkillListing, StageFile, StageFiles};
+use prowess_backend::cap::Cap;
+use prowess_backend::{Backend, BackendError, GlobQuery, ReadRange, VirtualPath};
+use prowess_catalog::untrusted::one_line;
+use prowess_workspace::stage::{MAX_SKILL_FILES, SkillListing, StageFile, StageFiles};
+use prowess_workspace::{InnerPath, RunWarning};
 
 /// The directory of a skill whose files may be run by their names: a backend knows no modes.
 const PROGRAMS: &str = "scripts/";

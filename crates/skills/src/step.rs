@@ -9,9 +9,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use prowess_catalog::{
-    Catalog, DocumentError, DocumentText, Documents, MANIFEST, ReadError, Resources, SkillEntry, SkillText,
-};
+use prowess_catalog::document::{DocumentError, DocumentText};
+use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::{Catalog, Documents, ReadError, Resources, SkillEntry, SkillText};
 use prowess_permission::{Asker, Question, Refusal, Reply, Stopped};
 
 use crate::engine::SkillEngine;

@@ -1,6 +1,7 @@
 //! One line in the history in the place of a text that is not loaded any more.
 
-use prowess_catalog::{Frame, Framed};
+use prowess_catalog::Frame;
+use prowess_catalog::frame::Framed;
 
 use crate::error::safe;
 use crate::options::UnloadedText;

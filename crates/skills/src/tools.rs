@@ -13,7 +13,8 @@ use crate::view::SkillView;
 /// The meaning of `allowed-tools`.
 ///
 /// ```
-/// use prowess_skills::{AllowedTools, SessionOptions, SkillSession, ToolCall, ToolVerdict};
+/// use prowess_skills::tools::{ToolCall, ToolVerdict};
+/// use prowess_skills::{AllowedTools, SessionOptions, SkillSession};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,7 +54,8 @@ pub enum AllowedTools {
 /// What skills call the host's tools, and which of those are never blocked.
 ///
 /// ```
-/// use prowess_skills::{SessionOptions, ToolNames};
+/// use prowess_skills::tools::ToolNames;
+/// use prowess_skills::SessionOptions;
 ///
 /// let mut names = ToolNames::default();
 /// names.aliases.insert("WebFetch".into(), vec!["http_get".into()]);

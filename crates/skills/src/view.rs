@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{CatalogView, ManualSkills, SkillEntry};
+use prowess_catalog::overview::ManualSkills;
+use prowess_catalog::{CatalogView, SkillEntry};
 
 use crate::delta::{SkillDelta, UnloadReason};
 use crate::engine::SkillEngine;

@@ -5,9 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_skills::{
-    Budgets, DocumentChoice, SelectMode, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState,
-};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::{Budgets, SessionOptions, SkillError, SkillEvent, SkillSession, SkillState};
 use shuttle::future::block_on;
 use shuttle::thread;
 

@@ -1,7 +1,8 @@
 //! Approvals as rows.
 
 use hmac_sha256::Hash;
-use prowess_permission::{Approval, StoreError};
+use prowess_permission::Approval;
+use prowess_permission::approval::StoreError;
 
 use crate::error::DatabaseError;
 

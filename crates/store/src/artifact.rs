@@ -1,6 +1,7 @@
 //! Versions of artifacts as rows.
 
-use prowess_workspace::{ArtifactError, ArtifactRecord, Scope};
+use prowess_workspace::artifact::ArtifactRecord;
+use prowess_workspace::{ArtifactError, Scope};
 
 use crate::error::DatabaseError;
 use crate::event::{checksum, signed};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use prowess_agent::{ThreadError, ThreadStore};
+use prowess_agent::ThreadStore;
+use prowess_agent::thread::ThreadError;
 
 use crate::error::DatabaseError;
 #[cfg(feature = "postgres")]

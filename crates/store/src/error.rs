@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use prowess_agent::ThreadError;
+use prowess_agent::thread::ThreadError;
 
 use crate::doing::Doing;
 
@@ -121,7 +121,7 @@ impl DatabaseError {
     /// The database's error among the sources of another, if there is one.
     ///
     /// ```
-    /// use prowess_agent::ThreadError;
+    /// use prowess_agent::thread::ThreadError;
     /// use prowess_store::DatabaseError;
     ///
     /// fn is_damaged(error: &ThreadError) -> bool {

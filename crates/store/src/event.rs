@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use prowess_agent::{EVENT_VERSION, Event, StoredEvent, ThreadError, ThreadId};
+use prowess_agent::thread::{StoredEvent, ThreadError};
+use prowess_agent::thread_state::EVENT_VERSION;
+use prowess_agent::{Event, ThreadId};
 
 use crate::error::DatabaseError;
 
@@ -146,7 +148,8 @@ pub(crate) fn time(micros: i64) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use prowess_agent::{Message, StateChange, TurnOutcome};
+    use prowess_agent::thread_state::StateChange;
+    use prowess_agent::{Message, TurnOutcome};
 
     use super::*;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use prowess_agent::{Lease, ThreadError, ThreadId};
+use prowess_agent::ThreadId;
+use prowess_agent::thread::{Lease, ThreadError};
 
 /// The longest lease that is given: a day. One that seems longer was taken while the clock was wrong.
 pub(crate) const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);

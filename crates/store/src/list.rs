@@ -1,6 +1,7 @@
 //! What is known of threads without reading them.
 
-use prowess_agent::{ThreadError, ThreadId, ThreadInfo};
+use prowess_agent::ThreadId;
+use prowess_agent::thread::{ThreadError, ThreadInfo};
 
 use crate::error::DatabaseError;
 use crate::event::{signed, time, unsigned};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_backend::entry::Target;
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Execute, ExecuteReport, ExecuteRequest, GlobQuery,
-    GlobReport, GrepQuery, GrepReport, Listing, LocalBackend, ReadRange, Target, VirtualPath, WriteMode,
+    GlobReport, GrepQuery, GrepReport, Listing, LocalBackend, ReadRange, VirtualPath, WriteMode,
 };
 
 use crate::blocking::blocking;
@@ -27,7 +28,9 @@ const WORK: &str = "work";
 /// ```
 /// use std::{sync::Arc, time::Duration};
 /// use prowess_backend::{Backend, ExecuteRequest, VirtualPath, WriteMode};
-/// use prowess_workspace::{WorkspaceBackend, Workspaces, testing::FakeExecutor};
+/// use prowess_workspace::backend::WorkspaceBackend;
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::Workspaces;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -21,7 +21,9 @@ use crate::warning::RunWarning;
 /// A command in a workspace, as an executor gets it: everything has been checked and staged.
 ///
 /// ```
-/// use prowess_workspace::{Command, Executor, Exit, NoSink, Workspaces, testing::FakeExecutor};
+/// use prowess_workspace::executor::NoSink;
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::{Command, Executor, Exit, Workspaces};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -109,7 +111,8 @@ pub enum Input {
 /// Ends a command from elsewhere: [`Exit::Cancelled`].
 ///
 /// ```
-/// use prowess_workspace::{Command, Stop};
+/// use prowess_workspace::command::Stop;
+/// use prowess_workspace::Command;
 ///
 /// let stop = Stop::default();
 /// let mut command = Command::new("/srv/workspaces/one", "work", "sleep 600");

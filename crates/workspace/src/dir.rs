@@ -87,7 +87,7 @@ impl AsFd for Dir {
 /// let tree = place.path().join("tree");
 /// std::fs::create_dir_all(tree.join("deep/er"))?;
 /// std::os::unix::fs::symlink("/", tree.join("root"))?;
-/// prowess_workspace::remove_tree(&tree)?;
+/// prowess_workspace::dir::remove_tree(&tree)?;
 /// assert!(!tree.exists());
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -22,7 +22,9 @@ use crate::missing::Missing;
 /// sandbox.
 ///
 /// ```
-/// use prowess_workspace::{Command, Executor, Exit, NoSink, Workspaces, testing::FakeExecutor};
+/// use prowess_workspace::executor::NoSink;
+/// use prowess_workspace::testing::FakeExecutor;
+/// use prowess_workspace::{Command, Executor, Exit, Workspaces};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use prowess_workspace::testing::FakeExecutor;
-//! use prowess_workspace::{Artifacts, RunContext, RunRequest, Runner, StageSource, Workspaces};
+//! use prowess_workspace::stage::StageSource;
+//! use prowess_workspace::{Artifacts, RunContext, RunRequest, Runner, Workspaces};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,73 +35,53 @@
 //! [`Artifacts`] keep versions of files beyond a session: in memory, on the disk, or in an object store (features
 //! `object` and `s3`).
 
-mod artifact;
+pub mod artifact;
 #[cfg(feature = "backend")]
-mod backend;
+pub mod backend;
 mod blocking;
-mod collect;
-mod command;
+pub mod collect;
+pub mod command;
 mod digest;
-mod dir;
+pub mod dir;
 mod error;
 pub mod executor;
 #[cfg(feature = "testing")]
 mod fake;
-mod host_rule;
-mod input;
-mod limits;
-mod live;
-mod mime;
+pub mod host_rule;
+pub mod input;
+pub mod limits;
+pub mod live;
+pub mod mime;
 mod missing;
-mod path;
+pub mod path;
 mod report;
-mod request;
-mod room;
+pub mod request;
+pub mod room;
 mod runner;
 mod span;
-mod stage;
+pub mod stage;
 mod warning;
-mod workspace;
+pub mod workspace;
 
-#[cfg(feature = "s3")]
-pub use artifact::S3Bucket;
 pub use artifact::{
-    ArtifactError, ArtifactFile, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactNameProblem,
-    ArtifactRecord, ArtifactStore, Artifacts, BlobStore, DiskBlobs, DiskIndex, LoadedArtifact,
-    MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, MAX_SCOPE, MemoryBlobs, MemoryIndex, Scope, ScopeProblem,
+    ArtifactError, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactStore, Artifacts, BlobStore, Scope,
 };
-#[cfg(feature = "object")]
-pub use artifact::{ObjectBlobs, ObjectIndex};
-#[cfg(feature = "backend")]
-pub use backend::WorkspaceBackend;
-pub use collect::{
-    CollectLimits, CollectedFile, GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS,
-    MAX_VISITED, normalize_glob,
-};
-pub use command::{Captured, Command, Exit, Finished, Input, Level, LevelError, Network, Sandbox, Stop};
-pub use dir::remove_tree;
+pub use command::{Command, Exit, Finished, Level, Network};
 pub use error::WorkspaceError;
 #[cfg(feature = "container")]
-pub use executor::container::{ContainerExecutor, ContainerOptions, Engine, EngineKind};
+pub use executor::container::{ContainerExecutor, ContainerOptions};
 pub use executor::local::{LocalExecutor, LocalOptions};
-pub use executor::{Abilities, ExecuteError, Executor, NoSink, OutputSink, Stream};
-pub use host_rule::{HostRule, HostRuleError};
-pub use input::{InputGate, InputPaths, MAX_INPUT_BYTES, MAX_INPUT_FILES, MAX_INPUTS, StagedInputs};
-pub use limits::{DEFAULT_TIMEOUT, Limits, MAX_TIMEOUT};
-pub use live::{LiveError, LiveOptions, LiveOutput, LivePrompt, LiveRuns, LiveStatus, MAX_WAIT, PromptKind};
-pub use mime::{Mime, mime_of};
+pub use executor::{ExecuteError, Executor};
+pub use host_rule::HostRule;
+pub use limits::Limits;
+pub use live::{LiveOptions, LiveOutput, LiveRuns};
 pub use missing::Missing;
-pub use path::{InnerPath, PathProblem};
+pub use path::InnerPath;
 pub use report::RunReport;
-pub use request::{InputMode, MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
-pub use room::MAX_REPORT_BYTES;
+pub use request::{InputMode, RunInput, RunOutputs, RunRequest, SkillInput};
 pub use runner::{RunContext, RunError, Runner, SkillSources};
-pub use stage::{
-    MAX_SKILL_BYTES, MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, SkillListing, StageFile,
-    StageFiles, StageSource, StagedSkill,
-};
 pub use warning::RunWarning;
-pub use workspace::{Cleaned, NOBODY, Removed, Workspace, Workspaces};
+pub use workspace::{Workspace, Workspaces};
 
 /// What tests of this crate's users need: suites for their own implementations, and a fake executor.
 #[cfg(feature = "testing")]

@@ -11,7 +11,8 @@ pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 ///
 /// ```
 /// use std::time::Duration;
-/// use prowess_workspace::{Limits, RunContext, StageSource};
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::{Limits, RunContext};
 ///
 /// let skills = |_: &str| None::<StageSource>;
 /// let mut context = RunContext::new(&skills);

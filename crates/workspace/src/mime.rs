@@ -78,7 +78,7 @@ const HTML: [&str; 9] =
 /// A name is believed only about kinds of text; an image is an image by its content.
 ///
 /// ```
-/// use prowess_workspace::mime_of;
+/// use prowess_workspace::mime::mime_of;
 ///
 /// assert_eq!(mime_of("a.csv", b"a,b\n1,2\n", false).name, "text/csv");
 /// assert_eq!(mime_of("a.png", b"<html><script>", false).name, "text/html");

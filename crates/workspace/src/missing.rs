@@ -9,7 +9,8 @@ use serde::{Serialize, Serializer};
 /// It is shown by `Display` and serialised as that text. Programs match on the variant.
 ///
 /// ```
-/// use prowess_workspace::{Level, Missing, Sandbox};
+/// use prowess_workspace::command::Sandbox;
+/// use prowess_workspace::{Level, Missing};
 ///
 /// let sandbox = Sandbox { level: Level::Bwrap, missing: vec![Missing::MemoryGroup] };
 /// assert!(!sandbox.has_memory_group());

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 /// assert_eq!(InnerPath::parse("./work//a.txt")?.as_str(), "work/a.txt");
 /// assert!(InnerPath::parse("work/../../x").is_err());
 /// assert!(InnerPath::parse("/etc/passwd").is_err());
-/// # Ok::<(), prowess_workspace::PathProblem>(())
+/// # Ok::<(), prowess_workspace::path::PathProblem>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InnerPath(String);

@@ -80,7 +80,8 @@ fn allowed_hosts(allowed: &[String]) -> String {
 /// Knows where skills are.
 ///
 /// ```
-/// use prowess_workspace::{SkillSources, StageSource};
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::SkillSources;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,14 +108,16 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
 /// What stands around a run: what it may have, and who sees its output.
 ///
 /// ```
-/// use prowess_workspace::{InputPaths, Network, RunContext, StageSource};
+/// use prowess_workspace::input::InputPaths;
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::{Network, RunContext};
 ///
 /// let skills = |name: &str| (name == "greet").then(|| StageSource::Directory("/srv/skills/greet".into()));
 /// let host = InputPaths(vec!["/srv/invoices".into()]);
 /// let mut context = RunContext::new(&skills);
 /// context.host = &host;
 /// context.network = Network::Hosts(vec!["pypi.org".parse()?]);
-/// # Ok::<(), prowess_workspace::HostRuleError>(())
+/// # Ok::<(), prowess_workspace::host_rule::HostRuleError>(())
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -176,7 +179,8 @@ impl Prepared {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_workspace::{Artifacts, RunContext, RunRequest, Runner, StageSource, Workspaces};
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::{Artifacts, RunContext, RunRequest, Runner, Workspaces};
 /// use prowess_workspace::testing::FakeExecutor;
 ///
 /// # #[tokio::main(flavor = "current_thread")]

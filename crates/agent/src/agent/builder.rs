@@ -13,7 +13,8 @@ use crate::tool::{Tool, Tools};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, AgentOptions, NoWatcher, ThreadId, middleware::Todos};
+/// use prowess_agent::middleware::Todos;
+/// use prowess_agent::{Agent, AgentOptions, NoWatcher, ThreadId};
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -28,7 +28,9 @@ const MAX_CALLS: usize = 128;
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{ModelResponse, Middleware, Model, ModelError, MiddlewareContext, NextModel};
+/// use prowess_agent::agent::NextModel;
+/// use prowess_agent::model::ModelResponse;
+/// use prowess_agent::{Middleware, MiddlewareContext, Model, ModelError};
 ///
 /// /// Asks another model when the first one fails.
 /// #[derive(Clone, Debug)]
@@ -51,7 +53,8 @@ const MAX_CALLS: usize = 128;
 ///         }
 ///     }
 /// }
-/// # use prowess_agent::{Agent, ModelErrorKind, NoWatcher, ThreadId};
+/// # use prowess_agent::model::ModelErrorKind;
+/// # use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// # use prowess_models::{Scripted, ScriptedTurn};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -144,7 +147,8 @@ async fn hear(
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use prowess_agent::{Middleware, MiddlewareContext, NextTool, ToolOutput};
+/// use prowess_agent::agent::NextTool;
+/// use prowess_agent::{Middleware, MiddlewareContext, ToolOutput};
 ///
 /// /// Tells how long tools take.
 /// #[derive(Clone, Debug)]

@@ -38,7 +38,8 @@ const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same 
 /// How much an agent may do.
 ///
 /// ```
-/// use prowess_agent::{AgentOptions, DEFAULT_MAX_STEPS};
+/// use prowess_agent::thread_state::DEFAULT_MAX_STEPS;
+/// use prowess_agent::AgentOptions;
 ///
 /// let mut options = AgentOptions::default();
 /// assert_eq!(options.limits.steps, DEFAULT_MAX_STEPS);
@@ -170,7 +171,8 @@ pub enum TurnStatus {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, NoWatcher, CallReply, ThreadId, ScriptedTurn, middleware::{Approval, Todos}};
+/// use prowess_agent::middleware::{Approval, Todos};
+/// use prowess_agent::{Agent, CallReply, NoWatcher, ScriptedTurn, ThreadId};
 /// use prowess_models::{Scripted, ScriptedTurn as Says};
 /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
 /// use serde_json::json;

@@ -20,7 +20,8 @@ const MAX_NAME: usize = 64;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::{Approval, Todos}};
+/// use prowess_agent::middleware::{Approval, Todos};
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
 /// use serde_json::json;

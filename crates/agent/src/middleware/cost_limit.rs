@@ -30,7 +30,8 @@ const NAME: &str = "cost_limit";
 /// use std::collections::BTreeMap;
 ///
 /// use prowess_agent::middleware::CostLimit;
-/// use prowess_agent::{ModelPrice, Prices};
+/// use prowess_agent::cost::ModelPrice;
+/// use prowess_agent::Prices;
 ///
 /// let price = ModelPrice::new("1.25".parse().unwrap(), "10".parse().unwrap());
 /// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)])).unwrap();

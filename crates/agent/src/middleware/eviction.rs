@@ -27,12 +27,13 @@ const END: &str = ".txt";
 /// What is in a file can be read to its end with `read_file`. Should the file not be written, the model sees the head and
 /// why the rest is lost; so it does where a tool finishes in order ([`ToolOutput::InOrder`]), when nothing can be waited
 /// for. What skills' own tools say stays: their budgets bound it, and it must not be taken out of its frame. The answer of
-/// an MCP server ([`ServerWords`](crate::ServerWords)) keeps its frame: whatever part of it is read back, by whomever, comes
+/// an MCP server ([`ServerWords`](crate::server_words::ServerWords)) keeps its frame: whatever part of it is read back, by whomever, comes
 /// in a frame that says whose words these are.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, FunctionTool, NoWatcher, ThreadId, ToolAnswer, middleware::Eviction};
+/// use prowess_agent::middleware::Eviction;
+/// use prowess_agent::{Agent, FunctionTool, NoWatcher, ThreadId, ToolAnswer};
 /// use prowess_backend::MemoryBackend;
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// use serde_json::json;

@@ -22,7 +22,8 @@ pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::Memory};
+/// use prowess_agent::middleware::Memory;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_backend::{Backend as _, MemoryBackend, VirtualPath};
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 ///

@@ -61,7 +61,9 @@ pub use crate::thread::sub_agent_threads;
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{MiddlewareFactory, Middleware, MiddlewareError, MiddlewareContext, PromptSection, Sections, States, ThreadId};
+/// use prowess_agent::middleware::{MiddlewareError, Sections};
+/// use prowess_agent::model::PromptSection;
+/// use prowess_agent::{Middleware, MiddlewareContext, MiddlewareFactory, States, ThreadId};
 ///
 /// /// Tells each thread its own name.
 /// #[derive(Debug)]
@@ -134,7 +136,8 @@ impl<M: Middleware + Clone + 'static> MiddlewareFactory for M {
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{Agent, Middleware, MiddlewareContext, NextTool, NoWatcher, ThreadId, ToolAnswer, ToolOutput};
+/// use prowess_agent::agent::NextTool;
+/// use prowess_agent::{Agent, Middleware, MiddlewareContext, NoWatcher, ThreadId, ToolAnswer, ToolOutput};
 /// use prowess_agent::middleware::Todos;
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// use serde_json::json;
@@ -244,7 +247,8 @@ pub trait Middleware: Any + Send + Sync + Debug {
 /// What a part adds to the system prompt.
 ///
 /// ```
-/// use prowess_agent::{PromptSection, Sections};
+/// use prowess_agent::middleware::Sections;
+/// use prowess_agent::model::PromptSection;
 ///
 /// let section = PromptSection { owner: "manners".into(), text: "Be brief.".into(), is_stable: true };
 /// let sections = Sections::from(section); // and no change of state
@@ -273,7 +277,7 @@ impl From<PromptSection> for Sections {
 /// Why a part could not do its work. [`AgentError::Part`](crate::AgentError::Part) says which part it was.
 ///
 /// ```
-/// use prowess_agent::MiddlewareError;
+/// use prowess_agent::middleware::MiddlewareError;
 ///
 /// let error = std::fs::read("/no/such/rules").map_err(|error| MiddlewareError::new("read the rules", error));
 /// assert!(error.unwrap_err().to_string().starts_with("could not read the rules: "));
@@ -387,7 +391,8 @@ impl<'a> MiddlewareContext<'a> {
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use prowess_agent::{MiddlewareAction, Jump, Middleware, MiddlewareError, MiddlewareContext, TurnOutcome};
+/// use prowess_agent::middleware::{Jump, MiddlewareError};
+/// use prowess_agent::{Middleware, MiddlewareAction, MiddlewareContext, TurnOutcome};
 ///
 /// /// Ends a turn after ten messages.
 /// #[derive(Clone, Debug)]

@@ -31,7 +31,8 @@ For work of one or two steps, do without.";
 ///
 /// ```
 /// use std::sync::{Arc, OnceLock};
-/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::{TodoStatus, Todos}};
+/// use prowess_agent::middleware::{TodoStatus, Todos};
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_models::{Scripted, ScriptedTurn};
 /// use serde_json::json;
 ///

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_backend::Backend;
-use prowess_workspace::{Limits, Runner, WorkspaceBackend};
+use prowess_workspace::backend::WorkspaceBackend;
+use prowess_workspace::{Limits, Runner};
 
 use crate::backends::Backends;
 use crate::id::ThreadId;

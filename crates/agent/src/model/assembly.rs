@@ -9,7 +9,8 @@ use crate::message::{AssistantPart, Message, Reasoning, ToolCall};
 /// Puts an answer together from its pieces.
 ///
 /// ```
-/// use prowess_agent::{ResponseAssembly, ModelDelta, Finish};
+/// use prowess_agent::model::{Finish, ResponseAssembly};
+/// use prowess_agent::ModelDelta;
 ///
 /// let mut assembly = ResponseAssembly::new("scripted");
 /// assembly.push(ModelDelta::Text("Hel".into()));

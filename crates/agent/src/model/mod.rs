@@ -26,7 +26,8 @@ pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 /// ```
 /// use async_trait::async_trait;
 /// use futures_util::{StreamExt as _, stream};
-/// use prowess_agent::{ModelDelta, Message, Model, ModelError, ModelRequest, ModelStream};
+/// use prowess_agent::model::ModelStream;
+/// use prowess_agent::{Message, Model, ModelDelta, ModelError, ModelRequest};
 ///
 /// /// Says what it hears.
 /// #[derive(Debug)]
@@ -77,7 +78,7 @@ pub trait Model: Send + Sync + Debug {
 /// How much a model can read and say, in tokens, as far as that is known.
 ///
 /// ```
-/// use prowess_agent::ModelLimits;
+/// use prowess_agent::model::ModelLimits;
 ///
 /// let limits = ModelLimits::new(200_000, 64_000);
 /// assert_eq!(limits.output, Some(64_000));

@@ -10,7 +10,8 @@ use crate::message::Message;
 /// What a model is asked in one call.
 ///
 /// ```
-/// use prowess_agent::{Effort, Message, ModelRequest, PromptSection};
+/// use prowess_agent::model::{Effort, PromptSection};
+/// use prowess_agent::{Message, ModelRequest};
 ///
 /// let mut request = ModelRequest::new([Message::user("How many notes are there?")]);
 /// request.system = vec![PromptSection { owner: "me".into(), text: "You count.".into(), is_stable: true }];

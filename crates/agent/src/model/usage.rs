@@ -37,7 +37,8 @@ impl std::ops::AddAssign for Usage {
 /// What was paid to each model.
 ///
 /// ```
-/// use prowess_agent::{ModelUsage, Usage};
+/// use prowess_agent::model::ModelUsage;
+/// use prowess_agent::Usage;
 ///
 /// let mut spent = ModelUsage::on("openai:gpt-5.1", Usage { input: 1_000, output: 200, ..Usage::default() });
 /// spent += &ModelUsage::on("offline", Usage { input: 10, ..Usage::default() });

@@ -26,7 +26,7 @@ use crate::thread_state::Event;
 /// use prowess_agent::{Event, MemoryThreads, Message, ThreadId, ThreadStore};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_agent::ThreadError> {
+/// # async fn main() -> Result<(), prowess_agent::thread::ThreadError> {
 /// let (store, id) = (MemoryThreads::new(), ThreadId::new());
 /// let lease = store.lease(&id, "this process", Duration::from_secs(30)).await?;
 /// let said = Event::TurnStarted { messages: vec![Message::user("Hi.")] };

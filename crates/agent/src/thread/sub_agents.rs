@@ -28,7 +28,7 @@ pub(crate) fn sub_agent_thread(parent: &ThreadId, message: &MessageId) -> Thread
 /// use prowess_agent::{MemoryThreads, ThreadId};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_agent::ThreadError> {
+/// # async fn main() -> Result<(), prowess_agent::thread::ThreadError> {
 /// let threads = sub_agent_threads(&MemoryThreads::default(), &ThreadId::new()).await?;
 /// assert!(threads.is_empty(), "it has no sub-agents");
 /// # Ok(())

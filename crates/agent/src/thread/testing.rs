@@ -18,7 +18,8 @@ const SHORT: Duration = Duration::from_millis(30);
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{MemoryThreads, testing::thread_store_suite};
+/// use prowess_agent::testing::thread_store_suite;
+/// use prowess_agent::MemoryThreads;
 ///
 /// # #[tokio::main]
 /// # async fn main() {

@@ -23,7 +23,8 @@ pub const DEFAULT_MAX_STEPS: u32 = 100;
 /// A thread's conversation and where its turn stands: the fold of its events.
 ///
 /// ```
-/// use prowess_agent::{NextStep, Event, Message, ThreadState};
+/// use prowess_agent::thread_state::NextStep;
+/// use prowess_agent::{Event, Message, ThreadState};
 ///
 /// let mut run = ThreadState::default();
 /// assert_eq!(run.next(), NextStep::Wait);
@@ -56,7 +57,8 @@ pub struct ThreadState {
 /// How much one turn may take.
 ///
 /// ```
-/// use prowess_agent::{NextStep, Event, Message, ThreadState, TurnLimits};
+/// use prowess_agent::thread_state::NextStep;
+/// use prowess_agent::{Event, Message, ThreadState, TurnLimits};
 ///
 /// let mut run = ThreadState::new(TurnLimits { steps: 0, tokens: Some(50_000) });
 /// run.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// What came of a call, for whoever shows it. The model reads [`ToolAnswer::text`](super::ToolAnswer::text).
 ///
 /// ```
-/// use prowess_agent::{RefusedBy, ToolAnswer, ToolData};
+/// use prowess_agent::tool::{RefusedBy, ToolData};
+/// use prowess_agent::ToolAnswer;
 ///
 /// let answer = ToolAnswer::refused("Error: the rules of this agent deny it.", RefusedBy::Rule);
 /// assert_eq!(answer.data, Some(ToolData::Refused { by: RefusedBy::Rule, message: None }));

@@ -35,7 +35,9 @@ pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{Tool, ToolKind, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+/// use prowess_agent::model::ToolDefinition;
+/// use prowess_agent::tool::ToolKind;
+/// use prowess_agent::{Tool, ToolAnswer, ToolContext, ToolOutput};
 /// use serde_json::{Value, json};
 ///
 /// /// `FunctionTool` needs less; this is for tools that know their thread, or ask a person.
@@ -130,9 +132,8 @@ impl Debug for ToolContext<'_> {
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use prowess_agent::{
-///     Agent, NoWatcher, CallReply, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, ScriptedTurn,
-/// };
+/// use prowess_agent::model::ToolDefinition;
+/// use prowess_agent::{Agent, CallReply, NoWatcher, ScriptedTurn, ThreadId, Tool, ToolAnswer, ToolContext, ToolOutput};
 /// use prowess_models::{Scripted, ScriptedTurn as Says};
 /// use prowess_permission::{Action, Kind, Question};
 /// use serde_json::{Value, json};

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use prowess_agent::agent::NextTool;
+use prowess_agent::middleware::MiddlewareError;
 use prowess_agent::middleware::{
     Approval, Eviction, Files, Keep, SubAgents, Summarisation, Todos, Trigger, TruncateArguments,
 };
+use prowess_agent::thread_state::NextStep;
+use prowess_agent::tool::{RefusedBy, ToolData, ToolKind};
 use prowess_agent::{
     Agent, CallReply, Event, FunctionTool, MemoryThreads, Middleware, MiddlewareAction, MiddlewareContext,
-    MiddlewareError, NextStep, NextTool, NoWatcher, RefusedBy, ThreadId, ThreadStore, Tool, ToolAnswer,
-    ToolData, ToolKind, ToolOutput, TurnStatus,
+    NoWatcher, ThreadId, ThreadStore, Tool, ToolAnswer, ToolOutput, TurnStatus,
 };
 use prowess_backend::{Backend, MemoryBackend};
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use prowess_agent::middleware::{Jump, MiddlewareError};
+use prowess_agent::state::AnyState;
+use prowess_agent::thread_state::{NextStep, StateChange};
 use prowess_agent::{
-    Agent, AnyState, Jump, MemoryThreads, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError,
-    NextStep, NoWatcher, State, StateChange, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
+    Agent, MemoryThreads, Middleware, MiddlewareAction, MiddlewareContext, NoWatcher, State, ThreadId,
+    ThreadStore, TurnOutcome, TurnStatus,
 };
 
 use crate::says::{Says, text, too_long};

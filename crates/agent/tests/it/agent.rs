@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_agent::agent::{NextModel, NextTool};
+use prowess_agent::middleware::{Jump, MiddlewareError, Sections};
+use prowess_agent::model::{ModelErrorKind, ModelResponse, PromptSection, ToolDefinition};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::thread_state::StateChange;
 use prowess_agent::{
-    Agent, AgentError, AgentOptions, CallReply, FunctionTool, Jump, MemoryThreads, Middleware,
-    MiddlewareAction, MiddlewareContext, MiddlewareError, ModelError, ModelErrorKind, ModelResponse,
-    NextModel, NextTool, NoWatcher, PromptSection, Sections, State, StateChange, Thread, ThreadError,
-    ThreadId, ThreadUpdate, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput, TurnOutcome,
-    TurnStatus,
+    Agent, AgentError, AgentOptions, CallReply, FunctionTool, MemoryThreads, Middleware, MiddlewareAction,
+    MiddlewareContext, ModelError, NoWatcher, State, Thread, ThreadId, ThreadUpdate, Tool, ToolAnswer,
+    ToolContext, ToolOutput, TurnOutcome, TurnStatus,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -48,7 +51,7 @@ async fn thread(agent: &Agent) -> Thread {
 pub(crate) fn results(thread: &Thread) -> Vec<String> {
     let messages = thread.run().messages().iter();
     messages
-        .filter(|message| matches!(message.content, prowess_agent::Content::Tool(_)))
+        .filter(|message| matches!(message.content, prowess_agent::message::Content::Tool(_)))
         .map(|message| message.text())
         .collect()
 }
@@ -176,7 +179,7 @@ impl Middleware for Notes {
         "notes"
     }
 
-    fn state(&self) -> Option<Box<dyn prowess_agent::AnyState>> {
+    fn state(&self) -> Option<Box<dyn prowess_agent::state::AnyState>> {
         Some(Box::<Noted>::default())
     }
 
@@ -225,7 +228,9 @@ impl Middleware for Careful {
         &self,
         moment: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let prowess_agent::NextStep::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
+        let prowess_agent::thread_state::NextStep::CallTools(calls) = moment.run.next() else {
+            return Ok(Vec::new());
+        };
         let risky = calls.into_iter().filter(|call| call.call.name == "wipe" && !call.approved);
         Ok(risky
             .map(|call| MiddlewareAction::Ask {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_agent::middleware::{Eviction, Files, StateFiles};
+use prowess_agent::model::ToolDefinition;
 use prowess_agent::{
-    Agent, FunctionTool, MemoryThreads, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition,
-    ToolOutput,
+    Agent, FunctionTool, MemoryThreads, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
 use prowess_skills::Dialect;
 use serde_json::{Value, json};

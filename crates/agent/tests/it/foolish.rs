@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use prowess_agent::message::Content;
+use prowess_agent::model::{Finish, ModelErrorKind};
 use prowess_agent::{
-    Agent, AgentOptions, Content, Finish, FunctionTool, Message, Model, ModelDelta, ModelErrorKind,
-    NoWatcher, ThreadId, ToolAnswer, TurnOutcome, TurnStatus,
+    Agent, AgentOptions, FunctionTool, Message, Model, ModelDelta, NoWatcher, ThreadId, ToolAnswer,
+    TurnOutcome, TurnStatus,
 };
 
 use crate::agent::{Nothing, add, results};
@@ -140,7 +142,7 @@ async fn an_endless_stream_of_nothing() {
         async fn ask(
             &self,
             _: prowess_agent::ModelRequest,
-        ) -> Result<prowess_agent::ModelStream, prowess_agent::ModelError> {
+        ) -> Result<prowess_agent::model::ModelStream, prowess_agent::ModelError> {
             use futures_util::StreamExt as _;
             Ok(futures_util::stream::repeat_with(|| Ok(ModelDelta::Text(String::new()))).boxed())
         }
@@ -182,7 +184,8 @@ async fn two_models_at_once() {
 /// A conversation from elsewhere, with calls that nobody answered and answers to nothing, is mended as it comes in.
 #[tokio::test]
 async fn dangling_calls_of_a_foreign_conversation_are_repaired() {
-    use prowess_agent::{AssistantPart, ToolCall, ToolResult};
+    use prowess_agent::message::AssistantPart;
+    use prowess_agent::{ToolCall, ToolResult};
     let call = |id: &str| {
         AssistantPart::ToolCall(ToolCall { id: id.into(), name: "ls".to_owned(), arguments: "{}".to_owned() })
     };

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use prowess_agent::middleware::{Approval, Files, Skills, SkillsState, SubAgents};
-use prowess_agent::{Agent, CallReply, Effort, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::model::Effort;
+use prowess_agent::{Agent, CallReply, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
@@ -391,7 +392,7 @@ impl prowess_agent::Middleware for OnceMore {
         &self,
         _: prowess_agent::MiddlewareContext<'_>,
         _: &TurnOutcome,
-    ) -> Result<Vec<prowess_agent::MiddlewareAction>, prowess_agent::MiddlewareError> {
+    ) -> Result<Vec<prowess_agent::MiddlewareAction>, prowess_agent::middleware::MiddlewareError> {
         let told = self.0.swap(true, std::sync::atomic::Ordering::SeqCst);
         let again = prowess_agent::MiddlewareAction::Tell(vec![prowess_agent::Message::user("Once more.")]);
         Ok(if told { Vec::new() } else { vec![again] })

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
+use prowess_agent::model::ToolDefinition;
+use prowess_agent::state::AnyState;
+use prowess_agent::thread_state::StateChange;
 use prowess_agent::{
-    Agent, AgentOptions, AnyState, CallReply, MemoryThreads, Middleware, MiddlewareContext, NoWatcher, State,
-    StateChange, States, Thread, ThreadId, Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput,
-    TurnOutcome, TurnStatus,
+    Agent, AgentOptions, CallReply, MemoryThreads, Middleware, MiddlewareContext, NoWatcher, State, States,
+    Thread, ThreadId, Tool, ToolAnswer, ToolContext, ToolOutput, TurnOutcome, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_agent::middleware::SubAgents;
+use prowess_agent::model::ModelStream;
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
 use prowess_agent::{
-    Agent, AgentError, AgentOptions, Event, FunctionTool, Lease, MemoryThreads, Model, ModelError,
-    ModelRequest, ModelStream, NoWatcher, StoredEvent, Thread, ThreadError, ThreadId, ThreadInfo,
-    ThreadStore, ThreadUpdate, Tool, ToolAnswer, TurnOutcome, TurnStatus,
+    Agent, AgentError, AgentOptions, Event, FunctionTool, MemoryThreads, Model, ModelError, ModelRequest,
+    NoWatcher, Thread, ThreadId, ThreadStore, ThreadUpdate, Tool, ToolAnswer, TurnOutcome, TurnStatus,
 };
 use serde_json::json;
 

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use prowess_agent::{
-    Finish, Model, ModelDelta, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, Usage,
-};
+use prowess_agent::model::{Finish, ModelErrorKind, ModelLimits, ModelStream};
+use prowess_agent::{Model, ModelDelta, ModelError, ModelRequest, Usage};
 
 pub(crate) type Turn = Result<Vec<ModelDelta>, ModelError>;
 

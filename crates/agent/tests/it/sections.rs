@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use prowess_agent::middleware::{MiddlewareError, Sections};
+use prowess_agent::model::PromptSection;
+use prowess_agent::state::AnyState;
+use prowess_agent::thread_state::StateChange;
 use prowess_agent::{
-    Agent, AnyState, Event, MemoryThreads, Middleware, MiddlewareContext, MiddlewareError, NoWatcher,
-    PromptSection, Sections, State, StateChange, ThreadId, ThreadStore,
+    Agent, Event, MemoryThreads, Middleware, MiddlewareContext, NoWatcher, State, ThreadId, ThreadStore,
 };
 
 use crate::says::{Says, text};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use prowess_agent::middleware::{Skills, SubAgents};
 use prowess_agent::{Agent, CallReply, NoWatcher, TurnOutcome, TurnStatus};
+use prowess_catalog::document::{DocumentError, DocumentText};
+use prowess_catalog::published::{Offer, Published, PublishedFile, scan_published};
 use prowess_catalog::{
-    Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
-    Resources, Root, RootScan, SkillEntry, SkillText, scan_published,
+    Catalog, Digest, Documents, ReadError, Resources, Root, RootScan, SkillEntry, SkillText,
 };
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{SkillFiles, SkillSession};

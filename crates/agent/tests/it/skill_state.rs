@@ -8,13 +8,16 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
+use prowess_agent::middleware::MiddlewareError;
 use prowess_agent::middleware::SkillsState;
+use prowess_agent::model::ModelUsage;
 use prowess_agent::{
     Agent, CallReply, Event, MemoryThreads, Message, Middleware, MiddlewareAction, MiddlewareContext,
-    MiddlewareError, ModelUsage, NoWatcher, Thread, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
+    NoWatcher, Thread, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
 };
 use prowess_permission::Decision;
-use prowess_skills::{Budgets, Capabilities, Dialect, SessionOptions, SkillDelta, SkillState, UnloadReason};
+use prowess_skills::delta::UnloadReason;
+use prowess_skills::{Budgets, Capabilities, Dialect, SessionOptions, SkillDelta, SkillState};
 use serde_json::json;
 
 use crate::agent::results;

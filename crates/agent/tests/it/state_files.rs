@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
+use prowess_agent::backends::Backends;
 use prowess_agent::middleware::{Files, Keep, StateFiles, Summarisation, Trigger};
+use prowess_agent::model::ToolDefinition;
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
 use prowess_agent::{
-    Agent, AgentBuilder, Backends, CallReply, Event, Lease, MemoryThreads, Middleware, MiddlewareContext,
-    Model, NoWatcher, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore, ThreadUpdate, Tool,
-    ToolAnswer, ToolContext, ToolDefinition, ToolOutput, TurnStatus,
+    Agent, AgentBuilder, CallReply, Event, MemoryThreads, Middleware, MiddlewareContext, Model, NoWatcher,
+    ThreadId, ThreadStore, ThreadUpdate, Tool, ToolAnswer, ToolContext, ToolOutput, TurnStatus,
 };
 use prowess_backend::{Backend, Edit, GlobQuery, VirtualPath, WriteMode};
 use serde_json::{Value, json};

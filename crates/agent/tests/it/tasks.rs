@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_agent::middleware::{Approval, SkillsState, SubAgents};
+use prowess_agent::thread::ThreadError;
 use prowess_agent::{
-    Agent, AgentError, CallReply, FunctionTool, NoWatcher, Thread, ThreadError, ThreadId, ThreadStore,
-    ToolAnswer, TurnLimits, TurnOutcome, TurnStatus,
+    Agent, AgentError, CallReply, FunctionTool, NoWatcher, Thread, ThreadId, ThreadStore, ToolAnswer,
+    TurnLimits, TurnOutcome, TurnStatus,
 };
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
@@ -148,7 +149,7 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
     }
     assert_eq!(
         (thread.run().next(), results(&thread)),
-        (prowess_agent::NextStep::Wait, vec!["3 and no.".to_owned()])
+        (prowess_agent::thread_state::NextStep::Wait, vec!["3 and no.".to_owned()])
     );
     let seen = child.request(2);
     let answers: Vec<String> = seen.messages.iter().map(|message| message.text()).collect();

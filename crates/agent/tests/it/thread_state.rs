@@ -1,10 +1,12 @@
 //! The state machine: what comes next, and what can never happen.
 
 use proptest::prelude::*;
+use prowess_agent::id::CallId;
+use prowess_agent::message::{AssistantPart, Content};
+use prowess_agent::model::{Finish, ModelErrorKind, ModelUsage};
+use prowess_agent::thread_state::{NextStep, ReadyCall, StateChange};
 use prowess_agent::{
-    AssistantPart, CallId, CallReply, Content, Event, Finish, Message, ModelError, ModelErrorKind,
-    ModelUsage, NextStep, ReadyCall, StateChange, ThreadState, ToolAnswer, ToolCall, TurnLimits, TurnOutcome,
-    Usage,
+    CallReply, Event, Message, ModelError, ThreadState, ToolAnswer, ToolCall, TurnLimits, TurnOutcome, Usage,
 };
 use serde_json::json;
 

@@ -11,7 +11,8 @@ use cap_std::fs::{Dir, Metadata, OpenOptions};
 
 use super::system::{check_regular, entry, failed};
 use super::temporary::Temporary;
-use crate::{BackendError, Edit, Edited, Entry, MAX_EDIT_BYTES, Result, VirtualPath, WriteMode};
+use crate::write::MAX_EDIT_BYTES;
+use crate::{BackendError, Edit, Edited, Entry, Result, VirtualPath, WriteMode};
 
 /// One try at a change.
 #[derive(Debug)]

@@ -7,11 +7,13 @@ use cap_fs_ext::{MetadataExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, DirEntry, OpenOptions};
 
 use super::system::{check_regular, entry, failed, relative, stamp};
+use crate::cap::Cap;
+use crate::entry::MAX_LISTING_ENTRIES;
 use crate::path::shown;
 use crate::walk::Walk;
 use crate::{
-    BackendError, Cap, Contents, Entry, EntryKind, GlobQuery, GlobReport, Listing, MAX_LISTING_ENTRIES,
-    PathProblem, ReadRange, Result, VirtualPath,
+    BackendError, Contents, Entry, EntryKind, GlobQuery, GlobReport, Listing, PathProblem, ReadRange, Result,
+    VirtualPath,
 };
 
 /// The most memory that is set aside before it is known that a file has as many bytes as it says.

@@ -14,10 +14,11 @@ use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
+use crate::entry::Target;
 use crate::turns::{MAX_ATTEMPTS, Turns};
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, GlobQuery, GlobReport, Listing, ReadRange, Result,
-    Target, VirtualPath, WriteMode,
+    VirtualPath, WriteMode,
 };
 use change::Attempt;
 

@@ -3,11 +3,10 @@
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
 
+use crate::cap::Cap;
+use crate::entry::MAX_LISTING_ENTRIES;
 use crate::path::shown;
-use crate::{
-    BackendError, Cap, Entry, EntryKind, Listing, MAX_LISTING_ENTRIES, PathProblem, Result, Stamp,
-    VirtualPath,
-};
+use crate::{BackendError, Entry, EntryKind, Listing, PathProblem, Result, Stamp, VirtualPath};
 
 /// The keys below one prefix.
 #[derive(Debug, Clone)]

@@ -19,9 +19,10 @@ use object_store::{
 
 use crate::turns::{MAX_ATTEMPTS, Turns};
 use crate::walk::Walk;
+use crate::write::MAX_EDIT_BYTES;
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, EntryKind, GlobQuery, GlobReport, Listing,
-    MAX_EDIT_BYTES, ReadRange, Result, VirtualPath, WriteMode,
+    ReadRange, Result, VirtualPath, WriteMode,
 };
 use keys::Keys;
 #[cfg(feature = "s3")]
@@ -354,7 +355,7 @@ impl Backend for ObjectBackend {
         }
         entries.sort_by(|one, other| one.path.cmp(&other.path));
         let mut report = Walk::over_files(base, query, entries);
-        skipped.truncate(crate::MAX_SKIPPED);
+        skipped.truncate(crate::glob::MAX_SKIPPED);
         report.skipped = skipped;
         Ok(report)
     }

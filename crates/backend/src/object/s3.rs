@@ -13,7 +13,8 @@ use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 /// the `Debug` output.
 ///
 /// ```
-/// use prowess_backend::{ObjectBackend, S3Config, VirtualPath};
+/// use prowess_backend::object::S3Config;
+/// use prowess_backend::{ObjectBackend, VirtualPath};
 ///
 /// let config = S3Config {
 ///     endpoint: Some("http://localhost:9000".to_owned()),

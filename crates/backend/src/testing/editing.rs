@@ -2,7 +2,8 @@
 
 use super::Subject;
 use super::subject::refused;
-use crate::{BackendError, Edit, Edited, MAX_EDIT_BYTES, Result};
+use crate::write::MAX_EDIT_BYTES;
+use crate::{BackendError, Edit, Edited, Result};
 
 async fn edit(subject: &Subject, relative: &str, edit: Edit) -> Result<Edited> {
     subject.backend().edit(&subject.at(relative), &edit).await

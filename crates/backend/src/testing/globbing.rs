@@ -2,7 +2,9 @@
 
 use super::Subject;
 use super::subject::refused;
-use crate::{Cap, GlobQuery, MAX_PATTERN_BYTES};
+use crate::GlobQuery;
+use crate::cap::Cap;
+use crate::glob::MAX_PATTERN_BYTES;
 
 /// A tree with files at three depths.
 async fn plant(subject: &Subject) {

@@ -2,7 +2,9 @@
 
 use super::Subject;
 use super::subject::refused;
-use crate::{Cap, GlobQuery, GrepQuery, GrepReport, MAX_LINE_BYTES, MAX_SEARCH_BYTES, PartialReason};
+use crate::cap::Cap;
+use crate::grep::{MAX_LINE_BYTES, MAX_SEARCH_BYTES, PartialReason};
+use crate::{GlobQuery, GrepQuery, GrepReport};
 
 async fn grep(subject: &Subject, query: GrepQuery) -> GrepReport {
     let report = subject.backend().grep(subject.base(), &query).await.expect("the base can be searched");

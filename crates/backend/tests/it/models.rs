@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
+use prowess_backend::path::MAX_PATH_BYTES;
 use prowess_backend::{
-    Backend, Edit, EditScope, GlobQuery, GrepQuery, LocalBackend, MAX_PATH_BYTES, MemoryBackend,
-    ObjectBackend, ReadRange, Result, VirtualPath, WriteMode,
+    Backend, Edit, EditScope, GlobQuery, GrepQuery, LocalBackend, MemoryBackend, ObjectBackend, ReadRange,
+    Result, VirtualPath, WriteMode,
 };
 
 use crate::cage::at;

@@ -1,7 +1,8 @@
 //! Values as JSON, with the feature `serde`.
 #![cfg(feature = "serde")]
 
-use prowess_backend::{Cap, Entry, EntryKind, Stamp, VirtualPath};
+use prowess_backend::cap::Cap;
+use prowess_backend::{Entry, EntryKind, Stamp, VirtualPath};
 
 #[test]
 fn a_path_is_checked_on_its_way_in() {

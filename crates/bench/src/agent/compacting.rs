@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use prowess_agent::message::AssistantPart;
 use prowess_agent::middleware::{Skills, Summarisation};
 use prowess_agent::{
-    Agent, AssistantPart, Event, MemoryThreads, Message, Model, NoWatcher, ThreadId, ThreadStore, ToolAnswer,
-    ToolCall, TurnOutcome, Usage,
+    Agent, Event, MemoryThreads, Message, Model, NoWatcher, ThreadId, ThreadStore, ToolAnswer, ToolCall,
+    TurnOutcome, Usage,
 };
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_skills::SkillSession;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use prowess_agent::{Finish, Model, ModelDelta, ModelError, ModelRequest, ModelStream};
+use prowess_agent::model::{Finish, ModelStream};
+use prowess_agent::{Model, ModelDelta, ModelError, ModelRequest};
 
 use crate::task::cpu_so_far;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use prowess_workspace::CollectLimits;
+use prowess_workspace::collect::CollectLimits;
 
 use super::Place;
 use crate::task::{Sample, cpu_of};

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use prowess_workspace::{
-    LocalExecutor, LocalOptions, RunContext, RunRequest, Runner, StageSource, Workspace, Workspaces,
-};
+use prowess_workspace::stage::StageSource;
+use prowess_workspace::{LocalExecutor, LocalOptions, RunContext, RunRequest, Runner, Workspace, Workspaces};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

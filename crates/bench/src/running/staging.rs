@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use prowess_workspace::StageSource;
+use prowess_workspace::stage::StageSource;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, openat, statat};
 
 use super::{Place, SKILL};

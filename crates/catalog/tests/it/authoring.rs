@@ -3,10 +3,12 @@
 use std::io::{Cursor, Read as _};
 use std::path::Path;
 
-use prowess_catalog::{
-    CheckReport, Code, CodeClass, Diagnostic, Location, MAX_RESOURCES, PackageError, Profile, ResourceKind,
-    ScanOptions, Severity, Skill, check, check_directory, package,
-};
+use prowess_catalog::check::{CheckReport, Profile, check_directory};
+use prowess_catalog::diagnostic::CodeClass;
+use prowess_catalog::package::{PackageError, package};
+use prowess_catalog::resource::{MAX_RESOURCES, ResourceKind};
+use prowess_catalog::skill::Location;
+use prowess_catalog::{Code, Diagnostic, ScanOptions, Severity, Skill, check};
 
 use crate::tree::{Tree, manifest, without_rights};
 
@@ -272,7 +274,7 @@ fn references_to_files_that_are_not_there_are_told_with_their_place() {
     "#);
 }
 
-fn archive(tree: &Tree, path: &str) -> Result<(prowess_catalog::Packaged, Vec<u8>), PackageError> {
+fn archive(tree: &Tree, path: &str) -> Result<(prowess_catalog::package::Packaged, Vec<u8>), PackageError> {
     let mut bytes = Cursor::new(Vec::new());
     let packaged = package(&tree.join(path), Profile::Spec, &mut bytes)?;
     Ok((packaged, bytes.into_inner()))

@@ -10,9 +10,10 @@ use prowess_backend::{
     Backend, BackendError, CompositeBackend, Contents, Edit, Edited, Entry, GlobQuery, GlobReport, Listing,
     LocalBackend, MemoryBackend, ObjectBackend, ReadRange, VirtualPath, WriteMode,
 };
+use prowess_catalog::resource::ResourceKind;
+use prowess_catalog::skill::MAX_MANIFEST;
 use prowess_catalog::{
-    Catalog, Code, LiveCatalog, MAX_MANIFEST, ReadError, RefreshPolicy, ResourceKind, Root, RootKind,
-    ScanOptions, scan_backend,
+    Catalog, Code, LiveCatalog, ReadError, RefreshPolicy, Root, RootKind, ScanOptions, scan_backend,
 };
 
 use crate::tree::{Tree, block_on, fill, manifest, names, options};

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use prowess_catalog::{CheckReport, CodeClass, Profile, Value, check_directory};
+use prowess_catalog::check::{CheckReport, Profile, check_directory};
+use prowess_catalog::diagnostic::CodeClass;
+use prowess_catalog::yaml::Value;
 use serde_json::Value as Json;
 
 fn cases() -> Vec<(String, PathBuf, Json)> {

@@ -5,9 +5,11 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use prowess_catalog::scan::Links;
+use prowess_catalog::skill::MissingName;
 use prowess_catalog::{
-    Catalog, Code, Environment, Links, MissingName, OverviewOptions, Root, RootDirectory, RootKind,
-    RootLayout, ScanOptions, Severity, Trust,
+    Catalog, Code, Environment, OverviewOptions, Root, RootDirectory, RootKind, RootLayout, ScanOptions,
+    Severity, Trust,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use prowess_catalog::{Code, CodeClass, Severity};
+use prowess_catalog::diagnostic::CodeClass;
+use prowess_catalog::{Code, Severity};
 
 /// `docs/diagnostics.md` as the code would have it; `PROWESS_WRITE_DOCS=1` writes it.
 #[test]

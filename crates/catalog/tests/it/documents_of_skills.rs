@@ -4,10 +4,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use prowess_backend::{Backend, LocalBackend, MemoryBackend};
-use prowess_catalog::{
-    Catalog, Code, DOCUMENT_DEPTH, DocumentError, Documents, Links, PathRefusal, Root, ScanOptions,
-    SkillEntry, scan_backend,
-};
+use prowess_catalog::document::{DOCUMENT_DEPTH, DocumentError, PathRefusal};
+use prowess_catalog::scan::Links;
+use prowess_catalog::{Catalog, Code, Documents, Root, ScanOptions, SkillEntry, scan_backend};
 
 use crate::tree::{Tree, block_on, fill, manifest, without_rights};
 
@@ -239,7 +238,7 @@ fn very_many_odd_names_are_not_told_one_by_one() {
     let tree = Tree::new().skill("skills/tides");
     (0..200).for_each(|number| tree.write(&format!("skills/tides/{number}\u{200B}.md"), ""));
     let documents = local(&tree).documents();
-    assert_eq!(documents.diagnostics.len(), prowess_catalog::MAX_FINDINGS + 1);
+    assert_eq!(documents.diagnostics.len(), prowess_catalog::diagnostic::MAX_FINDINGS + 1);
     assert_eq!(documents.diagnostics.last().unwrap().code, Code::FindingsCapped);
 }
 
@@ -299,7 +298,9 @@ fn documents_lie_as_deep_as_the_constant_says() {
 #[cfg(feature = "serde")]
 #[test]
 fn what_a_session_keeps_is_read_back_as_it_was_written() {
-    use prowess_catalog::{Digest, Location, ResourceKind, SkillName};
+    use prowess_catalog::resource::ResourceKind;
+    use prowess_catalog::skill::Location;
+    use prowess_catalog::{Digest, SkillName};
     fn there_and_back<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
         serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
     }

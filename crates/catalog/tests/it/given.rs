@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prowess_catalog::diagnostic::MAX_FINDINGS;
+use prowess_catalog::document::{DocumentError, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, PathRefusal};
+use prowess_catalog::resource::MAX_RESOURCES;
+use prowess_catalog::skill::{MAX_MANIFEST, MissingName};
 use prowess_catalog::{
-    Catalog, Code, Diagnostic, Digest, DocumentError, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_FINDINGS,
-    MAX_MANIFEST, MAX_RESOURCES, MissingName, PathRefusal, ReadError, Root, RootKind, RootScan, ScanOptions,
-    SkillEntry, scan_given, scan_local,
+    Catalog, Code, Diagnostic, Digest, ReadError, Root, RootKind, RootScan, ScanOptions, SkillEntry,
+    scan_given, scan_local,
 };
 
 use proptest::prelude::*;

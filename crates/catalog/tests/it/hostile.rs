@@ -7,10 +7,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use prowess_backend::MemoryBackend;
+use prowess_catalog::document::{
+    DocumentError, DocumentText, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, PathRefusal,
+};
+use prowess_catalog::overview::{Activation, ManualSkills};
+use prowess_catalog::scan::Links;
+use prowess_catalog::skill::MAX_MANIFEST;
 use prowess_catalog::{
-    Activation, Catalog, CatalogView, Code, DocumentError, DocumentText, Documents, Frame, Links,
-    MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_MANIFEST, ManualSkills, NameError, OverviewOptions, PathRefusal,
-    ReadError, Root, ScanOptions, Severity, Skill, SkillEntry, SkillName, scan_backend,
+    Catalog, CatalogView, Code, Documents, Frame, NameError, OverviewOptions, ReadError, Root, ScanOptions,
+    Severity, Skill, SkillEntry, SkillName, scan_backend,
 };
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -148,7 +153,8 @@ fn case_07_alias_bomb_is_an_error_in_little_time_and_memory() {
             let source = format!("---\nname: bomb\ndescription: Ticks.\n{bomb}---\n");
             std::fs::write("/proc/self/clear_refs", "5").unwrap();
             let (memory_before, time_before) = (memory("VmRSS"), processor_time());
-            let parsed = Skill::parse(source.as_bytes(), &prowess_catalog::Location::new("/s/bomb/SKILL.md"));
+            let parsed =
+                Skill::parse(source.as_bytes(), &prowess_catalog::skill::Location::new("/s/bomb/SKILL.md"));
             let (time, grown) = (processor_time() - time_before, memory("VmHWM") - memory_before);
             assert!(parsed.skill.is_none());
             assert_eq!(parsed.diagnostics.last().unwrap().code, Code::YamlLimits);
@@ -167,7 +173,8 @@ fn case_08_deep_yaml_is_an_error_in_little_time() {
     for yaml in deep.iter().chain([&stairs, &long]) {
         let source = format!("---\nname: deep\ndescription: Goes down and down.\n{yaml}\n---\nBody.\n");
         let before = processor_time();
-        let parsed = Skill::parse(source.as_bytes(), &prowess_catalog::Location::new("/s/deep/SKILL.md"));
+        let parsed =
+            Skill::parse(source.as_bytes(), &prowess_catalog::skill::Location::new("/s/deep/SKILL.md"));
         let time = processor_time() - before;
         let codes: Vec<Code> = parsed.diagnostics.iter().map(|found| found.code).collect();
         assert_eq!(codes, [Code::YamlLimits], "{:?}", &yaml[..20]);
@@ -188,7 +195,7 @@ fn case_09_duplicate_keys_are_told_and_cyclic_aliases_end() {
     assert_eq!(names(&catalog), ["twice"]);
     assert_eq!(catalog.get("twice").unwrap().skill.description, "The last thing that was said.");
     assert_eq!(tree.findings(&catalog), ["duplicate-key twice/SKILL.md", "invalid-yaml cycle/SKILL.md"]);
-    let strict = Skill::parse(twice.as_bytes(), &prowess_catalog::Location::new("twice/SKILL.md"));
+    let strict = Skill::parse(twice.as_bytes(), &prowess_catalog::skill::Location::new("twice/SKILL.md"));
     assert!(strict.skill.is_some() && !strict.is_valid());
 }
 

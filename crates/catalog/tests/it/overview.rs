@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use prowess_catalog::{
-    Activation, Catalog, ManualSkills, OverviewOptions, Rendered, ResourceCounts, ResourceKind, RootKind,
-    ScanOptions, SectionTemplate, SkillEntry, estimate_tokens,
-};
+use prowess_catalog::overview::{Activation, ManualSkills, Rendered};
+use prowess_catalog::resource::{ResourceCounts, ResourceKind};
+use prowess_catalog::section::SectionTemplate;
+use prowess_catalog::{Catalog, OverviewOptions, RootKind, ScanOptions, SkillEntry, estimate_tokens};
 
 use crate::tree::{Tree, in_memory, manifest};
 

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{
-    Catalog, Code, Digest, Offer, OverviewOptions, Published, PublishedFile, Root, RootScan, ScanOptions,
-    scan_published,
-};
+use prowess_catalog::published::{Offer, Published, PublishedFile, scan_published};
+use prowess_catalog::{Catalog, Code, Digest, OverviewOptions, Root, RootScan, ScanOptions};
 
 fn offer(server: &str, uri: &str, frontmatter: &str, files: &[(&str, &str)]) -> Offer {
     let base = uri.trim_end_matches("SKILL.md");
@@ -92,7 +90,7 @@ fn fields_that_widen_are_there_when_they_were_granted() {
         }
         assert_eq!(entry.skill.extensions.shell.is_some(), is_granted);
         assert!(entry.skill.extensions.agent.is_none());
-        assert_eq!(entry.skill.extensions.context, prowess_catalog::SkillContext::Inline);
+        assert_eq!(entry.skill.extensions.context, prowess_catalog::skill::SkillContext::Inline);
         assert_eq!(entry.skill.extensions.argument_hint.as_deref(), Some("FILE"));
     }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
-use prowess_catalog::{
-    Catalog, CatalogDiff, Links, LiveCatalog, RefreshPolicy, RootKind, ScanOptions, Watcher,
-};
+use prowess_catalog::scan::Links;
+use prowess_catalog::watch::Watcher;
+use prowess_catalog::{Catalog, CatalogDiff, LiveCatalog, RefreshPolicy, RootKind, ScanOptions};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 

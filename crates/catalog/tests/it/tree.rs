@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
-use prowess_catalog::{Catalog, CodeClass, Root, RootKind, ScanOptions, Severity, scan_backend};
+use prowess_catalog::diagnostic::CodeClass;
+use prowess_catalog::{Catalog, Root, RootKind, ScanOptions, Severity, scan_backend};
 
 /// How long to wait for something that should happen at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{
-    Catalog, Environment, Links, Root, RootKind, RootLayout, ScanOptions, SkillEntry, Trust, TrustedEntries,
-};
+use prowess_catalog::scan::Links;
+use prowess_catalog::trusted::TrustedEntries;
+use prowess_catalog::{Catalog, Environment, Root, RootKind, RootLayout, ScanOptions, SkillEntry, Trust};
 
 use crate::tree::{Tree, options};
 

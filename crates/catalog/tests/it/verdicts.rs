@@ -1,8 +1,10 @@
 //! What authors may try to hide: from the check what the index shows, or the other way round.
 
-use prowess_catalog::{
-    Catalog, CodeClass, Location, PackageError, Profile, Root, ScanOptions, Skill, check_directory, package,
-};
+use prowess_catalog::check::{Profile, check_directory};
+use prowess_catalog::diagnostic::CodeClass;
+use prowess_catalog::package::{PackageError, package};
+use prowess_catalog::skill::Location;
+use prowess_catalog::{Catalog, Root, ScanOptions, Skill};
 
 use crate::tree::{Tree, manifest, names};
 

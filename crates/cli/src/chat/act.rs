@@ -1,9 +1,10 @@
 //! What the commands of a conversation do.
 
 use anyhow::{Context as _, Result, bail};
+use prowess_agent::Thread;
+use prowess_agent::message::Content;
 use prowess_agent::middleware::Compaction;
 use prowess_agent::middleware::SkillsState;
-use prowess_agent::{Content, Thread};
 
 use super::command::{COMMANDS, Command};
 use super::happening::Happening;

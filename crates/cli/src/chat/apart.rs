@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use prowess_agent::{
-    Content, Message, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, State, StateChange,
-    States, Thread,
-};
+use prowess_agent::message::Content;
+use prowess_agent::middleware::MiddlewareError;
+use prowess_agent::thread_state::StateChange;
+use prowess_agent::{Message, Middleware, MiddlewareAction, MiddlewareContext, State, States, Thread};
 use prowess_skills::{Dialect, SkillToolKind};
 use prowess_workspace::{ArtifactName, Artifacts, Scope};
 use serde_json::Value;
@@ -41,7 +41,7 @@ impl Middleware for Apart {
         NAME
     }
 
-    fn state(&self) -> Option<Box<dyn prowess_agent::AnyState>> {
+    fn state(&self) -> Option<Box<dyn prowess_agent::state::AnyState>> {
         Some(Box::<HasOwn>::default())
     }
 

@@ -1,8 +1,8 @@
 //! Questions that a call waits for, put to the person at the keyboard.
 
 use prowess_agent::{CallReply, WaitingCall};
-use prowess_catalog::exact_line;
-use prowess_permission::{Detail, DetailStyle};
+use prowess_catalog::untrusted::exact_line;
+use prowess_permission::wording::{Detail, DetailStyle};
 
 use super::input::{Input, Show, Typed};
 use crate::rows;

@@ -1,6 +1,6 @@
 //! Lines that begin with a slash.
 
-use prowess_permission::nearest;
+use prowess_permission::nearest::nearest;
 
 /// What a person can do besides talking.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use prowess_agent::id::CallId;
 use prowess_agent::middleware::SkillsState;
-use prowess_agent::{
-    CallId, CallReply, Event, StateChange, ThreadId, ThreadUpdate, ToolCall, ToolData, TurnOutcome,
-    WaitingCall,
-};
+use prowess_agent::thread_state::StateChange;
+use prowess_agent::tool::ToolData;
+use prowess_agent::{CallReply, Event, ThreadId, ThreadUpdate, ToolCall, TurnOutcome, WaitingCall};
 use prowess_permission::{Question, Wording};
 use prowess_skills::SkillDelta;
 use serde::Serialize;

@@ -7,16 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use prowess_agent::backends::Backends;
+use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
-use prowess_agent::{
-    Agent, AgentOptions, Backends, DeepAgent, Model, Price, Thread, ThreadId, ThreadStore, TurnLimits,
-};
+use prowess_agent::{Agent, AgentOptions, DeepAgent, Model, Thread, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
-use prowess_permission::{
-    Broker, Decision, FileApprovals, Pattern, Permissions, Policy, Rule, RuleSource, real_path,
-};
+use prowess_permission::real_path::real_path;
+use prowess_permission::{Broker, Decision, FileApprovals, Pattern, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
@@ -277,8 +276,9 @@ impl Host {
         loop {
             match agent.open(id.clone()).await {
                 Ok(thread) => return Ok(thread),
-                Err(prowess_agent::AgentError::Thread(prowess_agent::ThreadError::Leased {
-                    owner, ..
+                Err(prowess_agent::AgentError::Thread(prowess_agent::thread::ThreadError::Leased {
+                    owner,
+                    ..
                 })) if begun.elapsed() < PATIENCE => {
                     let owner = owner.split(" (").next().unwrap_or_default();
                     waits(&format!(
@@ -286,8 +286,9 @@ impl Host {
                     ));
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
-                Err(prowess_agent::AgentError::Thread(prowess_agent::ThreadError::Leased {
-                    owner, ..
+                Err(prowess_agent::AgentError::Thread(prowess_agent::thread::ThreadError::Leased {
+                    owner,
+                    ..
                 })) => {
                     let owner = owner.split(" (").next().unwrap_or_default();
                     bail!("{owner} works on {id}: wait until it is done, or end it");

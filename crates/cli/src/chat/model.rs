@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
-use prowess_agent::{
-    Effort, Middleware, MiddlewareContext, Model, ModelError, ModelErrorKind, ModelLimits, ModelResponse,
-    NextModel,
-};
+use prowess_agent::agent::NextModel;
+use prowess_agent::model::{Effort, ModelErrorKind, ModelLimits, ModelResponse};
+use prowess_agent::{Middleware, MiddlewareContext, Model, ModelError};
 use prowess_models::{Anthropic, EffortField, Offline, OpenAi, OutputLimitName, Thinking};
 
 use crate::config::{

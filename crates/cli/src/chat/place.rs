@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use prowess_agent::{
-    Event, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, State, StateChange, States,
-};
+use prowess_agent::middleware::MiddlewareError;
+use prowess_agent::thread_state::StateChange;
+use prowess_agent::{Event, Middleware, MiddlewareAction, MiddlewareContext, State, States};
 
 const NAME: &str = "place";
 
@@ -45,7 +45,7 @@ impl Middleware for Place {
         NAME
     }
 
-    fn state(&self) -> Option<Box<dyn prowess_agent::AnyState>> {
+    fn state(&self) -> Option<Box<dyn prowess_agent::state::AnyState>> {
         Some(Box::<WorksIn>::default())
     }
 

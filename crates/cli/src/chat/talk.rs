@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::middleware::{Compaction, Skills, Summarisation};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::thread_state::NextStep;
 use prowess_agent::{
-    Agent, AgentError, CallReply, NextStep, Thread, ThreadError, ThreadId, ThreadUpdate, TurnOutcome,
-    TurnStatus, WaitingCall, Watcher,
+    Agent, AgentError, CallReply, Thread, ThreadId, ThreadUpdate, TurnOutcome, TurnStatus, WaitingCall,
+    Watcher,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::{Thread, ThreadError, ThreadId, ThreadStore};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{Thread, ThreadId, ThreadStore};
 
 use super::host::{Host, make};
 

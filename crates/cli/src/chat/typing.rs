@@ -1,6 +1,6 @@
 //! What a person sees of what is typed: the text with its cursor, and the lines that wait to be said.
 
-use prowess_catalog::is_unprintable;
+use prowess_catalog::untrusted::is_unprintable;
 
 use crate::rows::cut;
 use crate::screen::Cursor;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use prowess_agent::CallId;
+use prowess_agent::id::CallId;
 use prowess_skills::{Dialect, SkillToolKind};
 
 use super::happening::Happening;

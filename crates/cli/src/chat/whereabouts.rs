@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use prowess_agent::CallId;
+use prowess_agent::id::CallId;
 use prowess_skills::RunSummary;
-use prowess_workspace::{ArtifactFile, Scope};
+use prowess_workspace::Scope;
+use prowess_workspace::artifact::ArtifactFile;
 
 use super::happening::Happening;
 use crate::artifacts::fetch_line;
@@ -118,7 +119,7 @@ fn is_below(name: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use prowess_skills::{RunSummaryArtifact, RunSummaryFile};
+    use prowess_skills::run_summary::{RunSummaryArtifact, RunSummaryFile};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! How calls and their results are put into a line.
 
-use prowess_agent::{RefusedBy, ToolData, TurnOutcome};
+use prowess_agent::TurnOutcome;
+use prowess_agent::tool::{RefusedBy, ToolData};
 use prowess_skills::{Dialect, SkillToolKind};
 use serde_json::Value;
 

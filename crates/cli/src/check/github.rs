@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use prowess_catalog::{CheckReport, Severity};
+use prowess_catalog::Severity;
+use prowess_catalog::check::CheckReport;
 
 use crate::check::severity;
 use crate::terminal::{Terminal, shown};

@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use anyhow::Result;
-use prowess_catalog::{CheckReport, Diagnostic, Severity, is_unprintable};
+use prowess_catalog::check::CheckReport;
+use prowess_catalog::untrusted::is_unprintable;
+use prowess_catalog::{Diagnostic, Severity};
 
 use crate::check::severity;
 use crate::terminal::{Style, Terminal, shown, styled};

@@ -1,6 +1,9 @@
 //! For programs: one object a skill.
 
-use prowess_catalog::{CheckReport, Code, CodeClass, Value};
+use prowess_catalog::Code;
+use prowess_catalog::check::CheckReport;
+use prowess_catalog::diagnostic::CodeClass;
+use prowess_catalog::yaml::Value;
 use serde_json::{Map, Value as Json, json};
 
 use crate::check::severity;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use prowess_catalog::{CheckReport, Code, Diagnostic, Severity};
+use prowess_catalog::check::CheckReport;
+use prowess_catalog::{Code, Diagnostic, Severity};
 use serde_json::{Value as Json, json};
 
 use crate::check::severity;

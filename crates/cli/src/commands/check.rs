@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use prowess_catalog::{CheckReport, Code, Diagnostic, Profile, check_directory};
+use prowess_catalog::check::{CheckReport, Profile, check_directory};
+use prowess_catalog::{Code, Diagnostic};
 
 use crate::check::{github, human, machine, sarif};
 use crate::commands::Outcome;

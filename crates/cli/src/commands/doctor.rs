@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use prowess_workspace::command::Sandbox;
+use prowess_workspace::limits::MAX_TIMEOUT;
 use prowess_workspace::{
-    ContainerExecutor, Executor as _, Level, Limits, LocalExecutor, LocalOptions, MAX_TIMEOUT, Missing,
-    Sandbox,
+    ContainerExecutor, Executor as _, Level, Limits, LocalExecutor, LocalOptions, Missing,
 };
 use serde::Serialize;
 

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use prowess_catalog::{
-    Diagnostic, OverviewOptions, Resource, ResourceKind, Resources, Root, Skill, SkillEntry, Value,
-};
-use prowess_skills::loaded_tokens;
+use prowess_catalog::resource::ResourceKind;
+use prowess_catalog::yaml::Value;
+use prowess_catalog::{Diagnostic, OverviewOptions, Resource, Resources, Root, Skill, SkillEntry};
+use prowess_skills::load::loaded_tokens;
 use serde::Serialize;
 
 use crate::chat::session_options;
@@ -125,7 +125,10 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
         ("arguments", words(&extensions.arguments)),
         ("model", extensions.model.clone()),
         ("effort", extensions.effort.clone()),
-        ("context", (extensions.context == prowess_catalog::SkillContext::Fork).then(|| "fork".to_owned())),
+        (
+            "context",
+            (extensions.context == prowess_catalog::skill::SkillContext::Fork).then(|| "fork".to_owned()),
+        ),
         ("agent", extensions.agent.clone()),
         ("paths", words(&extensions.paths)),
         ("shell", extensions.shell.clone()),
@@ -210,7 +213,11 @@ fn print_resources(info: &Info<'_>, resources: &Resources, terminal: &mut Termin
         }
     }
     if info.resources_capped {
-        writeln!(terminal, "  … and more: only the first {} are listed", prowess_catalog::MAX_RESOURCES)?;
+        writeln!(
+            terminal,
+            "  … and more: only the first {} are listed",
+            prowess_catalog::resource::MAX_RESOURCES
+        )?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
-use prowess_catalog::{Catalog, Diagnostic, ResourceCounts, Root, Severity, SkillEntry};
+use prowess_catalog::resource::ResourceCounts;
+use prowess_catalog::{Catalog, Diagnostic, Root, Severity, SkillEntry};
 use serde::Serialize;
 
 use crate::commands::Outcome;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Code, Environment, Location, RootLayout, Skill, SkillName};
+use prowess_catalog::skill::Location;
+use prowess_catalog::{Code, Environment, RootLayout, Skill, SkillName};
 use serde_json::json;
 
 use crate::commands::Outcome;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{PackageError, Packaged, Profile};
+use prowess_catalog::check::Profile;
+use prowess_catalog::package::{PackageError, Packaged};
 use serde_json::json;
 
 use crate::check::{human, machine};
@@ -80,7 +81,7 @@ fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Res
         if !path.is_dir() {
             bail!("{}: there is no such directory", path.display());
         }
-        return Ok(prowess_catalog::package(path, profile, archive));
+        return Ok(prowess_catalog::package::package(path, profile, archive));
     }
     Ok(options.places.discover()?.find(&options.skill)?.package(profile, archive))
 }

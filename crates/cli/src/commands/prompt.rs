@@ -4,7 +4,9 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use prowess_catalog::{ManualSkills, Rendered, SectionTemplate, SkillEntry};
+use prowess_catalog::SkillEntry;
+use prowess_catalog::overview::{ManualSkills, Rendered};
+use prowess_catalog::section::SectionTemplate;
 use prowess_permission::{Broker, Decision, Pattern, Permissions, Rule, RuleSource};
 use prowess_skills::{Discovery, Guidance, SessionOptions, SkillSession};
 use serde_json::json;

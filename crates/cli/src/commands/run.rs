@@ -15,9 +15,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_catalog::Trust;
 use prowess_permission::Permissions;
 use prowess_skills::{RunSetup, SkillSession, SkillState};
+use prowess_workspace::artifact::ArtifactFile;
 use prowess_workspace::{
-    ArtifactFile, ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest,
-    RunWarning, Runner,
+    ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest, RunWarning, Runner,
 };
 use serde::Serialize;
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_catalog::{Catalog, Digest, MANIFEST, Offer, PublishedFile};
+use prowess_catalog::published::{Offer, PublishedFile};
+use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::{Catalog, Digest};
 use prowess_mcp::client::{HeldEntry, Server, ServerError, ServerLabel, Servers};
-use prowess_permission::nearest;
+use prowess_permission::nearest::nearest;
 use serde::Serialize;
 use serde_json::{Value, json};
 

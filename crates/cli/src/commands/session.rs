@@ -7,14 +7,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use prowess_catalog::{Digest, ManualSkills};
-use prowess_permission::{
-    Broker, FileApprovals, MAX_CONFIG_BYTES, PermissionConfig, Permissions, Policy, RuleSource,
-};
-use prowess_skills::{
-    AllowedTools, Dialect, Discovery, Lifetime, Placement, RunSetup, SessionOptions, SkillSession,
-    UnloadedText,
-};
+use prowess_catalog::Digest;
+use prowess_catalog::overview::ManualSkills;
+use prowess_permission::config::MAX_CONFIG_BYTES;
+use prowess_permission::{Broker, FileApprovals, PermissionConfig, Permissions, Policy, RuleSource};
+use prowess_skills::options::{Placement, UnloadedText};
+use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 
 use crate::artifacts;

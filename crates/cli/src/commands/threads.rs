@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use prowess_agent::{ThreadId, ThreadInfo};
+use prowess_agent::ThreadId;
+use prowess_agent::thread::ThreadInfo;
 use prowess_store::SqliteStore;
 use serde::Serialize;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap_complete::engine::complete;
 use clap_complete::env::EnvCompleter;
-use prowess_catalog::is_unprintable;
+use prowess_catalog::untrusted::is_unprintable;
 
 /// Completion in bash.
 pub(super) struct Bash;

@@ -17,7 +17,7 @@ use clap::CommandFactory as _;
 use clap::builder::Resettable;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Zsh};
-use prowess_catalog::is_unprintable;
+use prowess_catalog::untrusted::is_unprintable;
 
 use crate::options::{Cli, Places};
 

@@ -1,6 +1,7 @@
 //! Whether a value can be used, and what to write otherwise.
 
-use prowess_agent::{Price, Prices};
+use prowess_agent::Prices;
+use prowess_agent::cost::Price;
 use prowess_catalog::Digest;
 use prowess_mcp::client::{ServerLabel, ServerUrl};
 use prowess_workspace::HostRule;

@@ -2,8 +2,9 @@
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::HookSet;
-use prowess_catalog::one_line;
-use prowess_permission::{Decision, PathBase, PermissionConfig, nearest};
+use prowess_catalog::untrusted::one_line;
+use prowess_permission::nearest::nearest;
+use prowess_permission::{Decision, PathBase, PermissionConfig};
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

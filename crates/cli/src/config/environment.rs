@@ -1,7 +1,7 @@
 //! Values from environment variables and from options: texts, which become what their key takes.
 
 use anyhow::{Result, anyhow, bail};
-use prowess_permission::nearest;
+use prowess_permission::nearest::nearest;
 use serde_json::Value;
 
 use super::check;

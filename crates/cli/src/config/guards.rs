@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use prowess_permission::{Kind, Pattern, Rule, real_path, secret_files};
+use prowess_permission::real_path::real_path;
+use prowess_permission::secrets::secret_files;
+use prowess_permission::{Kind, Pattern, Rule};
 
 use super::source::user_path;
 use crate::state::{self, Kept};

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
+use prowess_agent::Prices;
+use prowess_agent::cost::{ModelPrice, Price};
 use prowess_agent::middleware::HookSet;
-use prowess_agent::{ModelPrice, Price, Prices};
 use prowess_catalog::Environment;
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
 use prowess_permission::{PathBase, Policy, RuleSource};
@@ -112,7 +113,7 @@ impl Config {
         let ModelName::Of { provider, .. } = &self.settings.model.name else { return Ok(()) };
         if !self.settings.provider.contains_key(provider) {
             let known: Vec<&str> = self.settings.provider.keys().map(String::as_str).collect();
-            let hint = prowess_permission::nearest(provider, known.iter().copied()).map_or_else(
+            let hint = prowess_permission::nearest::nearest(provider, known.iter().copied()).map_or_else(
                 || format!("there is {}; [provider.NAME] adds one", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );

@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use prowess_agent::{Effort, ModelPrice};
-use prowess_catalog::ManualSkills;
-use prowess_skills::{
-    AllowedTools, Budgets, DEFAULT_MAX_LOADED_SKILLS, Dialect, Discovery, Lifetime, MAX_CHOSEN_BYTES,
-    SessionOptions,
-};
+use prowess_agent::cost::ModelPrice;
+use prowess_agent::model::Effort;
+use prowess_catalog::overview::ManualSkills;
+use prowess_skills::documents::MAX_CHOSEN_BYTES;
+use prowess_skills::options::DEFAULT_MAX_LOADED_SKILLS;
+use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 use prowess_workspace::{HostRule, Level};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -443,7 +443,7 @@ impl FromStr for ModelName {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             None if text == "offline" => Ok(Self::Offline),
-            _ if text.chars().any(prowess_catalog::is_unprintable) => {
+            _ if text.chars().any(prowess_catalog::untrusted::is_unprintable) => {
                 Err("a name without control characters")
             }
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use prowess_permission::MAX_CONFIG_BYTES;
+use prowess_permission::config::MAX_CONFIG_BYTES;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::ops::BitOr;
 
-use prowess_catalog::is_unprintable;
+use prowess_catalog::untrusted::is_unprintable;
 use unicode_width::UnicodeWidthChar as _;
 
 /// How a character looks. Looks add up.

@@ -1,9 +1,10 @@
 //! What each command does, and what the model has read so far.
 
-use prowess_skills::{
-    Placement, Refreshed, SkillDelta, SkillSession, SkillToolAnswer, SkillView, Staleness, ToolCall,
-    ToolVerdict,
-};
+use prowess_skills::event::Staleness;
+use prowess_skills::options::Placement;
+use prowess_skills::refresh::Refreshed;
+use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::{SkillDelta, SkillSession, SkillToolAnswer, SkillView};
 use serde_json::{Value, json};
 
 use super::line::{COMMANDS, Command};

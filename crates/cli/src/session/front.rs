@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use prowess_permission::{Broker, PendingQuestion, PermissionEvent, Subscription};
+use prowess_permission::broker::{PermissionEvent, Subscription};
+use prowess_permission::{Broker, PendingQuestion};
 use serde_json::{Value, json};
 
 use super::conversation::{Conversation, Said};

@@ -1,6 +1,7 @@
 //! A line that a person or a script gives a session, and what it asks for.
 
-use prowess_skills::{DocumentChoice, SelectMode};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
 use serde_json::Value;
 
 use crate::terminal::start_of;
@@ -186,7 +187,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 fn unknown(word: &str) -> String {
     let word = echo(word);
     let names = COMMANDS.iter().map(|(usage, _)| split(usage).0).filter(|name| !name.starts_with('/'));
-    match prowess_permission::nearest(&word, names) {
+    match prowess_permission::nearest::nearest(&word, names) {
         Some(name) => format!("there is no command `{word}`; did you mean `{name}`? `help` shows all"),
         None => format!("there is no command `{word}`; `help` shows all"),
     }

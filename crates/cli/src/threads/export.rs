@@ -5,7 +5,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::{Content, ThreadId, ThreadState};
+use prowess_agent::message::Content;
+use prowess_agent::{ThreadId, ThreadState};
 
 use crate::terminal::{shown, shown_lines};
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::sub_agent_threads;
-use prowess_agent::{ThreadError, ThreadId, ThreadStore as _};
-use prowess_workspace::remove_tree;
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{ThreadId, ThreadStore as _};
+use prowess_workspace::dir::remove_tree;
 
 use super::{Belongings, FILES, MAX_OLD, is_of_sub_agent};
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::{Event, Message, ThreadId, ThreadInfo, ThreadState, ThreadStore};
+use prowess_agent::thread::ThreadInfo;
+use prowess_agent::{Event, Message, ThreadId, ThreadState, ThreadStore};
 use prowess_store::SqliteStore;
 
 pub(crate) use self::export::{export, markdown};

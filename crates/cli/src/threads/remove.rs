@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::middleware::sub_agent_threads;
-use prowess_agent::{ThreadError, ThreadId, ThreadStore};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{ThreadId, ThreadStore};
 use prowess_store::SqliteStore;
-use prowess_workspace::{
-    ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Removed, Scope, Workspaces, remove_tree,
-};
+use prowess_workspace::dir::remove_tree;
+use prowess_workspace::workspace::Removed;
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Scope, Workspaces};
 
 use super::FILES;
 use crate::terminal::shown;

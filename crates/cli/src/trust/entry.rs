@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use hmac_sha256::Hash;
-use prowess_catalog::MANIFEST;
+use prowess_catalog::skill::MANIFEST;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 

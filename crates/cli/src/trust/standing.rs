@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::Result;
-use prowess_catalog::{SkillEntry, TrustedEntries};
+use prowess_catalog::SkillEntry;
+use prowess_catalog::trusted::TrustedEntries;
 
 use super::store::{Record, TrustFile};
 use super::walk::{self, Purpose};

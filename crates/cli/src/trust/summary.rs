@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use prowess_catalog::{Location, MissingName, Skill, Value};
+use prowess_catalog::Skill;
+use prowess_catalog::skill::{Location, MissingName};
+use prowess_catalog::yaml::Value;
 
 use super::standing::{Verdict, stay};
 use super::survey::Survey;

@@ -44,7 +44,7 @@ impl Item {
 
     /// Removes it. A link goes, and what it leads to stays.
     pub(crate) fn remove(&self) -> Result<()> {
-        let removed = prowess_workspace::remove_tree(&self.path);
+        let removed = prowess_workspace::dir::remove_tree(&self.path);
         removed.with_context(|| format!("{} cannot be removed", shown(&self.path.to_string_lossy())))
     }
 }

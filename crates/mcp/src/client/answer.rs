@@ -4,7 +4,7 @@
 //! `resultType: "complete"` would be taken for the acknowledgment of a task. So what answers such a method is put into a
 //! wrapping of ours when it arrives, and taken out again by whoever asked.
 
-use prowess_catalog::{JsonRoom, JsonTooLarge};
+use prowess_catalog::json_cost::{JsonRoom, JsonTooLarge};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage, ServerResult,

@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use super::label::ServerLabel;
 use crate::hex::hex;
 use crate::publication::MAX_SERVED_BYTES;
-use prowess_catalog::PublishedFile;
+use prowess_catalog::published::PublishedFile;
 
 /// How much is kept, in bytes, unless it is said otherwise.
 const MOST: u64 = 256 * 1024 * 1024;

@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 
-use prowess_catalog::{Digest, MANIFEST, MAX_FRONTMATTER, MAX_MANIFEST, SkillName, is_unprintable};
+use prowess_catalog::frontmatter::MAX_FRONTMATTER;
+use prowess_catalog::skill::{MANIFEST, MAX_MANIFEST};
+use prowess_catalog::untrusted::is_unprintable;
+use prowess_catalog::{Digest, SkillName};
 use serde_json::Value;
 
 use super::label::ServerLabel;
 use crate::publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES};
 use crate::uri;
-use prowess_catalog::{Offer, Published, PublishedFile};
+use prowess_catalog::published::{Offer, Published, PublishedFile};
 
 /// The longest address, in bytes.
 const MAX_URI: usize = 2048;

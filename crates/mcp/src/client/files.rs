@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_catalog::{
-    Catalog, DocumentError, DocumentText, Documents, MANIFEST, ReadError, Resources, SkillEntry, SkillText,
-};
+use prowess_catalog::document::{DocumentError, DocumentText};
+use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::{Catalog, Documents, ReadError, Resources, SkillEntry, SkillText};
 use prowess_skills::{LocalFiles, SkillFiles};
 #[cfg(feature = "run")]
-use prowess_workspace::StageSource;
+use prowess_workspace::stage::StageSource;
 
 use super::held::HeldEntry;
 use super::servers::Servers;

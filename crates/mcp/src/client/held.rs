@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{Offer, Published, SkillEntry};
+use prowess_catalog::SkillEntry;
+use prowess_catalog::published::{Offer, Published};
 
 /// A skill as its server offered it. Everything that is retrieved of it is held to this, for as long as anyone acts on
 /// it, whatever the server says meanwhile.
 ///
 /// ```
-/// use prowess_catalog::{Offer, Published};
+/// use prowess_catalog::published::{Offer, Published};
 /// use prowess_mcp::client::HeldEntry;
 ///
 /// let published = Published { server: "docs".into(), uri: "skill://pdf/SKILL.md".into(), files: Vec::new() };

@@ -9,7 +9,7 @@ use super::entry;
 use super::error::ServerError;
 use super::server::Server;
 use super::shown::shown;
-use prowess_catalog::Offer;
+use prowess_catalog::published::Offer;
 
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";

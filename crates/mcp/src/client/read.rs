@@ -10,7 +10,7 @@ use super::error::{Mismatch, ServerError, Unverified};
 use super::held::HeldEntry;
 use super::server::Server;
 use super::verify;
-use prowess_catalog::{Published, PublishedFile};
+use prowess_catalog::published::{Published, PublishedFile};
 
 const METHOD: &str = "resources/read";
 

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use prowess_agent::middleware::MiddlewareError;
 use prowess_agent::middleware::Skills;
+use prowess_agent::model::ToolDefinition;
+use prowess_agent::tool::ToolKind;
 use prowess_agent::{
-    Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Tool, ToolAnswer, ToolContext,
-    ToolDefinition, ToolKind, ToolOutput,
+    Middleware, MiddlewareAction, MiddlewareContext, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
 use prowess_permission::{Action, Kind, Permissions, Question, joined};
-use prowess_skills::{ToolCall, ToolVerdict};
+use prowess_skills::tools::{ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use tokio::sync::Mutex;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use prowess_catalog::{Catalog, MANIFEST, Offer, Root, RootScan, scan_published};
+use prowess_catalog::published::{Offer, scan_published};
+use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::{Catalog, Root, RootScan};
 
 use super::cache::Cache;
 use super::error::{ServerError, Unverified};

@@ -1,6 +1,6 @@
 //! What servers say, as it may stand in a message of ours.
 
-use prowess_catalog::one_line;
+use prowess_catalog::untrusted::one_line;
 
 /// How much of it is shown, in characters.
 const MAX_SHOWN: usize = 300;

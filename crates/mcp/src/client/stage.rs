@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_workspace::{InnerPath, RunWarning, SkillListing, StageFile, StageFiles};
+use prowess_workspace::stage::{SkillListing, StageFile, StageFiles};
+use prowess_workspace::{InnerPath, RunWarning};
 
 use super::held::HeldEntry;
 use super::servers::Servers;

@@ -1,6 +1,7 @@
 //! What a tool of a server answered, as a model reads it.
 
-use prowess_agent::{ServerWords, ToolAnswer};
+use prowess_agent::ToolAnswer;
+use prowess_agent::server_words::ServerWords;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;

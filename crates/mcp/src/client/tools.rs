@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use prowess_catalog::{Digest, is_unprintable, one_line};
+use prowess_catalog::Digest;
+use prowess_catalog::untrusted::{is_unprintable, one_line};
 use prowess_permission::quoted;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,

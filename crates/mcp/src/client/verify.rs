@@ -1,11 +1,12 @@
 //! Whether a file is what its entry promised.
 
-use prowess_catalog::{Digest, MANIFEST, Skill};
+use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::{Digest, Skill};
 use serde_json::{Map, Value};
 
 use super::error::Mismatch;
 use super::held::HeldEntry;
-use prowess_catalog::PublishedFile;
+use prowess_catalog::published::PublishedFile;
 
 /// The file at `path`, if the entry lists it.
 pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {

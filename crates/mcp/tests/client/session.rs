@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prowess_catalog::{Catalog, Root, ScanOptions, SkillContext, SkillEntry};
+use prowess_catalog::skill::SkillContext;
+use prowess_catalog::{Catalog, Root, ScanOptions, SkillEntry};
 use prowess_mcp::client::{Cache, HeldEntry, ServerFiles, ServerOptions, Servers};
 use prowess_permission::{
     Action, Asker, Broker, Decision, Kind, Permissions, Policy, Question, Replies, Rule, RuleSource,
 };
-use prowess_skills::{DocumentChoice, Outcome, RunSetup, SelectMode, SkillAnswer, SkillError, SkillSession};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::{Outcome, RunSetup, SkillAnswer, SkillError, SkillSession};
 use prowess_workspace::{LocalExecutor, LocalOptions, RunRequest, Runner, Workspaces};
 use tempfile::TempDir;
 
@@ -384,7 +387,7 @@ fn widening(entry: &SkillEntry) -> (Option<&str>, Option<&str>, Option<&str>) {
 }
 
 /// What never counts: where it works, as whom, and its hooks.
-fn leading_away(entry: &SkillEntry) -> (SkillContext, Option<&str>, Option<&prowess_catalog::Value>) {
+fn leading_away(entry: &SkillEntry) -> (SkillContext, Option<&str>, Option<&prowess_catalog::yaml::Value>) {
     let given = &entry.skill.extensions;
     (given.context, given.agent.as_deref(), given.hooks.as_ref())
 }

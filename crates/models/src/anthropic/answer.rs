@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use prowess_agent::model::Finish;
 use prowess_agent::telemetry::response_model;
-use prowess_agent::{Finish, ModelDelta, Usage};
+use prowess_agent::{ModelDelta, Usage};
 use serde_json::Value;
 
 use crate::http::{Complaint, Decoder, Failure, MAX_CALLS, Progress, SseEvent, parsed};

@@ -5,7 +5,8 @@ mod request;
 mod thinking;
 
 use async_trait::async_trait;
-use prowess_agent::{Model, ModelError, ModelLimits, ModelRequest, ModelStream};
+use prowess_agent::model::{ModelLimits, ModelStream};
+use prowess_agent::{Model, ModelError, ModelRequest};
 use secrecy::SecretString;
 
 pub(crate) use self::answer::Answer;
@@ -40,7 +41,8 @@ pub enum PromptCache {
 /// the system prompt, and the conversation up to its last and its last-but-one turn of the user.
 ///
 /// ```
-/// use prowess_agent::{Model, ModelLimits};
+/// use prowess_agent::model::ModelLimits;
+/// use prowess_agent::Model;
 /// use prowess_models::Anthropic;
 ///
 /// # fn main() -> Result<(), prowess_models::SetupError> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use prowess_agent::{ModelLimits, ModelRequest, Reasoning, ToolChoice, ToolDefinition};
+use prowess_agent::ModelRequest;
+use prowess_agent::message::Reasoning;
+use prowess_agent::model::{ModelLimits, ToolChoice, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings};

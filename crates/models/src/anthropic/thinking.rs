@@ -1,6 +1,7 @@
 //! How hard the model should think, in the provider's words.
 
-use prowess_agent::{Effort, ModelRequest, ToolChoice};
+use prowess_agent::ModelRequest;
+use prowess_agent::model::{Effort, ToolChoice};
 use serde_json::{Value, json};
 
 use crate::conversation::{AssistantBlock, Turn, UserBlock};

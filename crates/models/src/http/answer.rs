@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use prowess_agent::{ModelDelta, ModelErrorKind};
+use prowess_agent::ModelDelta;
+use prowess_agent::model::ModelErrorKind;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::HttpOptions;
@@ -191,7 +192,8 @@ fn broken(error: reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use prowess_agent::{Content, ModelResponse, ResponseAssembly};
+    use prowess_agent::message::Content;
+    use prowess_agent::model::{ModelResponse, ResponseAssembly};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What a provider says when it does not answer, and what sort of failure that is.
 
-use prowess_agent::ModelErrorKind;
+use prowess_agent::model::ModelErrorKind;
 use reqwest::StatusCode;
 use serde_json::Value;
 

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use prowess_agent::{ModelError, ModelErrorKind, ModelLimits, ModelStream};
+use prowess_agent::ModelError;
+use prowess_agent::model::{ModelErrorKind, ModelLimits, ModelStream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, Url};
 use secrecy::{ExposeSecret, SecretString};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prowess_agent::ModelErrorKind;
+use prowess_agent::model::ModelErrorKind;
 
 use super::MAX_CALLS;
 

@@ -16,7 +16,8 @@ pub(crate) use self::sse::SseEvent;
 
 use std::collections::VecDeque;
 
-use prowess_agent::{MODEL_JSON, ModelDelta};
+use prowess_agent::ModelDelta;
+use prowess_agent::json::MODEL_JSON;
 use serde_json::Value;
 
 /// How many calls an answer may have.

@@ -56,7 +56,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 
 #[cfg(test)]
 mod tests {
-    use prowess_agent::ModelErrorKind;
+    use prowess_agent::model::ModelErrorKind;
     use reqwest::header::{HeaderName, HeaderValue};
 
     use super::*;

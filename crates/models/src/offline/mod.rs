@@ -8,10 +8,9 @@ mod summary;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use prowess_agent::{
-    Content, Finish, Model, ModelDelta, ModelError, ModelRequest, ModelStream, ToolCall, ToolChoice,
-    ToolResult,
-};
+use prowess_agent::message::Content;
+use prowess_agent::model::{Finish, ModelStream, ToolChoice};
+use prowess_agent::{Model, ModelDelta, ModelError, ModelRequest, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 use self::example::first_example;
@@ -39,7 +38,8 @@ const CONFESSION: &str = "I am not a language model. I work offline: I look for 
 ///
 /// ```
 /// use futures_util::StreamExt;
-/// use prowess_agent::{ResponseAssembly, Message, Model, ModelRequest};
+/// use prowess_agent::model::ResponseAssembly;
+/// use prowess_agent::{Message, Model, ModelRequest};
 /// use prowess_models::Offline;
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,7 @@
 //! Reads back what a model is told about skills.
 
-use prowess_agent::{ModelRequest, ToolDefinition};
+use prowess_agent::ModelRequest;
+use prowess_agent::model::ToolDefinition;
 
 /// A skill, as the overview lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What became of a run, for a person.
 
-use prowess_agent::{MODEL_JSON, ToolCall, ToolResult};
+use prowess_agent::json::MODEL_JSON;
+use prowess_agent::{ToolCall, ToolResult};
 use serde_json::Value;
 
 /// How many files are shown, and how much of each, in characters.

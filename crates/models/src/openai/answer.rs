@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use prowess_agent::model::{Finish, ModelErrorKind};
 use prowess_agent::telemetry::response_model;
-use prowess_agent::{Finish, ModelDelta, ModelErrorKind, Usage};
+use prowess_agent::{ModelDelta, Usage};
 use serde_json::Value;
 
 use super::calls::Calls;

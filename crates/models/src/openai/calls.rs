@@ -124,7 +124,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
-    use prowess_agent::ResponseAssembly;
+    use prowess_agent::model::ResponseAssembly;
     use serde_json::json;
 
     use super::*;

@@ -5,7 +5,8 @@ mod calls;
 mod request;
 
 use async_trait::async_trait;
-use prowess_agent::{Model, ModelError, ModelLimits, ModelRequest, ModelStream};
+use prowess_agent::model::{ModelLimits, ModelStream};
+use prowess_agent::{Model, ModelError, ModelRequest};
 use secrecy::SecretString;
 
 pub(crate) use self::answer::Answer;
@@ -39,7 +40,8 @@ pub enum EffortField {
 /// A model behind any endpoint that speaks OpenAI's chat completions.
 ///
 /// ```
-/// use prowess_agent::{Model, ModelLimits};
+/// use prowess_agent::model::ModelLimits;
+/// use prowess_agent::Model;
 /// use prowess_models::OpenAi;
 ///
 /// # fn main() -> Result<(), prowess_models::SetupError> {

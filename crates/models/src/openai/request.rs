@@ -1,6 +1,7 @@
 //! A request in the words of chat completions.
 
-use prowess_agent::{Effort, ModelLimits, ModelRequest, ToolChoice};
+use prowess_agent::ModelRequest;
+use prowess_agent::model::{Effort, ModelLimits, ToolChoice};
 use serde_json::{Value, json};
 
 use super::{EffortField, OutputLimitName, Settings};

@@ -9,7 +9,8 @@ const MAX_SHOWN: usize = 600;
 /// What a scripted model expects to be sent. In a file, each is a text or a list of texts.
 ///
 /// ```
-/// use prowess_agent::{Message, Model as _, ModelErrorKind, ModelRequest};
+/// use prowess_agent::model::ModelErrorKind;
+/// use prowess_agent::{Message, Model as _, ModelRequest};
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use prowess_agent::{Content, Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream};
+use prowess_agent::message::Content;
+use prowess_agent::model::{ModelErrorKind, ModelLimits, ModelStream};
+use prowess_agent::{Model, ModelError, ModelRequest};
 use serde::Deserialize;
 
 pub use self::expect::ScriptedExpect;

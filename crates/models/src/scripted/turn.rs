@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use prowess_agent::{Finish, ModelDelta, ModelError, ModelErrorKind, Usage};
+use prowess_agent::model::{Finish, ModelErrorKind};
+use prowess_agent::{ModelDelta, ModelError, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 

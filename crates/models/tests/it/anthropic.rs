@@ -1,6 +1,7 @@
 //! Answers of Messages.
 
-use prowess_agent::{Finish, ModelDelta, ModelErrorKind};
+use prowess_agent::ModelDelta;
+use prowess_agent::model::{Finish, ModelErrorKind};
 
 use crate::server::{Reply, Server};
 use crate::support::{answer, anthropic, failure, heard, hello, shown};

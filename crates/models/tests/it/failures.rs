@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use prowess_agent::{Model, ModelDelta, ModelErrorKind};
+use prowess_agent::model::ModelErrorKind;
+use prowess_agent::{Model, ModelDelta};
 
 use crate::server::{Reply, Server};
 use crate::support::{KEY, answer, anthropic, failure, heard, hello, openai, openai_with, options};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use prowess_agent::{Message, ModelRequest, PromptSection, ToolChoice, ToolDefinition};
+use prowess_agent::model::{PromptSection, ToolChoice, ToolDefinition};
+use prowess_agent::{Message, ModelRequest};
 use prowess_models::Offline;
 use serde_json::{Value, json};
 
@@ -173,7 +174,7 @@ async fn a_load_that_fails_and_a_run_that_fails() {
     let mut loading = request("csv report", DEEPAGENTS, true);
     let (id, tool, _) = step(&mut loading).await.unwrap();
     let mut failed = result(&id, &tool, "Error: not allowed");
-    if let prowess_agent::Content::Tool(result) = &mut failed.content {
+    if let prowess_agent::message::Content::Tool(result) = &mut failed.content {
         result.is_error = true;
     }
     let mut running = loading.clone();
@@ -187,7 +188,7 @@ async fn a_load_that_fails_and_a_run_that_fails() {
 
     running.messages.push(Arc::new(result(&id, &tool, INSTRUCTIONS)));
     let (id, tool, _) = step(&mut running).await.unwrap();
-    if let prowess_agent::Content::Tool(result) = &mut failed.content {
+    if let prowess_agent::message::Content::Tool(result) = &mut failed.content {
         (result.call, result.name) = (id.as_str().into(), tool);
     }
     running.messages.push(Arc::new(failed));

@@ -1,12 +1,13 @@
 //! Answers of chat completions.
 
-use prowess_agent::{Finish, ModelErrorKind, Usage};
+use prowess_agent::Usage;
+use prowess_agent::model::{Finish, ModelErrorKind};
 
 use crate::server::{Reply, Server};
 use crate::support::{answer, failure, heard, hello, openai, shown};
 
 /// The answer to events of these data.
-async fn answer_to(data: &[&str]) -> prowess_agent::ModelResponse {
+async fn answer_to(data: &[&str]) -> prowess_agent::model::ModelResponse {
     let body: String = data.iter().map(|data| format!("data: {data}\n\n")).collect();
     let server = Server::start([Reply::events(body)]).await;
     answer(&openai(&server), hello()).await

@@ -1,9 +1,8 @@
 //! What is sent to providers.
 
-use prowess_agent::{
-    AssistantPart, Content, Effort, Media, Message, Model, ModelLimits, ModelRequest, PromptSection,
-    Reasoning, ToolChoice, UserPart,
-};
+use prowess_agent::message::{AssistantPart, Content, Media, Reasoning, UserPart};
+use prowess_agent::model::{Effort, ModelLimits, PromptSection, ToolChoice};
+use prowess_agent::{Message, Model, ModelRequest};
 use prowess_models::{Anthropic, EffortField, Http, OpenAi, OutputLimitName, PromptCache, Thinking};
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use prowess_agent::{Finish, Message, Model, ModelDelta, ModelErrorKind, ModelRequest, PromptSection, Usage};
+use prowess_agent::model::{Finish, ModelErrorKind, PromptSection};
+use prowess_agent::{Message, Model, ModelDelta, ModelRequest, Usage};
 use prowess_models::{Scripted, ScriptedExpect, ScriptedFollow, ScriptedTurn};
 use serde_json::json;
 

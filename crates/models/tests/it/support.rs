@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use prowess_agent::{
-    AssistantPart, Message, Model, ModelDelta, ModelError, ModelRequest, ModelResponse, Reasoning,
-    ResponseAssembly, ToolCall, ToolDefinition, ToolResult,
-};
+use prowess_agent::message::{AssistantPart, Reasoning};
+use prowess_agent::model::{ModelResponse, ResponseAssembly, ToolDefinition};
+use prowess_agent::{Message, Model, ModelDelta, ModelError, ModelRequest, ToolCall, ToolResult};
 use prowess_models::{Anthropic, Http, HttpOptions, OpenAi, Proxies};
 use serde_json::json;
 
@@ -78,7 +77,7 @@ pub(crate) async fn failure(model: &dyn Model) -> ModelError {
 
 /// The parts of a message, in one line each.
 pub(crate) fn shown(assembled: &ModelResponse) -> String {
-    let prowess_agent::Content::Assistant { parts } = &assembled.message.content else {
+    let prowess_agent::message::Content::Assistant { parts } = &assembled.message.content else {
         panic!("{assembled:?}");
     };
     let parts = parts.iter().map(|part| match part {

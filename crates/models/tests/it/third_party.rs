@@ -2,7 +2,8 @@
 //!
 //! `make models` installs it, starts it on this machine and runs these tests; `make test` does so, too.
 
-use prowess_agent::{Finish, Message, Model, ModelErrorKind, ModelRequest, PromptSection};
+use prowess_agent::model::{Finish, ModelErrorKind, PromptSection};
+use prowess_agent::{Message, Model, ModelRequest};
 use prowess_models::{Anthropic, Http, OpenAi};
 
 use crate::support::{answer, call, failure, hello, options, result, shown, text, tool};

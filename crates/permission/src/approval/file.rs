@@ -26,7 +26,7 @@ const VERSION: u64 = 1;
 /// use prowess_permission::{Broker, FileApprovals, Kind, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// # async fn main() -> Result<(), prowess_permission::approval::StoreError> {
 /// # let scratch = tempfile::tempdir().unwrap();
 /// # let path = scratch.path().join("approvals.json");
 /// let broker = Broker::open(Arc::new(FileApprovals::at(&path)), "atlas").await?;

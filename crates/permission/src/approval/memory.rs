@@ -13,7 +13,7 @@ use super::{Approval, ApprovalStore, StoreError, merge};
 /// use prowess_permission::{Broker, MemoryApprovals};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// # async fn main() -> Result<(), prowess_permission::approval::StoreError> {
 /// let broker = Broker::open(Arc::new(MemoryApprovals::new()), "atlas").await?;
 /// assert!(broker.remembered().is_empty());
 /// # Ok(())

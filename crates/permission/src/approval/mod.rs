@@ -21,7 +21,7 @@ use crate::{Kind, Pattern, Question};
 /// use prowess_permission::{Broker, Kind, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// # async fn main() -> Result<(), prowess_permission::approval::StoreError> {
 /// let broker = Broker::in_memory();
 /// broker.remember(&Question::new(Kind::RUN, "make")).await?;
 /// let approval = broker.remembered().remove(0);

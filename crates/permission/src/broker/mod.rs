@@ -13,7 +13,8 @@ pub use event::{PendingQuestion, PermissionEvent, QuestionId, QuestionIdError, Q
 pub use reply::{Reply, ReplyError};
 pub use subscription::Subscription;
 
-use crate::{Approval, ApprovalStore, MemoryApprovals, Refusal, StoreError};
+use crate::approval::StoreError;
+use crate::{Approval, ApprovalStore, MemoryApprovals, Refusal};
 use subscription::Feed;
 use waiting::State;
 
@@ -23,7 +24,8 @@ use waiting::State;
 /// obtained: a terminal, a web page or a protocol subscribes and replies.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Reply, Question};
+/// use prowess_permission::broker::PermissionEvent;
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Question, Reply};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -53,12 +55,10 @@ pub struct Broker {
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
-/// use prowess_permission::{
-///     Broker, BrokerOptions, Kind, MemoryApprovals, Permissions, Policy, Refusal, Question,
-/// };
+/// use prowess_permission::{Broker, BrokerOptions, Kind, MemoryApprovals, Permissions, Policy, Refusal, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), prowess_permission::StoreError> {
+/// # async fn main() -> Result<(), prowess_permission::approval::StoreError> {
 /// let options = BrokerOptions::new("atlas").with_timeout(Duration::from_millis(5));
 /// let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await?;
 /// let _front_end = broker.subscribe(); // and never looks

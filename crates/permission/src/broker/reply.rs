@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Broker, QuestionId};
+use crate::approval::StoreError;
 use crate::approval::merge;
 use crate::judgement::Judgement;
-use crate::{Approval, Granted, Pattern, Question, Refusal, StoreError};
+use crate::{Approval, Granted, Pattern, Question, Refusal};
 
 /// What somebody answers.
 ///

@@ -17,7 +17,8 @@ const MAX_QUEUED_EVENTS: usize = 256;
 /// that still waits, nor what became of one that it has seen.
 ///
 /// ```
-/// use prowess_permission::{Broker, Kind, PermissionEvent, Permissions, Policy, Question};
+/// use prowess_permission::broker::PermissionEvent;
+/// use prowess_permission::{Broker, Kind, Permissions, Policy, Question};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

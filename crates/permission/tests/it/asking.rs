@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_permission::approval::StoreError;
+use prowess_permission::broker::{PermissionEvent, QuestionOutcome, ReplyError};
 use prowess_permission::{
     Approval, ApprovalStore, Broker, BrokerOptions, Decision, Granted, Kind, MemoryApprovals, NoAsker,
-    Pattern, PermissionEvent, Permissions, Policy, Question, QuestionOutcome, Refusal, Replies, Reply,
-    ReplyError, Rule, Stopped, StoreError,
+    Pattern, Permissions, Policy, Question, Refusal, Replies, Reply, Rule, Stopped,
 };
 
 use crate::{Desk, USER, decision, deny, run};

@@ -4,9 +4,10 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use prowess_permission::broker::ReplyError;
 use prowess_permission::{
     Action, Broker, Decision, FileApprovals, Granted, Kind, Pattern, Permissions, Policy, Question, Refusal,
-    Reply, ReplyError, Rule,
+    Reply, Rule,
 };
 use serde_json::json;
 

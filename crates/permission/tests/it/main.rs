@@ -12,9 +12,9 @@ mod words;
 
 use std::sync::Arc;
 
+use prowess_permission::broker::{PermissionEvent, Subscription};
 use prowess_permission::{
-    Broker, Decision, Grant, Kind, PendingQuestion, PermissionEvent, Permissions, Policy, Question, Refusal,
-    Rule, RuleSource, Subscription,
+    Broker, Decision, Grant, Kind, PendingQuestion, Permissions, Policy, Question, Refusal, Rule, RuleSource,
 };
 use tokio::task::JoinHandle;
 

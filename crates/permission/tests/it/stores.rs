@@ -7,11 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use prowess_permission::approval::{MAX_APPROVALS_BYTES, StoreError};
 use prowess_permission::testing::approval_store_suite;
-use prowess_permission::{
-    Approval, ApprovalStore, Broker, FileApprovals, Kind, MAX_APPROVALS_BYTES, MemoryApprovals, Pattern,
-    StoreError,
-};
+use prowess_permission::{Approval, ApprovalStore, Broker, FileApprovals, Kind, MemoryApprovals, Pattern};
 
 fn approval(pattern: &str) -> Approval {
     Approval { project: "p".to_owned(), kind: Kind::RUN, pattern: Pattern::literal(pattern), binding: None }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use prowess_permission::{
-    Action, Channel, Kind, Note, Permissions, Policy, Question, RealPath, Refusal, ReplyError, RunAction,
-    RunActionInput, joined,
-};
+use prowess_permission::action::{Channel, RunAction, RunActionInput};
+use prowess_permission::broker::ReplyError;
+use prowess_permission::question::Note;
+use prowess_permission::{Action, Kind, Permissions, Policy, Question, RealPath, Refusal, joined};
 use serde_json::{Value, json};
 
 use crate::{USER, deny, run};

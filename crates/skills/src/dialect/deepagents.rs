@@ -1,6 +1,6 @@
 //! `load_skill` and `unload_skill`, whose words are those of their origin.
 
-use prowess_catalog::SectionTemplate;
+use prowess_catalog::section::SectionTemplate;
 
 use super::table::{Entry, Table, Takes, section};
 use super::{Capabilities, Form, LoadToolNames, documents};

@@ -18,7 +18,8 @@ mod trpc;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use prowess_catalog::{Activation, SectionTemplate};
+use prowess_catalog::overview::Activation;
+use prowess_catalog::section::SectionTemplate;
 use prowess_permission::Refusal;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! `skill`, whose description lists what there is; and `skill_unload` and `skill_with_args` for what its origin lacks.
 
-use prowess_catalog::code_text;
+use prowess_catalog::untrusted::code_text;
 
 use super::table::{Entry, Setting, Table, Takes};
 use super::{Capabilities, Form, LoadToolNames, documents};

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use prowess_workspace::{InputMode, MAX_TIMEOUT, MAX_WAIT, RunInput, RunOutputs, RunRequest};
+use prowess_workspace::limits::MAX_TIMEOUT;
+use prowess_workspace::live::MAX_WAIT;
+use prowess_workspace::{InputMode, RunInput, RunOutputs, RunRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,8 @@
 //! What tells one dialect from another, as data.
 
-use prowess_catalog::{Activation, SectionTemplate, code_text};
+use prowess_catalog::overview::Activation;
+use prowess_catalog::section::SectionTemplate;
+use prowess_catalog::untrusted::code_text;
 use serde_json::{Value, json};
 
 use super::{Capabilities, Form, LoadToolNames, MAX_ENUM_NAMES, SkillToolKind, ToolSpec, arguments};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use prowess_catalog::SectionTemplate;
+use prowess_catalog::section::SectionTemplate;
 use serde_json::json;
 
 use super::table::{Entry, Setting, Table, Takes, section};

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use prowess_catalog::Digest;
-use prowess_permission::{Channel, Question, RUN_BINDING, RunAction, RunActionInput};
-use prowess_workspace::{InputMode, RunInput, RunRequest, StageSource};
+use prowess_permission::Question;
+use prowess_permission::action::{Channel, RunAction, RunActionInput};
+use prowess_permission::question::RUN_BINDING;
+use prowess_workspace::stage::StageSource;
+use prowess_workspace::{InputMode, RunInput, RunRequest};
 use serde_json::{Value, json};
 
 use super::{RunSetup, SkillRunner};

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prowess_catalog::{Digest, SkillEntry, code_text};
-use prowess_permission::{Action, Channel, Decision, Kind, Question, Refusal, RunAction, Stopped, joined};
+use prowess_catalog::untrusted::code_text;
+use prowess_catalog::{Digest, SkillEntry};
+use prowess_permission::action::{Channel, RunAction};
+use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, joined};
+use prowess_workspace::input::InputGate;
+use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
-    ExecuteError, InputGate, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
-    StageSource,
+    ExecuteError, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
 };
 use serde_json::json;
 

@@ -15,7 +15,7 @@ const MAX_SHOWN_WARNINGS: usize = 20;
 ///
 /// ```
 /// let report = serde_json::json!({"stdout": "x".repeat(1_000_000), "truncated": false});
-/// let text = prowess_skills::report_text(report);
+/// let text = prowess_skills::run::report_text(report);
 /// assert!(text.len() < 100_000 && text.contains(r#""truncated":true"#));
 /// ```
 pub fn report_text(report: Value) -> String {

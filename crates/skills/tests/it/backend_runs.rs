@@ -102,7 +102,7 @@ async fn hostile_files_are_left_out() {
 async fn a_skill_that_is_too_large_is_refused() {
     let backend = Arc::new(MemoryBackend::new());
     write(&*backend, "/skills/kit/SKILL.md", MANIFEST).await;
-    for number in 0..=prowess_workspace::MAX_SKILL_FILES {
+    for number in 0..=prowess_workspace::stage::MAX_SKILL_FILES {
         write(&*backend, &format!("/skills/kit/data/{number}"), "").await;
     }
     let scratch = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
 //! No loaded skill is lost when messages are summarised.
 
-use prowess_skills::{
-    Dialect, DocumentChoice, Lifetime, SelectMode, SkillDelta, SkillView, UnloadReason, UnloadedText,
-};
+use prowess_skills::delta::{SelectMode, UnloadReason};
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::options::UnloadedText;
+use prowess_skills::{Dialect, Lifetime, SkillDelta, SkillView};
 
 use crate::library::{Library, loaded};
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use prowess_skills::{
-    Dialect, DocumentChoice, PreparedLoad, SelectMode, SkillError, SkillEvent, SkillSession, SkillState,
-};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::load::PreparedLoad;
+use prowess_skills::{Dialect, SkillError, SkillEvent, SkillSession, SkillState};
 
 use serde_json::json;
 

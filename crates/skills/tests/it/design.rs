@@ -1,7 +1,8 @@
 //! The unit tests that the design documents name, one by one; docs/design-tests.md has the table.
 
-use prowess_catalog::ResourceKind;
-use prowess_skills::{AllowedTools, Dialect, Discovery, SessionOptions, SkillDelta, ToolCall, ToolVerdict};
+use prowess_catalog::resource::ResourceKind;
+use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::{AllowedTools, Dialect, Discovery, SessionOptions, SkillDelta};
 use serde_json::{Value, json};
 
 use crate::library::{CountedFiles, Library, loaded, session_in_backend};

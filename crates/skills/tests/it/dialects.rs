@@ -1,6 +1,7 @@
 //! What each dialect shows and answers, whole.
 
-use prowess_skills::{Capabilities, Dialect, MAX_ENUM_NAMES, SkillSession, SkillToolKind};
+use prowess_skills::dialect::MAX_ENUM_NAMES;
+use prowess_skills::{Capabilities, Dialect, SkillSession, SkillToolKind};
 use serde_json::{Value, json};
 
 use crate::library::{Library, sorted};

@@ -1,6 +1,8 @@
 //! Documents of a skill: listing and choosing.
 
-use prowess_skills::{Budgets, Dialect, DocumentChoice, SelectMode, SkillError};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::{Budgets, Dialect, SkillError};
 use serde_json::json;
 
 use crate::library::{Library, prepared};

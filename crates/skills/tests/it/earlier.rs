@@ -1,9 +1,11 @@
 //! Approvals and questions about runs that the version before this one stored.
 
 use prowess_catalog::Digest;
-use prowess_permission::{Kind, Note, Permissions, Policy, Question, Replies, joined};
+use prowess_permission::question::Note;
+use prowess_permission::{Kind, Permissions, Policy, Question, Replies, joined};
 use prowess_skills::{Outcome, SkillAnswer, SkillSession};
-use prowess_workspace::{RunRequest, StageSource};
+use prowess_workspace::RunRequest;
+use prowess_workspace::stage::StageSource;
 use serde_json::json;
 
 use crate::running::{library, runs, session};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use prowess_permission::broker::{PermissionEvent, Subscription};
 use prowess_permission::{
-    Action, Broker, Decision, PendingQuestion, PermissionEvent, Permissions, Policy, Reply, Rule, RuleSource,
-    Subscription,
+    Action, Broker, Decision, PendingQuestion, Permissions, Policy, Reply, Rule, RuleSource,
 };
-use prowess_skills::{FileOwner, SkillError, SkillSession};
+use prowess_skills::owner::FileOwner;
+use prowess_skills::{SkillError, SkillSession};
 
 use crate::library::{CountedFiles, Library, loaded, prepared};
 

@@ -4,10 +4,11 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_permission::{Broker, Decision, PermissionEvent, Permissions, Policy, Reply, Rule, RuleSource};
-use prowess_skills::{
-    Budgets, Dialect, DocumentChoice, MAX_CHOSEN_BYTES, SelectMode, SkillError, SkillSession,
-};
+use prowess_permission::broker::PermissionEvent;
+use prowess_permission::{Broker, Decision, Permissions, Policy, Reply, Rule, RuleSource};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::{DocumentChoice, MAX_CHOSEN_BYTES};
+use prowess_skills::{Budgets, Dialect, SkillError, SkillSession};
 use serde_json::json;
 
 use crate::library::{Library, loaded, prepared_call};
@@ -490,7 +491,7 @@ async fn a_frame_does_not_begin_before_its_tag() {
     let library = Library::of(&["x"]);
     let session = library
         .session_with(Dialect::DeepAgents, |options| {
-            options.unloaded_text = prowess_skills::UnloadedText::Stub
+            options.unloaded_text = prowess_skills::options::UnloadedText::Stub
         })
         .await;
     let genuine = session.load("x", None).await.unwrap().text;

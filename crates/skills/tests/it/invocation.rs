@@ -1,6 +1,6 @@
 //! Skills that people start, and skills that files bring into play.
 
-use prowess_catalog::ManualSkills;
+use prowess_catalog::overview::ManualSkills;
 use prowess_skills::{Dialect, SkillDelta, SkillError};
 
 use crate::library::{Library, loaded};

@@ -11,13 +11,14 @@ use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Listing, MemoryBackend, ReadRange, VirtualPath,
     WriteMode,
 };
+use prowess_catalog::document::{DocumentError, DocumentText};
 use prowess_catalog::{
-    Catalog, DocumentError, DocumentText, Documents, ReadError, Resources, Root, ScanOptions, SkillEntry,
-    SkillText, scan_backend,
+    Catalog, Documents, ReadError, Resources, Root, ScanOptions, SkillEntry, SkillText, scan_backend,
 };
 use prowess_permission::{NoAsker, Permissions, Policy};
+use prowess_skills::secret::Secret;
 use prowess_skills::{
-    BackendFiles, Budgets, Dialect, LocalFiles, Operation, Outcome, PreparedCall, Secret, SessionBuilder,
+    BackendFiles, Budgets, Dialect, LocalFiles, Operation, Outcome, PreparedCall, SessionBuilder,
     SessionOptions, SkillError, SkillFiles, SkillSession,
 };
 

@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use prowess_permission::{Decision, Policy, Rule, RuleSource};
-use prowess_skills::{Budgets, Dialect, Placement, UnloadedText};
+use prowess_skills::options::{Placement, UnloadedText};
+use prowess_skills::{Budgets, Dialect};
 
 use crate::library::Library;
 

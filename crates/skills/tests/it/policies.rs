@@ -1,7 +1,8 @@
 //! `allowed-tools` given effect.
 
 use prowess_permission::{Decision, Granted, Kind, Question, Rule, RuleSource};
-use prowess_skills::{AllowedTools, Dialect, SkillSession, ToolCall, ToolVerdict};
+use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::{AllowedTools, Dialect, SkillSession};
 
 use crate::library::Library;
 

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use prowess_catalog::Frame;
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::options::Placement;
 use prowess_skills::{
-    Budgets, Dialect, DocumentChoice, Lifetime, Placement, SavedState, SelectMode, SkillDelta, SkillSession,
-    SkillState, SkillView,
+    Budgets, Dialect, Lifetime, SavedState, SkillDelta, SkillSession, SkillState, SkillView,
 };
 
 use crate::library::Library;

@@ -1,7 +1,8 @@
 //! A session over a catalog that changes.
 
 use prowess_catalog::{Catalog, Root, ScanOptions};
-use prowess_skills::{Guidance, SkillEvent, Stale, Staleness};
+use prowess_skills::event::{Stale, Staleness};
+use prowess_skills::{Guidance, SkillEvent};
 
 use crate::library::{Library, loaded};
 

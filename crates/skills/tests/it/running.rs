@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use prowess_permission::{Broker, Decision, PermissionEvent, Permissions, Policy, Reply, Rule, RuleSource};
+use prowess_permission::broker::PermissionEvent;
+use prowess_permission::{Broker, Decision, Permissions, Policy, Reply, Rule, RuleSource};
 use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession, SkillToolAnswer, ToolSpec};
 use prowess_workspace::{Artifacts, Level, LocalExecutor, LocalOptions, Network, Runner, Workspaces};
 use serde_json::{Value, json};

@@ -1,8 +1,10 @@
 //! State that is saved and restored.
 
-use prowess_skills::{
-    Dialect, DocumentChoice, STATE_VERSION, SavedState, Secret, SelectMode, SkillDelta, SkillState,
-};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::saved::STATE_VERSION;
+use prowess_skills::secret::Secret;
+use prowess_skills::{Dialect, SavedState, SkillDelta, SkillState};
 use serde_json::{Value, json};
 
 use crate::library::{Library, loaded, sorted};

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use prowess_catalog::{
-    Catalog, Digest, DocumentError, DocumentText, Documents, Offer, Published, PublishedFile, ReadError,
-    Resources, Root, SkillEntry, SkillText, scan_published,
-};
+use prowess_catalog::document::{DocumentError, DocumentText};
+use prowess_catalog::published::{Offer, Published, PublishedFile, scan_published};
+use prowess_catalog::{Catalog, Digest, Documents, ReadError, Resources, Root, SkillEntry, SkillText};
 use prowess_permission::{
     Action, Broker, Decision, Kind, Permissions, Policy, Question, Replies, Rule, RuleSource,
 };
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::load::PreparedLoad;
+use prowess_skills::options::Placement;
 use prowess_skills::{
-    Capabilities, Dialect, DocumentChoice, Operation, Outcome, Placement, PreparedLoad, RunSetup, SavedState,
-    SelectMode, SessionOptions, SkillAnswer, SkillError, SkillFiles, SkillSession,
+    Capabilities, Dialect, Operation, Outcome, RunSetup, SavedState, SessionOptions, SkillAnswer, SkillError,
+    SkillFiles, SkillSession,
 };
-use prowess_workspace::{
-    LocalExecutor, LocalOptions, RunRequest, Runner, SkillListing, StageFile, StageFiles as StagedFiles,
-    StageSource, Workspaces,
-};
+use prowess_workspace::stage::{SkillListing, StageFile, StageFiles as StagedFiles, StageSource};
+use prowess_workspace::{LocalExecutor, LocalOptions, RunRequest, Runner, Workspaces};
 use serde_json::json;
 
 /// What servers have: the text of every file, by label and address.

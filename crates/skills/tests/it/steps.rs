@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use prowess_catalog::{Catalog, Digest, Root, ScanOptions, scan_backend};
 use prowess_permission::{Decision, Permissions, Policy, Refusal, Reply, Rule, RuleSource};
+use prowess_skills::delta::SelectMode;
+use prowess_skills::documents::DocumentChoice;
+use prowess_skills::options::Placement;
+use prowess_skills::secret::Secret;
 use prowess_skills::{
-    BackendFiles, Dialect, DocumentChoice, Fed, LocalFiles, Operation, Outcome, Placement, Secret,
-    SelectMode, SessionOptions, SkillEngine, SkillError, SkillFiles, SkillState, Step, Want,
+    BackendFiles, Dialect, Fed, LocalFiles, Operation, Outcome, SessionOptions, SkillEngine, SkillError,
+    SkillFiles, SkillState, Step, Want,
 };
 
 use crate::library::Library;
@@ -179,7 +183,7 @@ fn what_was_not_wanted_ends_it() {
         load.step();
         load.feed(fed);
         assert!(matches!(load.step(), Step::Ready));
-        matches!(load.result(), Err::<prowess_skills::PreparedLoad, _>(SkillError::Misfed))
+        matches!(load.result(), Err::<prowess_skills::load::PreparedLoad, _>(SkillError::Misfed))
     };
     let load = || allowing.at(&state).load("a", None, None);
     assert!(ended(load(), Fed::Documents(a.documents())), "another thing");

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use prowess_permission::{Broker, Decision, PermissionEvent, Permissions, Policy, Reply, Rule};
+use prowess_permission::broker::PermissionEvent;
+use prowess_permission::{Broker, Decision, Permissions, Policy, Reply, Rule};
 use prowess_skills::SkillSession;
 use serde_json::{Value, json};
 

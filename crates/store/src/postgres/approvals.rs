@@ -1,7 +1,8 @@
 //! Approvals in PostgreSQL.
 
 use async_trait::async_trait;
-use prowess_permission::{Approval, ApprovalStore, StoreError};
+use prowess_permission::approval::StoreError;
+use prowess_permission::{Approval, ApprovalStore};
 
 use super::error::explained;
 use super::{PostgresStore, prepared};

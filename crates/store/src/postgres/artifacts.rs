@@ -1,7 +1,8 @@
 //! The index of artifacts in PostgreSQL.
 
 use async_trait::async_trait;
-use prowess_workspace::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, Scope};
+use prowess_workspace::artifact::ArtifactRecord;
+use prowess_workspace::{ArtifactError, ArtifactIndex, ArtifactKey, Scope};
 use tokio_postgres::{Error, Row};
 
 use super::error::explained;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use prowess_agent::{Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore};
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
+use prowess_agent::{Event, ThreadId, ThreadStore};
 use tokio_postgres::{Error, Row};
 
 use super::error::explained;

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use async_trait::async_trait;
-use prowess_permission::{Approval, ApprovalStore, StoreError};
+use prowess_permission::approval::StoreError;
+use prowess_permission::{Approval, ApprovalStore};
 use rusqlite::params;
 
 use super::SqliteStore;

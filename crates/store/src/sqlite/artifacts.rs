@@ -1,7 +1,8 @@
 //! The index of artifacts in SQLite.
 
 use async_trait::async_trait;
-use prowess_workspace::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, Scope};
+use prowess_workspace::artifact::ArtifactRecord;
+use prowess_workspace::{ArtifactError, ArtifactIndex, ArtifactKey, Scope};
 use rusqlite::{OptionalExtension as _, Params, Row, params};
 
 use super::SqliteStore;

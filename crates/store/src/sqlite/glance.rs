@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use prowess_agent::ThreadInfo;
+use prowess_agent::thread::ThreadInfo;
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteStore;

@@ -35,7 +35,8 @@ use crate::error::DatabaseError;
 ///
 /// ```
 /// use std::time::Duration;
-/// use prowess_agent::{ThreadError, ThreadId, ThreadStore as _};
+/// use prowess_agent::thread::ThreadError;
+/// use prowess_agent::{ThreadId, ThreadStore as _};
 /// use prowess_store::SqliteStore;
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::{Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore};
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
+use prowess_agent::{Event, ThreadId, ThreadStore};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteStore;

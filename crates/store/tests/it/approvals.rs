@@ -4,8 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use prowess_permission::approval::StoreError;
 use prowess_permission::testing::approval_store_suite;
-use prowess_permission::{Approval, ApprovalStore, Kind, Pattern, StoreError};
+use prowess_permission::{Approval, ApprovalStore, Kind, Pattern};
 use prowess_store::{PostgresStore, SqliteStore};
 use rusqlite::Connection;
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prowess_store::{PostgresStore, SqliteStore};
+use prowess_workspace::artifact::MemoryBlobs;
 use prowess_workspace::testing::{artifact_scopes_suite, artifact_store_suite};
 use prowess_workspace::{
-    ArtifactError, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactStore, Artifacts, MemoryBlobs, Scope,
+    ArtifactError, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactStore, Artifacts, Scope,
 };
 use rusqlite::Connection;
 

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prowess_agent::{StoredEvent, ThreadError, ThreadId, ThreadStore};
+use prowess_agent::thread::{StoredEvent, ThreadError};
+use prowess_agent::{ThreadId, ThreadStore};
 use prowess_permission::{Approval, ApprovalStore, Kind, Pattern};
 use prowess_store::{DatabaseError, SqliteStore};
-use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts, MemoryBlobs};
+use prowess_workspace::artifact::MemoryBlobs;
+use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
 use rusqlite::Connection;
 
 use crate::support::{LONG, said, thread_of};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use prowess_agent::{ThreadError, ThreadId, ThreadStore};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{ThreadId, ThreadStore};
 use prowess_store::{DatabaseError, SqliteStore};
 
 use crate::support::{LONG, again, said};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use prowess_agent::{ThreadInfo, ThreadStore};
+use prowess_agent::ThreadStore;
+use prowess_agent::thread::ThreadInfo;
 use prowess_store::SqliteStore;
 
 use crate::support::{again, thread_of};

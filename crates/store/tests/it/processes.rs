@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use prowess_agent::{ThreadError, ThreadId};
+use prowess_agent::ThreadId;
+use prowess_agent::thread::ThreadError;
 use prowess_store::Database;
 
 use crate::support::{LONG, again, postgres_url, said, texts};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use prowess_agent::{ThreadError, ThreadId, ThreadStore};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{ThreadId, ThreadStore};
 use prowess_store::{Database, Retention};
 
 use crate::support::{LONG, postgres_url, thread_of};

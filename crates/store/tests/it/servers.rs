@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use prowess_agent::{ThreadError, ThreadId, ThreadStore};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{ThreadId, ThreadStore};
 use prowess_store::{DatabaseError, PostgresStore};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};

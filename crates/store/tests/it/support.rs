@@ -4,7 +4,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use prowess_agent::{Event, Lease, Message, ThreadId, ThreadStore};
+use prowess_agent::thread::Lease;
+use prowess_agent::{Event, Message, ThreadId, ThreadStore};
 use prowess_store::PostgresStore;
 
 /// Longer than any test takes.

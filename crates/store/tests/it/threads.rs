@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_agent::id::CallId;
 use prowess_agent::testing::thread_store_suite;
-use prowess_agent::{
-    CallId, CallReply, Event, Lease, StoredEvent, ThreadError, ThreadId, ThreadInfo, ThreadStore,
-};
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
+use prowess_agent::{CallReply, Event, ThreadId, ThreadStore};
 use prowess_permission::{Kind, Question};
 use prowess_store::{PostgresStore, SqliteStore};
 

@@ -11,7 +11,8 @@ use super::ArtifactError;
 /// Keeps bytes under names that it chooses.
 ///
 /// ```
-/// use prowess_workspace::{BlobStore, MemoryBlobs};
+/// use prowess_workspace::artifact::MemoryBlobs;
+/// use prowess_workspace::BlobStore;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -35,7 +35,8 @@ const GONE: &str = ".gone";
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_workspace::{Artifacts, ArtifactName, ArtifactStore, DiskBlobs, MemoryIndex};
+/// use prowess_workspace::artifact::{DiskBlobs, MemoryIndex};
+/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,7 +63,8 @@ pub struct DiskBlobs {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_workspace::{Artifacts, ArtifactName, ArtifactStore, DiskBlobs, DiskIndex};
+/// use prowess_workspace::artifact::{DiskBlobs, DiskIndex};
+/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

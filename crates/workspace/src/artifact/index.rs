@@ -27,7 +27,8 @@ pub struct ArtifactRecord {
 /// Knows which artifacts there are, and gives versions.
 ///
 /// ```
-/// use prowess_workspace::{ArtifactIndex, ArtifactKey, ArtifactName, ArtifactRecord, MemoryIndex, Scope};
+/// use prowess_workspace::artifact::{ArtifactRecord, MemoryIndex};
+/// use prowess_workspace::{ArtifactIndex, ArtifactKey, ArtifactName, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

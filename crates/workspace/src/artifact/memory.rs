@@ -12,7 +12,8 @@ use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_workspace::{Artifacts, MemoryBlobs, MemoryIndex};
+/// use prowess_workspace::artifact::{MemoryBlobs, MemoryIndex};
+/// use prowess_workspace::Artifacts;
 ///
 /// // What `Artifacts::in_memory` is.
 /// let artifacts = Artifacts::new(Arc::new(MemoryBlobs::default()), Arc::new(MemoryIndex::default()));
@@ -23,7 +24,8 @@ pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
 /// An index in memory.
 ///
 /// ```
-/// use prowess_workspace::{ArtifactIndex, ArtifactKey, ArtifactName, MemoryIndex, Scope};
+/// use prowess_workspace::artifact::MemoryIndex;
+/// use prowess_workspace::{ArtifactIndex, ArtifactKey, ArtifactName, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

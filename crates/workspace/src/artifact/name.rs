@@ -14,7 +14,7 @@ pub const MAX_ARTIFACT_NAME: usize = 255;
 ///
 /// assert_eq!(ArtifactName::parse("reports/june.txt")?.as_str(), "reports/june.txt");
 /// assert!(ArtifactName::parse("../june.txt").is_err());
-/// # Ok::<(), prowess_workspace::ArtifactNameProblem>(())
+/// # Ok::<(), prowess_workspace::artifact::ArtifactNameProblem>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactName(String);

@@ -28,7 +28,8 @@ const MAX_NAMES: u32 = 4;
 /// ```
 /// use std::sync::Arc;
 /// use object_store::memory::InMemory;
-/// use prowess_workspace::{BlobStore, ObjectBlobs};
+/// use prowess_workspace::artifact::ObjectBlobs;
+/// use prowess_workspace::BlobStore;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +55,8 @@ pub struct ObjectBlobs {
 /// ```
 /// use std::sync::Arc;
 /// use object_store::memory::InMemory;
-/// use prowess_workspace::{Artifacts, ArtifactName, ArtifactStore, ObjectBlobs, ObjectIndex};
+/// use prowess_workspace::artifact::{ObjectBlobs, ObjectIndex};
+/// use prowess_workspace::{ArtifactName, ArtifactStore, Artifacts};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -14,7 +14,8 @@ use super::ArtifactError;
 /// `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and keys that are nowhere from the instance or the task.
 ///
 /// ```
-/// use prowess_workspace::{Artifacts, S3Bucket};
+/// use prowess_workspace::artifact::S3Bucket;
+/// use prowess_workspace::Artifacts;
 ///
 /// let mut bucket = S3Bucket::new("reports");
 /// bucket.endpoint = Some("http://localhost:9000".to_owned());

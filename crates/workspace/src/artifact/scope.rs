@@ -31,7 +31,7 @@ const PROJECT: &str = "project:";
 /// assert_eq!(scope.to_string(), "thread:2026-06-01-3fa9c1");
 /// assert_eq!("thread:2026-06-01-3fa9c1".parse(), Ok(scope));
 /// assert!(Scope::thread("../../etc").is_err());
-/// # Ok::<(), prowess_workspace::ScopeProblem>(())
+/// # Ok::<(), prowess_workspace::artifact::ScopeProblem>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(String);

@@ -18,7 +18,8 @@ const EACH: usize = 50;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_workspace::{ArtifactStore, Artifacts, testing::artifact_store_suite};
+/// use prowess_workspace::testing::artifact_store_suite;
+/// use prowess_workspace::{ArtifactStore, Artifacts};
 ///
 /// # #[tokio::main]
 /// # async fn main() {
@@ -175,7 +176,8 @@ async fn gives_each_save_a_version_of_its_own(open: &impl Fn() -> Arc<dyn Artifa
 /// Each call of `open` gives a new handle to the same store. It may have artifacts in the shared scope already.
 ///
 /// ```
-/// use prowess_workspace::{Artifacts, testing::artifact_scopes_suite};
+/// use prowess_workspace::testing::artifact_scopes_suite;
+/// use prowess_workspace::Artifacts;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

@@ -58,12 +58,12 @@ pub enum GlobProblem {
 /// dropped.
 ///
 /// ```
-/// use prowess_workspace::normalize_glob;
+/// use prowess_workspace::collect::normalize_glob;
 ///
 /// assert_eq!(normalize_glob("$OUTPUT_DIR/**/*.txt")?, "out/**/*.txt");
 /// assert_eq!(normalize_glob("$OUTPUT_DIRX/a")?, "$OUTPUT_DIRX/a");
 /// assert!(normalize_glob("../**").is_err());
-/// # Ok::<(), prowess_workspace::GlobError>(())
+/// # Ok::<(), prowess_workspace::collect::GlobError>(())
 /// ```
 ///
 /// # Errors

@@ -33,7 +33,8 @@ const MOST: CollectLimits =
 /// How much is collected.
 ///
 /// ```
-/// use prowess_workspace::{CollectLimits, Workspaces};
+/// use prowess_workspace::collect::CollectLimits;
+/// use prowess_workspace::Workspaces;
 ///
 /// # let place = tempfile::tempdir()?;
 /// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;

@@ -33,7 +33,9 @@ use crate::command::{Command, Finished, Sandbox};
 /// ```
 /// use async_trait::async_trait;
 /// use prowess_workspace::testing::FakeExecutor;
-/// use prowess_workspace::{Command, ExecuteError, Executor, Finished, OutputSink, Sandbox};
+/// use prowess_workspace::command::Sandbox;
+/// use prowess_workspace::executor::OutputSink;
+/// use prowess_workspace::{Command, ExecuteError, Executor, Finished};
 ///
 /// /// Says what runs, and lets another do it.
 /// #[derive(Debug)]
@@ -108,7 +110,8 @@ pub enum Stream {
 /// ```
 /// use std::sync::Mutex;
 /// use prowess_workspace::testing::FakeExecutor;
-/// use prowess_workspace::{Command, Executor, OutputSink, Stream, Workspaces};
+/// use prowess_workspace::executor::{OutputSink, Stream};
+/// use prowess_workspace::{Command, Executor, Workspaces};
 ///
 /// #[derive(Default)]
 /// struct Seen(Mutex<Vec<u8>>);

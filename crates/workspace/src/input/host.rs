@@ -18,7 +18,9 @@ use crate::workspace::is_same;
 ///
 /// ```
 /// use std::path::Path;
-/// use prowess_workspace::{InputGate, RunContext, StageSource};
+/// use prowess_workspace::input::InputGate;
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::RunContext;
 ///
 /// let pictures = |path: &Path| path.extension().is_some_and(|extension| extension == "png");
 /// let skills = |_: &str| None::<StageSource>;
@@ -42,7 +44,7 @@ impl<F: Fn(&Path) -> bool + Send + Sync> InputGate for F {
 ///
 /// ```
 /// use std::path::Path;
-/// use prowess_workspace::{InputGate, InputPaths};
+/// use prowess_workspace::input::{InputGate, InputPaths};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -159,9 +159,9 @@ fn is_zero(number: &u64) -> bool {
 /// ```
 /// use std::{sync::Arc, time::Duration};
 /// use prowess_workspace::testing::FakeExecutor;
-/// use prowess_workspace::{
-///     LiveOptions, LiveRuns, LiveStatus, RunContext, RunRequest, Runner, StageSource, Workspaces,
-/// };
+/// use prowess_workspace::live::LiveStatus;
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::{LiveOptions, LiveRuns, RunContext, RunRequest, Runner, Workspaces};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

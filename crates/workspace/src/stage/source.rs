@@ -17,7 +17,8 @@ use crate::warning::RunWarning;
 /// use std::{io, sync::Arc};
 /// use async_trait::async_trait;
 /// use bytes::Bytes;
-/// use prowess_workspace::{InnerPath, StageFile, StageFiles, SkillListing, StageSource, Workspaces};
+/// use prowess_workspace::stage::{SkillListing, StageFile, StageFiles, StageSource};
+/// use prowess_workspace::{InnerPath, Workspaces};
 ///
 /// /// A skill that the program brings along.
 /// struct BuiltIn;
@@ -91,7 +92,7 @@ pub struct StageFile {
 /// Where a skill is staged from.
 ///
 /// ```
-/// use prowess_workspace::StageSource;
+/// use prowess_workspace::stage::StageSource;
 ///
 /// let source = StageSource::Directory("/srv/skills/greet".into());
 /// assert_eq!(format!("{source:?}"), r#"Directory("/srv/skills/greet")"#);

@@ -82,7 +82,8 @@ impl Workspaces {
     /// Removes the workspace of a session, unless somebody uses it. Links are removed and never followed.
     ///
     /// ```
-    /// use prowess_workspace::{Removed, Workspaces};
+    /// use prowess_workspace::workspace::Removed;
+    /// use prowess_workspace::Workspaces;
     ///
     /// # let place = tempfile::tempdir()?;
     /// let workspaces = Workspaces::open(place.path())?;

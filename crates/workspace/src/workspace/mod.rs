@@ -204,7 +204,8 @@ impl Workspaces {
 /// the manifests of its skills lie beside the directory that commands see, out of their reach.
 ///
 /// ```
-/// use prowess_workspace::{StageSource, Workspaces};
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::Workspaces;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

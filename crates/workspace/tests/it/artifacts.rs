@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
+use prowess_workspace::artifact::{DiskBlobs, ObjectBlobs, S3Bucket};
 use prowess_workspace::testing::{artifact_scopes_suite, artifact_store_suite};
-use prowess_workspace::{
-    ArtifactError, ArtifactName, ArtifactStore, Artifacts, BlobStore, DiskBlobs, ObjectBlobs, S3Bucket,
-};
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore, Artifacts, BlobStore};
 
 use crate::place::{block_on, tree};
 

@@ -8,7 +8,8 @@ use prowess_backend::testing::{self, Subject};
 use prowess_backend::{
     Backend as _, Edit, Execute as _, ExecuteReport, ExecuteRequest, ReadRange, VirtualPath, WriteMode,
 };
-use prowess_workspace::{LocalExecutor, LocalOptions, WorkspaceBackend, Workspaces};
+use prowess_workspace::backend::WorkspaceBackend;
+use prowess_workspace::{LocalExecutor, LocalOptions, Workspaces};
 use tempfile::TempDir;
 
 fn backend() -> (TempDir, WorkspaceBackend) {

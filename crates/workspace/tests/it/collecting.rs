@@ -1,7 +1,7 @@
 //! What a run made.
 
 use proptest::prelude::*;
-use prowess_workspace::{CollectLimits, normalize_glob};
+use prowess_workspace::collect::{CollectLimits, normalize_glob};
 
 use crate::place::{Place, collect, collect_within, names, put};
 

@@ -7,9 +7,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
     InputMode, LocalExecutor, LocalOptions, RunContext, RunError, RunInput, RunReport, RunRequest, Runner,
-    StageSource, Workspaces,
+    Workspaces,
 };
 
 use crate::home::{processes_with, unique};

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use prowess_workspace::executor::NoSink;
 use prowess_workspace::executor::local::{LocalExecutor, LocalOptions, sandbox_owner};
-use prowess_workspace::{Command, Executor as _, Finished, NoSink};
+use prowess_workspace::{Command, Executor as _, Finished};
 use tempfile::TempDir;
 
 /// A workspace and an executor.

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use prowess_workspace::{
-    CollectLimits, GlobProblem, InputMode, MAX_GLOB_ALTERNATIVES, MAX_VISITED, RunError, RunInput,
-    RunOutputs, RunRequest, Workspace, normalize_glob,
+use prowess_workspace::collect::{
+    CollectLimits, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_VISITED, normalize_glob,
 };
+use prowess_workspace::{InputMode, RunError, RunInput, RunOutputs, RunRequest, Workspace};
 use rustix::fs::{CWD, FileType, RenameFlags, mknodat, renameat_with};
 
 use crate::modes::in_both_modes;

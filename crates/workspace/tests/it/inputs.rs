@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use prowess_workspace::input::{InputPaths, StagedInputs};
 use prowess_workspace::{
-    ArtifactName, ArtifactStore, Artifacts, InputMode, InputPaths, RunInput, StagedInputs, Workspace,
-    WorkspaceError,
+    ArtifactName, ArtifactStore, Artifacts, InputMode, RunInput, Workspace, WorkspaceError,
 };
 
 use crate::place::{Place, mode, put, said, set_mode, tree};

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use prowess_workspace::{
-    LiveError, LiveOptions, LiveOutput, LiveRuns, LiveStatus, PromptKind, RunContext, RunError, RunRequest,
-    StageSource,
-};
+use prowess_workspace::live::{LiveError, LiveStatus, PromptKind};
+use prowess_workspace::stage::StageSource;
+use prowess_workspace::{LiveOptions, LiveOutput, LiveRuns, RunContext, RunError, RunRequest};
 
 use crate::whole::{Machine, examples};
 

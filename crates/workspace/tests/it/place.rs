@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prowess_workspace::collect::{CollectLimits, CollectedFile};
+use prowess_workspace::stage::StageSource;
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
-    Artifacts, CollectLimits, CollectedFile, RunContext, RunError, RunReport, RunRequest, RunWarning, Runner,
-    StageSource, Workspace, Workspaces,
+    Artifacts, RunContext, RunError, RunReport, RunRequest, RunWarning, Runner, Workspace, Workspaces,
 };
 
 /// How long anything may take before it counts as hanging.

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use prowess_workspace::command::Sandbox;
+use prowess_workspace::executor::OutputSink;
+use prowess_workspace::limits::MAX_TIMEOUT;
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
-    Command, ExecuteError, Executor, Finished, InputMode, MAX_TIMEOUT, OutputSink, RunContext, RunError,
-    RunInput, RunOutputs, RunReport, RunRequest, RunWarning, Runner, Sandbox,
+    Command, ExecuteError, Executor, Finished, InputMode, RunContext, RunError, RunInput, RunOutputs,
+    RunReport, RunRequest, RunWarning, Runner,
 };
 use serde_json::json;
 

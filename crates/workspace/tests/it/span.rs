@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use prowess_workspace::executor::NoSink;
+use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
-    Artifacts, Command, ContainerExecutor, Executor, LocalExecutor, LocalOptions, NoSink, RunContext,
-    RunInput, RunRequest, Runner, StageSource, Workspaces,
+    Artifacts, Command, ContainerExecutor, Executor, LocalExecutor, LocalOptions, RunContext, RunInput,
+    RunRequest, Runner, Workspaces,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

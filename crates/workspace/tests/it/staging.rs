@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use prowess_workspace::{
-    InnerPath, MAX_SKILL_FILES, RunWarning, SkillListing, StageFile, StageFiles, StageSource, WorkspaceError,
-};
+use prowess_workspace::stage::{MAX_SKILL_FILES, SkillListing, StageFile, StageFiles, StageSource};
+use prowess_workspace::{InnerPath, RunWarning, WorkspaceError};
 
 use crate::place::{Place, mode, said, set_mode, tree};
 

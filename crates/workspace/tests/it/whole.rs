@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
     ArtifactName, Artifacts, InputMode, Level, LocalExecutor, LocalOptions, RunContext, RunInput, RunOutputs,
-    RunReport, RunRequest, RunWarning, Runner, StageSource, Workspaces,
+    RunReport, RunRequest, RunWarning, Runner, Workspaces,
 };
 
 use crate::place::Scratch;

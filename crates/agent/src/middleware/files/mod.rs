@@ -38,7 +38,8 @@ const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 ///
 /// ```
 /// use std::sync::{Arc, OnceLock};
-/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::Files};
+/// use prowess_agent::middleware::Files;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_backend::MemoryBackend;
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// use serde_json::json;

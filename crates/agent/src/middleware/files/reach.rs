@@ -1,8 +1,10 @@
 //! What of the files a call may see and change.
 
-use prowess_backend::{Backend, BackendError, Target, VirtualPath};
+use prowess_backend::entry::Target;
+use prowess_backend::{Backend, BackendError, VirtualPath};
 use prowess_permission::{Action, Decision, Kind, Permissions, Question, RealPath, Verdict};
-use prowess_skills::{FileOwner, SkillView, WithheldFile};
+use prowess_skills::SkillView;
+use prowess_skills::owner::{FileOwner, WithheldFile};
 
 use super::Stop;
 use crate::tool::ToolContext;

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prowess_skills::prowess_catalog::{CatalogView, Value};
+use prowess_skills::SkillView;
+use prowess_skills::prowess_catalog::CatalogView;
+use prowess_skills::prowess_catalog::yaml::Value;
 use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, joined};
-use prowess_skills::{SkillView, ToolNames};
+use prowess_skills::tools::ToolNames;
 
 use super::config::{Handler, Hook, HookSet};
 use super::event::Happening;

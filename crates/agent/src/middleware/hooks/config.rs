@@ -129,7 +129,7 @@ impl HookSet {
     }
 
     /// The hooks of a skill, as its frontmatter has them, and what is wrong with the others.
-    pub fn of_skill(value: &prowess_catalog::Value) -> (Self, Vec<HookConfigError>) {
+    pub fn of_skill(value: &prowess_catalog::yaml::Value) -> (Self, Vec<HookConfigError>) {
         read(&json(value))
     }
 
@@ -270,12 +270,12 @@ fn key_of(text: &str) -> String {
     Hash::hash(text.as_bytes())[..12].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn json(value: &prowess_catalog::Value) -> Value {
+fn json(value: &prowess_catalog::yaml::Value) -> Value {
     match value {
-        prowess_catalog::Value::Text(text) => Value::String(text.clone()),
-        prowess_catalog::Value::Null => Value::Null,
-        prowess_catalog::Value::List(items) => items.iter().map(json).collect(),
-        prowess_catalog::Value::Map(entries) => {
+        prowess_catalog::yaml::Value::Text(text) => Value::String(text.clone()),
+        prowess_catalog::yaml::Value::Null => Value::Null,
+        prowess_catalog::yaml::Value::List(items) => items.iter().map(json).collect(),
+        prowess_catalog::yaml::Value::Map(entries) => {
             entries.iter().map(|(key, value)| (key.clone(), json(value))).collect()
         }
     }
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_skill_keeps_the_hooks_that_can_be_read() {
-        use prowess_catalog::Value::{List, Map, Text};
+        use prowess_catalog::yaml::Value::{List, Map, Text};
         let entry = |key: &str, text: &str| (key.to_owned(), Text(text.to_owned()));
         let good = Map(vec![
             entry("type", "command"),

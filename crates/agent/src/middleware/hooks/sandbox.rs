@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_workspace::command::Input;
+use prowess_workspace::executor::NoSink;
 use prowess_workspace::{
-    Command, ExecuteError, Exit, Finished, Input, Limits, NoSink, RunContext, RunReport, RunRequest, Runner,
-    WorkspaceError,
+    Command, ExecuteError, Exit, Finished, Limits, RunContext, RunReport, RunRequest, Runner, WorkspaceError,
 };
 
 use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};

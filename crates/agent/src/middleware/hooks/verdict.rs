@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::event::HookEvent;
 use super::run::{HookExit, HookRan};
-use crate::MODEL_JSON;
+use crate::json::MODEL_JSON;
 
 /// What a hook decides. There is nothing in it that allows anything.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,7 +4,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use prowess_skills::SkillView;
-use prowess_skills::prowess_catalog::Extensions;
+use prowess_skills::prowess_catalog::skill::Extensions;
 
 use crate::agent::NextModel;
 use crate::model::{Effort, Model};

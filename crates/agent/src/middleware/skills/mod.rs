@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::{NoAsker, Permissions, Replies};
+use prowess_skills::context::LoadedSection;
+use prowess_skills::delta::UnloadReason;
+use prowess_skills::secret::Secret;
+use prowess_skills::tools::{ToolCall, ToolVerdict};
 use prowess_skills::{
-    AllowedTools, LoadedSection, Operation, Secret, SessionBuilder, SkillDelta, SkillError, SkillService,
-    SkillState, SkillView, ToolCall, ToolSpec, ToolVerdict, UnloadReason,
+    AllowedTools, Operation, SessionBuilder, SkillDelta, SkillError, SkillService, SkillState, SkillView,
+    ToolSpec,
 };
 use serde_json::Value;
 
@@ -75,7 +79,8 @@ impl Skills {
     /// A thread's skills at a moment, if its agent has some: for parts that have to know what is loaded.
     ///
     /// ```
-    /// use prowess_agent::{MiddlewareContext, middleware::Skills};
+    /// use prowess_agent::middleware::Skills;
+    /// use prowess_agent::MiddlewareContext;
     ///
     /// /// Whether the model has words of skills that came from servers.
     /// fn is_led(moment: MiddlewareContext<'_>) -> bool {

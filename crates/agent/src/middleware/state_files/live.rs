@@ -4,9 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_backend::write::MAX_EDIT_BYTES;
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, EntryKind, GlobQuery, GlobReport, GrepQuery,
-    GrepReport, Listing, MAX_EDIT_BYTES, MemoryBackend, ReadRange, Result, VirtualPath, WriteMode,
+    GrepReport, Listing, MemoryBackend, ReadRange, Result, VirtualPath, WriteMode,
 };
 
 use super::delta::{self, Delta, Tree};

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_skills::ForkedSkill;
+use prowess_skills::call::ForkedSkill;
 use serde::{Deserialize, Serialize};
 
 use self::child::Work;
@@ -38,7 +38,8 @@ const DEFAULT_DEPTH: u32 = 3;
 ///
 /// ```
 /// use std::sync::{Arc, OnceLock};
-/// use prowess_agent::{Agent, NoWatcher, ThreadId, middleware::SubAgents};
+/// use prowess_agent::middleware::SubAgents;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// use serde_json::json;
 ///

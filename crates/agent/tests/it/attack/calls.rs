@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_agent::message::AssistantPart;
 use prowess_agent::middleware::{Eviction, Files, StateFiles, SubAgents, Todos, WorkspaceFiles};
+use prowess_agent::model::ToolDefinition;
 use prowess_agent::{
-    Agent, AssistantPart, DeepAgent, FunctionTool, Message, NoWatcher, ThreadId, ThreadUpdate, Tool,
-    ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, ToolResult, TurnOutcome, TurnStatus,
+    Agent, DeepAgent, FunctionTool, Message, NoWatcher, ThreadId, ThreadUpdate, Tool, ToolAnswer, ToolCall,
+    ToolContext, ToolOutput, ToolResult, TurnOutcome, TurnStatus,
 };
 use prowess_skills::Dialect;
 use serde_json::{Value, json};
@@ -351,7 +353,7 @@ async fn a_hostile_conversation_is_mended() {
         let all: std::collections::BTreeSet<&String> = ids.iter().collect();
         assert_eq!(all.len(), ids.len(), "two calls of one answer have one name: {ids:?}");
         assert!(ids.iter().all(|id| !id.is_empty()), "a call has no name");
-        if let prowess_agent::Content::Tool(result) = &message.content {
+        if let prowess_agent::message::Content::Tool(result) = &message.content {
             let place = open_calls.iter().position(|id| id == result.call.as_str());
             open_calls.remove(place.expect("a result without its call"));
         } else {

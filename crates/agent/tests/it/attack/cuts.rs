@@ -8,10 +8,12 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
+use prowess_agent::message::Content;
 use prowess_agent::middleware::{HookSet, Hooks, Keep, Skills, StateFiles, SummarisationOptions, Trigger};
+use prowess_agent::model::{ModelLimits, ModelStream};
 use prowess_agent::{
-    Agent, CallReply, Content, DeepAgent, FunctionTool, Model, ModelError, ModelLimits, ModelRequest,
-    ModelStream, NoWatcher, ThreadId, ThreadStore as _, ToolAnswer, TurnOutcome, TurnStatus,
+    Agent, CallReply, DeepAgent, FunctionTool, Model, ModelError, ModelRequest, NoWatcher, ThreadId,
+    ThreadStore as _, ToolAnswer, TurnOutcome, TurnStatus,
 };
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession};

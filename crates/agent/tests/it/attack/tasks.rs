@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prowess_agent::middleware::{Approval, HookSet, Hooks, SubAgents};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::thread_state::NextStep;
 use prowess_agent::{
-    Agent, AgentError, AgentOptions, CallReply, FunctionTool, NextStep, NoWatcher, ThreadError, ThreadId,
-    ThreadStore as _, Tool, ToolAnswer, TurnLimits, TurnOutcome, TurnStatus,
+    Agent, AgentError, AgentOptions, CallReply, FunctionTool, NoWatcher, ThreadId, ThreadStore as _, Tool,
+    ToolAnswer, TurnLimits, TurnOutcome, TurnStatus,
 };
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use serde_json::json;

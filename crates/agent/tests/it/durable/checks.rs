@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use prowess_agent::message::Content;
+use prowess_agent::thread::StoredEvent;
 use prowess_agent::{
-    Content, Event, Message, StoredEvent, ThreadId, ThreadState, ThreadStore, ToolCall, ToolResult,
-    TurnOutcome, Usage,
+    Event, Message, ThreadId, ThreadState, ThreadStore, ToolCall, ToolResult, TurnOutcome, Usage,
 };
 use prowess_store::SqliteStore;
 

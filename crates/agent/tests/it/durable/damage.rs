@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::{AgentError, NoWatcher, Thread, ThreadError, ThreadState, ThreadStore, TurnStatus};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{AgentError, NoWatcher, Thread, ThreadState, ThreadStore, TurnStatus};
 use prowess_store::{DatabaseError, SqliteStore};
 
 use super::checks::{Look, Tally};
@@ -105,7 +106,7 @@ async fn case_83_events_that_make_no_run_are_refused() {
     // Before the event that cannot be, there is a run.
     store.fork(&thread(), events.len() as u64, &"fork".parse().unwrap()).await.unwrap();
     let fork = agent.open("fork".parse().unwrap()).await.unwrap();
-    assert_eq!(fork.run().next(), prowess_agent::NextStep::Wait);
+    assert_eq!(fork.run().next(), prowess_agent::thread_state::NextStep::Wait);
     fork.close().await.unwrap();
 }
 

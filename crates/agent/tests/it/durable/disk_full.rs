@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prowess_agent::{AgentError, Event, ThreadError, ThreadStore, ThreadUpdate, TurnStatus};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{AgentError, Event, ThreadStore, ThreadUpdate, TurnStatus};
 use prowess_store::{DatabaseError, SqliteStore};
 
 use super::checks::Look;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use prowess_agent::{
-    Agent, AgentError, Content, NextStep, NoWatcher, Thread, ThreadError, ThreadState, TurnStatus, Watcher,
-};
+use prowess_agent::message::Content;
+use prowess_agent::thread::ThreadError;
+use prowess_agent::thread_state::NextStep;
+use prowess_agent::{Agent, AgentError, NoWatcher, Thread, ThreadState, TurnStatus, Watcher};
 use tokio::time::Instant;
 
 use super::process::LONG;

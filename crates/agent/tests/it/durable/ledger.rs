@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_agent::{Tool, ToolAnswer, ToolContext, ToolDefinition, ToolOutput};
+use prowess_agent::model::ToolDefinition;
+use prowess_agent::{Tool, ToolAnswer, ToolContext, ToolOutput};
 use serde_json::{Value, json};
 
 use super::moments::Moments;

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::{
-    Event, Lease, Model, ModelError, ModelRequest, ModelStream, StoredEvent, ThreadError, ThreadId,
-    ThreadInfo, ThreadStore,
-};
+use prowess_agent::model::ModelStream;
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
+use prowess_agent::{Event, Model, ModelError, ModelRequest, ThreadId, ThreadStore};
 
 use super::script::thread;
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_agent::{Content, Message, Model, ModelError, ModelRequest, ModelStream};
+use prowess_agent::message::Content;
+use prowess_agent::model::ModelStream;
+use prowess_agent::{Message, Model, ModelError, ModelRequest};
 use prowess_models::Scripted;
 
 use super::script::{Answer, token};

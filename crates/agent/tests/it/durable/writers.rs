@@ -4,7 +4,8 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use prowess_agent::{Agent, AgentError, AgentOptions, FunctionTool, NoWatcher, ThreadError, ToolAnswer};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{Agent, AgentError, AgentOptions, FunctionTool, NoWatcher, ToolAnswer};
 use prowess_store::SqliteStore;
 use tokio::time::Instant;
 

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use prowess_agent::id::CallId;
+use prowess_agent::message::AssistantPart;
 use prowess_agent::middleware::Approval;
+use prowess_agent::model::ToolDefinition;
 use prowess_agent::{
-    Agent, AssistantPart, CallId, CallReply, Event, MemoryThreads, Message, NoWatcher, Thread, ThreadId,
-    ThreadStore, Tool, ToolAnswer, ToolCall, ToolContext, ToolDefinition, ToolOutput, TurnOutcome,
-    TurnStatus, Usage,
+    Agent, CallReply, Event, MemoryThreads, Message, NoWatcher, Thread, ThreadId, ThreadStore, Tool,
+    ToolAnswer, ToolCall, ToolContext, ToolOutput, TurnOutcome, TurnStatus, Usage,
 };
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, RealPath, Rule, RuleSource};
 use serde_json::{Value, json};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use prowess_agent::message::Content;
 use prowess_agent::middleware::{Approval, Keep, SubAgents, Summarisation, Trigger};
-use prowess_agent::{Agent, CallReply, Content, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::{Agent, CallReply, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::MemoryBackend;
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use serde_json::{Value, json};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_agent::middleware::{HookSet, Hooks};
+use prowess_agent::model::{ModelErrorKind, ToolDefinition};
 use prowess_agent::{
-    Agent, CallReply, ModelError, ModelErrorKind, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext,
-    ToolDefinition, ToolOutput, TurnOutcome, TurnStatus,
+    Agent, CallReply, ModelError, NoWatcher, ThreadId, Tool, ToolAnswer, ToolContext, ToolOutput,
+    TurnOutcome, TurnStatus,
 };
 use serde_json::{Value, json};
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_agent::message::AssistantPart;
 use prowess_agent::middleware::{Keep, Skills, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, AssistantPart, Event, MemoryThreads, Message, NoWatcher, ThreadId, ThreadStore, ToolCall,
-    ToolResult, TurnOutcome, TurnStatus,
+    Agent, Event, MemoryThreads, Message, NoWatcher, ThreadId, ThreadStore, ToolCall, ToolResult,
+    TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 use prowess_skills::SkillSession;

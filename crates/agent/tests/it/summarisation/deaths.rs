@@ -7,11 +7,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use proptest::prelude::*;
+use prowess_agent::message::{AssistantPart, Content};
 use prowess_agent::middleware::{Keep, Summarisation, Trigger};
+use prowess_agent::model::{ModelErrorKind, ModelLimits, ModelStream};
+use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
+use prowess_agent::thread_state::NextStep;
 use prowess_agent::{
-    Agent, AgentBuilder, AssistantPart, Content, Event, Lease, MemoryThreads, Message, Model, ModelDelta,
-    ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelStream, NextStep, NoWatcher, StoredEvent,
-    ThreadError, ThreadId, ThreadInfo, ThreadState, ThreadStore, ToolCall, ToolResult,
+    Agent, AgentBuilder, Event, MemoryThreads, Message, Model, ModelDelta, ModelError, ModelRequest,
+    NoWatcher, ThreadId, ThreadState, ThreadStore, ToolCall, ToolResult,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 use tokio::sync::Notify;

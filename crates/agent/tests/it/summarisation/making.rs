@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prowess_agent::message::{AssistantPart, Content};
 use prowess_agent::middleware::{Files, Keep, Summarisation, Trigger, TruncateArguments};
+use prowess_agent::model::ModelLimits;
 use prowess_agent::{
-    Agent, AssistantPart, Content, MemoryThreads, Message, ModelLimits, NoWatcher, ThreadId, ThreadStore,
-    ToolCall, ToolResult, TurnOutcome, TurnStatus,
+    Agent, MemoryThreads, Message, NoWatcher, ThreadId, ThreadStore, ToolCall, ToolResult, TurnOutcome,
+    TurnStatus,
 };
 use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use serde_json::{Value, json};

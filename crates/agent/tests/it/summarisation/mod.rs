@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_agent::message::{AssistantPart, Content};
 use prowess_agent::middleware::{Keep, Summarisation, Trigger};
 use prowess_agent::{
-    Agent, AssistantPart, Content, Event, MemoryThreads, Message, Model, Thread, ThreadId, ThreadStore,
-    ToolAnswer, ToolCall, TurnOutcome, Usage,
+    Agent, Event, MemoryThreads, Message, Model, Thread, ThreadId, ThreadStore, ToolAnswer, ToolCall,
+    TurnOutcome, Usage,
 };
 use prowess_backend::{
     Backend, BackendError, Contents, Edit, Edited, Entry, Listing, ReadRange, VirtualPath, WriteMode,

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_agent::middleware::{Announcement, Reaction};
 use prowess_agent::middleware::{Keep, Summarisation, Trigger};
+use prowess_agent::model::ModelLimits;
 use prowess_agent::{
-    Agent, Announcement, Event, FunctionTool, MemoryThreads, Message, Middleware, MiddlewareContext,
-    ModelLimits, NoWatcher, Reaction, Thread, ThreadId, ThreadStore, ThreadUpdate, ToolAnswer, TurnOutcome,
-    TurnStatus,
+    Agent, Event, FunctionTool, MemoryThreads, Message, Middleware, MiddlewareContext, NoWatcher, Thread,
+    ThreadId, ThreadStore, ThreadUpdate, ToolAnswer, TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
 

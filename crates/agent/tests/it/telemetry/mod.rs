@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prowess_agent::middleware::{Skills, SubAgents};
+use prowess_agent::model::ModelErrorKind;
 use prowess_agent::telemetry::{ExportError, Exporter};
+use prowess_agent::tool::ToolFailure;
 use prowess_agent::{
-    Agent, FunctionTool, Model, ModelErrorKind, NoWatcher, Thread, ThreadId, Tool, ToolAnswer, ToolFailure,
-    TurnOutcome, Usage,
+    Agent, FunctionTool, Model, NoWatcher, Thread, ThreadId, Tool, ToolAnswer, TurnOutcome, Usage,
 };
 use prowess_models::{OpenAi, Scripted, ScriptedTurn};
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};

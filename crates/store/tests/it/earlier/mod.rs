@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prowess_agent::middleware::{Skills, SkillsState, StateFiles};
+use prowess_agent::thread::ThreadError;
 use prowess_agent::{
-    Agent, CallReply, DeepAgent, NoWatcher, Thread, ThreadError, ThreadId, ThreadStore, TurnOutcome,
-    TurnStatus,
+    Agent, CallReply, DeepAgent, NoWatcher, Thread, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use prowess_catalog::{Catalog, Root, ScanOptions, scan_backend};
@@ -21,10 +21,10 @@ use prowess_models::{Scripted, ScriptedExpect, ScriptedTurn as Says};
 use prowess_permission::{ApprovalStore as _, Broker, Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{BackendFiles, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::PostgresStore;
+use prowess_workspace::artifact::MemoryBlobs;
 use prowess_workspace::testing::FakeExecutor;
 use prowess_workspace::{
-    ArtifactIndex as _, ArtifactKey, ArtifactName, ArtifactStore as _, Artifacts, MemoryBlobs, Runner, Scope,
-    Workspaces,
+    ArtifactIndex as _, ArtifactKey, ArtifactName, ArtifactStore as _, Artifacts, Runner, Scope, Workspaces,
 };
 use serde_json::json;
 use tempfile::TempDir;

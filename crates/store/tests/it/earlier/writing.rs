@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use prowess_agent::{CallReply, Event, NoWatcher, ThreadStore as _, TurnOutcome, TurnStatus};
 use prowess_models::ScriptedTurn as Says;
-use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts, MemoryBlobs, Scope};
+use prowess_workspace::artifact::MemoryBlobs;
+use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts, Scope};
 use serde_json::{Value, json};
 
 use super::{COMMAND, Harbour, SCHEMA, id};

@@ -52,7 +52,8 @@ const GONE_BY: Duration = Duration::from_secs(20);
 /// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`, as that of the local executor.
 ///
 /// ```no_run
-/// use prowess_workspace::{Command, ContainerExecutor, ContainerOptions, Executor, NoSink, Workspaces};
+/// use prowess_workspace::executor::NoSink;
+/// use prowess_workspace::{Command, ContainerExecutor, ContainerOptions, Executor, Workspaces};
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -76,7 +76,8 @@ const DEAD_BY: Duration = Duration::from_secs(5);
 /// given are in no span and no event: either may hold secrets.
 ///
 /// ```
-/// use prowess_workspace::{Command, Executor, Level, LocalExecutor, LocalOptions, NoSink, Workspaces};
+/// use prowess_workspace::executor::NoSink;
+/// use prowess_workspace::{Command, Executor, Level, LocalExecutor, LocalOptions, Workspaces};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prowess_workspace::{Command, ContainerExecutor, ContainerOptions, Executor as _, Finished, NoSink};
+use prowess_workspace::executor::NoSink;
+use prowess_workspace::{Command, ContainerExecutor, ContainerOptions, Executor as _, Finished};
 use tempfile::TempDir;
 
 use crate::home::{lay_out, text};

@@ -285,7 +285,7 @@ async fn secrets_have_no_names_while_the_command_runs() {
                 ls /run/prowess; echo $TOKEN; cat; ls -l /proc/self/fd | grep -c prowess";
     let mut command = home.command(line);
     command.environment.insert("TOKEN".to_owned(), "hunter2".to_owned());
-    command.stdin = prowess_workspace::Input::Bytes("typed\n".into());
+    command.stdin = prowess_workspace::command::Input::Bytes("typed\n".into());
     let said = text(&home.finish(command).await);
     assert_eq!(said, "filter\nlife\nskills\ntold\nhunter2\ntyped\n1\n");
 }

@@ -1,6 +1,7 @@
 //! Cases 94, 95 and 97 in containers.
 
-use prowess_workspace::{Command, Executor as _, Exit, NoSink, Workspaces};
+use prowess_workspace::executor::NoSink;
+use prowess_workspace::{Command, Executor as _, Exit, Workspaces};
 
 use super::engine::{Home, options};
 use crate::home::text;

@@ -1,6 +1,7 @@
 //! What the container executor does not do, and what it says then.
 
-use prowess_workspace::{ContainerExecutor, ExecuteError, Executor as _, Level, Network, NoSink};
+use prowess_workspace::executor::NoSink;
+use prowess_workspace::{ContainerExecutor, ExecuteError, Executor as _, Level, Network};
 
 use super::engine::{Home, options};
 

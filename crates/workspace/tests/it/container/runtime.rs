@@ -5,7 +5,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prowess_workspace::{ContainerExecutor, Executor as _, NoSink};
+use prowess_workspace::executor::NoSink;
+use prowess_workspace::{ContainerExecutor, Executor as _};
 
 use super::engine::{Home, cells_of, containers_of, options};
 use crate::home::{processes_with, unique};

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use prowess_workspace::{
-    ContainerExecutor, RunContext, RunInput, RunRequest, Runner, StageSource, Workspaces,
-};
+use prowess_workspace::stage::StageSource;
+use prowess_workspace::{ContainerExecutor, RunContext, RunInput, RunRequest, Runner, Workspaces};
 
 use super::engine::options;
 use crate::place::Scratch;

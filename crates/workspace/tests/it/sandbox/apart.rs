@@ -2,9 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use prowess_workspace::{
-    Command, Executor as _, Exit, Level, LocalExecutor, LocalOptions, NoSink, Workspaces,
-};
+use prowess_workspace::executor::NoSink;
+use prowess_workspace::{Command, Executor as _, Exit, Level, LocalExecutor, LocalOptions, Workspaces};
 
 use crate::home::text;
 use crate::modes::in_both_modes;

@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::symlink;
 
+use prowess_workspace::executor::NoSink;
 use prowess_workspace::executor::local::LocalOptions;
-use prowess_workspace::{ExecuteError, Executor as _, NoSink};
+use prowess_workspace::{ExecuteError, Executor as _};
 
 use crate::home::Home;
 use crate::modes::in_both_modes;

@@ -8,10 +8,9 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use prowess_workspace::executor::NoSink;
 use prowess_workspace::executor::local::LocalOptions;
-use prowess_workspace::{
-    Command, ExecuteError, Executor as _, Exit, Finished, HostRule, Level, Network, NoSink,
-};
+use prowess_workspace::{Command, ExecuteError, Executor as _, Exit, Finished, HostRule, Level, Network};
 
 use crate::home::{Home, processes_with, text, unique};
 use crate::modes::{Mode, again, in_both_modes};

@@ -6,8 +6,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prowess_workspace::executor::NoSink;
 use prowess_workspace::executor::local::LocalOptions;
-use prowess_workspace::{ExecuteError, Executor as _, Exit, Level, Missing, NoSink};
+use prowess_workspace::{ExecuteError, Executor as _, Exit, Level, Missing};
 
 use crate::home::{Home, processes_with, unique};
 use crate::modes::{Mode, again, in_both_modes};

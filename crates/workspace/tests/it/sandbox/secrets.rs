@@ -1,7 +1,8 @@
 //! Cases 55, 56 and 66 to 68: what of the host a command sees, and what it leaves for the next.
 
+use prowess_workspace::executor::NoSink;
 use prowess_workspace::executor::local::LocalOptions;
-use prowess_workspace::{ExecuteError, Executor as _, Level, NoSink};
+use prowess_workspace::{ExecuteError, Executor as _, Level};
 
 use crate::home::{Home, text};
 use crate::modes::{LEFT_OPEN, Mode, SECRET, again, in_both_modes};
