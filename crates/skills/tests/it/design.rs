@@ -1,4 +1,4 @@
-//! The unit tests that the design documents name, one by one; docs/design-tests.md has the table.
+//! The unit tests that the design notes name, one by one; docs/contributing/tests.md has the table.
 
 use prowess_catalog::resource::ResourceKind;
 use prowess_skills::tools::{ToolCall, ToolVerdict};
@@ -441,7 +441,8 @@ async fn read_file_still_works_for_skills() {
 
 #[test]
 fn the_table_of_these_tests_is_true() {
-    let (table, here) = (include_str!("../../../../docs/design-tests.md"), include_str!("design.rs"));
+    let table = include_str!("../../../../docs/contributing/tests.md");
+    let here = include_str!("design.rs");
     let rows: Vec<Vec<&str>> = table
         .lines()
         .filter(|line| line.starts_with("| `test_"))
