@@ -1,4 +1,4 @@
-//! The 20 checks that comparisons of sandboxes publish, in Python, as docs/security.md tells them.
+//! The 20 checks that comparisons of sandboxes publish, in Python: docs/contributing/security-cases.md lists them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
