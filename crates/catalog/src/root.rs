@@ -239,7 +239,7 @@ impl Default for RootLayout {
 /// Where a host runs: what [`RootLayout::resolve`] needs to know of its surroundings.
 ///
 /// ```
-/// use prowess_catalog::Surroundings;
+/// use prowess_catalog::Environment;
 ///
 /// let mut surroundings = Environment::of_process()?;
 /// surroundings.explicit.push("team-skills".into());
