@@ -88,21 +88,21 @@ codes! {
     Bom = "bom", Breach, Warning;
     /// The first line is not `---`.
     MissingFrontmatter = "missing-frontmatter", Breach, Error;
-    /// No closing `---` line.
+    /// The frontmatter has no closing `---` line.
     UnclosedFrontmatter = "unclosed-frontmatter", Breach, Error;
     /// The frontmatter is empty, a list or a scalar.
     NotAMapping = "not-a-mapping", Breach, Error;
-    /// The frontmatter is not YAML, and could not be repaired.
+    /// The frontmatter is not YAML, and prowess could not repair it.
     InvalidYaml = "invalid-yaml", Breach, Error;
     /// The frontmatter is too large, too deep or expands too far.
     YamlLimits = "yaml-limits", Breach, Error;
-    /// A value had to be quoted before the frontmatter could be read.
+    /// prowess had to quote a value before it could read the frontmatter.
     YamlRepaired = "yaml-repaired", Breach, Warning;
-    /// A key stands twice; the last one is used.
+    /// A key appears twice; prowess uses the last one.
     DuplicateKey = "duplicate-key", Breach, Warning;
-    /// A top-level key that the specification does not define.
+    /// The specification does not define this top-level key.
     UnknownField = "unknown-field", Breach, Info;
-    /// No `name`.
+    /// There is no `name`.
     NameMissing = "name-missing", Breach, Warning;
     /// The `name` is empty.
     NameEmpty = "name-empty", Breach, Warning;
@@ -120,7 +120,7 @@ codes! {
     NameDoubleHyphen = "name-double-hyphen", Breach, Warning;
     /// The `name` is not the directory's name.
     NameDirMismatch = "name-dir-mismatch", Breach, Warning;
-    /// No `description`.
+    /// There is no `description`.
     DescriptionMissing = "description-missing", Breach, Error;
     /// The `description` is empty.
     DescriptionEmpty = "description-empty", Breach, Error;
@@ -161,7 +161,7 @@ codes! {
     DescriptionAngleBrackets = "description-angle-brackets", Advice, Info;
     /// The description is too short to choose the skill by.
     DescriptionShort = "description-short", Advice, Info;
-    /// A key looks like another one, misspelt.
+    /// A key looks like a misspelt known key.
     DidYouMean = "did-you-mean", Advice, Warning;
     /// The file is empty.
     EmptyFile = "empty-file", Advice, Info;
@@ -169,42 +169,42 @@ codes! {
     FrontmatterInCodeFence = "frontmatter-in-code-fence", Advice, Info;
     /// The name has characters outside ASCII, which some clients refuse.
     NameNonAscii = "name-non-ascii", Advice, Info;
-    /// Flow style, anchors or tags: valid YAML that some loaders refuse.
+    /// The YAML uses flow style, anchors or tags, which some loaders refuse.
     NonportableYaml = "nonportable-yaml", Advice, Info;
     /// The `allowed-tools` name every tool.
     AllowedToolsWildcard = "allowed-tools-wildcard", Advice, Warning;
-    /// The metadata imitates markup that hosts use for their own messages.
+    /// The metadata imitates markup that agents use for their own messages.
     SuspiciousMarkup = "suspicious-markup", Advice, Warning;
-    /// Invisible, direction-changing or look-alike characters.
+    /// The text has invisible, direction-changing or look-alike characters.
     SuspiciousUnicode = "suspicious-unicode", Advice, Warning;
     /// The file holds only a path: a symbolic link that was checked out as text.
     SymlinkStub = "symlink-stub", Advice, Info;
-    /// A known field has a value that it cannot have.
+    /// A known field has an invalid value.
     FieldInvalid = "field-invalid", Advice, Warning;
-    /// A name that a client keeps for itself.
+    /// A client reserves this name for itself.
     NameReserved = "name-reserved", Advice, Warning;
 
-    /// More findings than are kept for one file.
+    /// The file has more findings than prowess keeps.
     FindingsCapped = "findings-capped", Discovery, Info;
     /// The file is larger than 10 MiB.
     TooLarge = "too-large", Discovery, Error;
-    /// A manifest that is not a regular file.
+    /// The manifest is not a regular file.
     NotAFile = "not-a-file", Discovery, Error;
-    /// A file or directory that cannot be read.
+    /// prowess cannot read a file or directory.
     Unreadable = "unreadable", Discovery, Warning;
-    /// A root that does not exist.
+    /// The root does not exist.
     RootMissing = "root-missing", Discovery, Info;
     /// A SKILL.md lies directly in a directory of skills, where only subdirectories count.
     ManifestInRoot = "manifest-in-root", Discovery, Warning;
-    /// A link that leads to a directory already scanned.
+    /// The link leads to a directory that was already scanned.
     LinkLoop = "link-loop", Discovery, Warning;
-    /// A link that leads out of its root.
+    /// The link leads out of its root.
     LinkOutsideRoot = "link-outside-root", Discovery, Warning;
-    /// A link that was not followed, by configuration.
+    /// The configuration says not to follow this link.
     LinkNotFollowed = "link-not-followed", Discovery, Info;
-    /// A link whose target does not exist.
+    /// The target of the link does not exist.
     LinkBroken = "link-broken", Discovery, Warning;
-    /// A link to a skill that was found in its own place.
+    /// The link leads to a skill that was already found in its own place.
     LinkDuplicate = "link-duplicate", Discovery, Info;
     /// A hidden directory, not scanned.
     HiddenDirectory = "hidden-directory", Discovery, Info;
@@ -220,7 +220,7 @@ codes! {
     DirectoryCap = "directory-cap", Discovery, Warning;
     /// The limit on skills was reached.
     SkillCap = "skill-cap", Discovery, Warning;
-    /// The time for scanning was used up.
+    /// The time for scanning ran out.
     TimeBudget = "time-budget", Discovery, Warning;
     /// Another skill of the same name takes precedence.
     Shadowed = "shadowed", Discovery, Warning;
