@@ -351,13 +351,15 @@ fn words(question: &Question) -> String {
     let words = question.wording();
     let mut lines = vec![format!("Permission is needed: {}", one_line(&words.title))];
     lines.extend(words.note.iter().map(|note| one_line(note).into_owned()));
-    lines.extend(words.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), shown(detail))));
+    lines.extend(
+        words.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), printable(detail))),
+    );
     lines.extend(words.always_line());
     lines.join("\n")
 }
 
 /// A detail on one line, with nothing in it that is not seen.
-fn shown(detail: &Detail) -> String {
+fn printable(detail: &Detail) -> String {
     match detail.look {
         DetailStyle::Data => seen(&detail.text),
         _ => json(&detail.text),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use prowess_catalog::json_cost::{JsonRoom, JsonTooLarge};
 
-use crate::fields::{Fields, fields, text};
+use crate::json_fields::{Fields, fields, text};
 
 /// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment, and the message itself is
 /// there three times: together at most ten times its length, or 2 MiB.

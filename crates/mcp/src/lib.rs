@@ -35,39 +35,39 @@
 //! Files of skills are read by the catalog, beneath the skill's own directory and without following links. What is
 //! untrusted or denied is neither listed nor read.
 
+mod answer_size;
 #[cfg(feature = "run")]
-mod addressed;
+mod artifacts;
+mod carry_over;
 #[cfg(feature = "client")]
 pub mod client;
 mod consent;
-mod fields;
 mod hex;
 #[cfg(feature = "http")]
 mod http;
 mod incoming;
-mod lasting;
+mod json_fields;
 mod live;
 mod mime;
 mod outputs;
 mod overview;
 mod progress;
 mod prompts;
-mod publication;
 mod resources;
 mod server;
-mod size;
+mod skills_extension;
 mod stdio;
 mod tools;
 mod uri;
 
 pub use rmcp;
 
+pub use answer_size::MAX_ANSWER_BYTES;
 #[cfg(feature = "run")]
-pub use addressed::AddressedArtifacts;
+pub use artifacts::AddressedArtifacts;
 #[cfg(feature = "http")]
 pub use http::{HttpLimits, HttpOptions, Token, TokenError, serve_http};
 pub use live::{LiveSkills, Watching};
-pub use publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};
 pub use server::{SkillServer, session_options};
-pub use size::MAX_ANSWER_BYTES;
+pub use skills_extension::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};
 pub use stdio::{ServeError, serve_stdio};

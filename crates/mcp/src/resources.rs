@@ -15,8 +15,8 @@ use serde::Deserialize;
 
 use crate::consent::{Attended, Call, Consent};
 use crate::outputs::{Content, Output};
-use crate::publication::Publication;
 use crate::server::SkillServer;
+use crate::skills_extension::Publication;
 use crate::{mime, progress};
 
 /// How every file of a skill is addressed.

@@ -22,12 +22,12 @@ use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::answer_size::bounded;
+use crate::carry_over::CarryOver;
 use crate::consent::Waiting;
-use crate::lasting::Lasting;
 use crate::live::{LiveSkills, Version};
 use crate::outputs::{Outputs, Whose};
-use crate::publication::{Publication, SKILLS_EXTENSION, Unserved};
-use crate::size::bounded;
+use crate::skills_extension::{Publication, SKILLS_EXTENSION, Unserved};
 use crate::{prompts, resources};
 
 /// How often it is looked whether a client is still there that hears of changes.
@@ -82,7 +82,7 @@ struct Inner {
     seen: Mutex<Catalog>,
     /// The version of the skills that the server began with.
     begun: Version,
-    lasting: Lasting,
+    carry_over: CarryOver,
     /// Whether it is there for one request alone, and nothing that the session knows lasts.
     is_brief: bool,
     /// Room for calls.
@@ -106,7 +106,7 @@ impl Inner {
             live,
             session,
             seen,
-            lasting: Lasting::default(),
+            carry_over: CarryOver::default(),
             is_brief: false,
             calls: Semaphore::new(MAX_CALLS),
             stop: CancellationToken::new(),
@@ -124,7 +124,7 @@ impl Inner {
     fn beside(&self) -> Self {
         Self {
             begun: self.begun,
-            lasting: self.lasting.clone(),
+            carry_over: self.carry_over.clone(),
             is_brief: self.is_brief,
             stop: self.stop.clone(),
             #[cfg(feature = "run")]
@@ -157,8 +157,8 @@ impl SkillServer {
 
     /// The same for one request, which leaves here what later ones need.
     #[cfg(feature = "http")]
-    pub(crate) fn for_one_request(self, lasting: Lasting) -> Self {
-        self.with(|inner| (inner.lasting, inner.is_brief) = (lasting, true))
+    pub(crate) fn for_one_request(self, carry_over: CarryOver) -> Self {
+        self.with(|inner| (inner.carry_over, inner.is_brief) = (carry_over, true))
     }
 
     /// A server that is like this one but for the change, and has served nobody yet.
@@ -188,11 +188,11 @@ impl SkillServer {
     }
 
     pub(crate) fn waiting(&self) -> &Waiting {
-        &self.0.lasting.waiting
+        &self.0.carry_over.waiting
     }
 
     pub(crate) fn outputs(&self) -> &Outputs {
-        &self.0.lasting.outputs
+        &self.0.carry_over.outputs
     }
 
     pub(crate) fn outputs_changed(&self) {
@@ -243,12 +243,12 @@ impl SkillServer {
         let store = scope.map_or_else(|| store.clone(), |scope| store.in_scope(scope));
         let name = ArtifactName::parse(name).map_err(|error| error.to_string())?;
         let size = store.size(&name, version).await.map_err(|error| error.to_string())?;
-        if size > crate::size::MAX_FILE {
+        if size > crate::answer_size::MAX_FILE {
             let scope = store.scope();
             return Err(format!(
                 "{name} has {size} bytes, and an answer holds {} of a file; on the server's machine \
                  `prowess artifacts get {name}@{version} --scope {scope}` gets it",
-                crate::size::MAX_FILE
+                crate::answer_size::MAX_FILE
             ));
         }
         let loaded = store.load(&name, Some(version)).await.map_err(|error| error.to_string())?;
@@ -475,14 +475,14 @@ mod tests {
     async fn a_server_that_others_hold_is_changed_beside_it_and_loses_nothing() {
         let session = SkillSession::builder(Catalog::empty()).start().await;
         let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
-        let brief = server.for_one_request(Lasting::default());
+        let brief = server.for_one_request(CarryOver::default());
         let (held, stop) = (brief.clone(), CancellationToken::new());
         let changed = brief.until(stop.clone());
         assert!(changed.is_brief());
         assert!(std::ptr::eq(changed.waiting(), held.waiting()));
         stop.cancel();
         assert!(changed.stop().is_cancelled() && !held.stop().is_cancelled());
-        let again = changed.clone().for_one_request(Lasting::default());
+        let again = changed.clone().for_one_request(CarryOver::default());
         assert!(again.stop().is_cancelled(), "it ends with the one that it was made of");
     }
 }

@@ -11,8 +11,8 @@ use serde::de::IgnoredAny;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::fields::fields;
 use crate::incoming;
+use crate::json_fields::fields;
 use crate::server::SkillServer;
 
 /// The most bytes of one message, as over HTTP.

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use super::label::ServerLabel;
 use crate::hex::hex;
-use crate::publication::MAX_SERVED_BYTES;
+use crate::skills_extension::MAX_SERVED_BYTES;
 use prowess_catalog::published::PublishedFile;
 
 /// How much is kept, in bytes, unless it is said otherwise.

@@ -13,8 +13,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 
-use super::pipes::Pipes;
-use super::shown::shown;
+use super::printable::printable;
+use super::stdio::ProgramStdio;
 
 /// What a program finds of our environment: what programs need to run at all, and none of our keys.
 const BASICS: [&str; 10] =
@@ -53,7 +53,7 @@ impl LastWords {
         }
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let end = words.len().saturating_sub(MAX_TOLD);
-        let words = shown(&String::from_utf8_lossy(&words[end..]));
+        let words = printable(&String::from_utf8_lossy(&words[end..]));
         if words.is_empty() { words } else { format!(" (it wrote: {words})") }
     }
 
@@ -83,7 +83,7 @@ impl Program {
         env: &BTreeMap<OsString, OsString>,
         directory: Option<&Path>,
         message_bytes: usize,
-    ) -> Result<(Self, Pipes<ChildStdout, ChildStdin>), String> {
+    ) -> Result<(Self, ProgramStdio<ChildStdout, ChildStdin>), String> {
         let mut command = Command::new(program);
         command.args(args).env_clear();
         command.envs(BASICS.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -94,9 +94,9 @@ impl Program {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: what it starts can be ended with it, and the terminal's Ctrl-C does not reach it.
         command.process_group(0).kill_on_drop(true);
-        let mut child = command
-            .spawn()
-            .map_err(|error| format!("`{}` cannot be started: {error}", shown(&program.to_string_lossy())))?;
+        let mut child = command.spawn().map_err(|error| {
+            format!("`{}` cannot be started: {error}", printable(&program.to_string_lossy()))
+        })?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (heard, ended) = watch::channel(false);
@@ -106,7 +106,7 @@ impl Program {
             return Err("it has no standard streams".to_owned());
         };
         tokio::spawn(drain(stderr, last_words.clone(), heard));
-        Ok((started, Pipes::new(stdout, stdin, message_bytes, last_words)))
+        Ok((started, ProgramStdio::new(stdout, stdin, message_bytes, last_words)))
     }
 
     pub(crate) fn last_words(&self) -> LastWords {

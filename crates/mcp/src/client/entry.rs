@@ -9,7 +9,7 @@ use prowess_catalog::{Digest, SkillName};
 use serde_json::Value;
 
 use super::label::ServerLabel;
-use crate::publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES};
+use crate::skills_extension::{MAX_SERVED_BYTES, MAX_SERVED_FILES};
 use crate::uri;
 use prowess_catalog::published::{Offer, Published, PublishedFile};
 

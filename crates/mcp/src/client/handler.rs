@@ -12,7 +12,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::watch;
 
-use crate::publication::SKILLS_EXTENSION;
+use crate::skills_extension::SKILLS_EXTENSION;
 
 /// It offers no sampling, no roots and no forms: whoever asks for them is refused.
 #[derive(Clone)]

@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::answer;
+use super::custom_answer;
 use super::options::{BearerToken, ServerLimits, ServerUrl};
 
 const JSON: &str = "application/json";
@@ -100,7 +100,7 @@ impl BoundedClient {
         });
         let events = SseStream::from_bytes_stream(chunks);
         let looked_at = move |mut event: Sse| {
-            event.data = event.data.and_then(|data| answer::text(data, asked.as_ref()));
+            event.data = event.data.and_then(|data| custom_answer::text(data, asked.as_ref()));
             event
         };
         events.map_ok(looked_at).boxed()
@@ -161,7 +161,7 @@ impl StreamableHttpClient for BoundedClient {
         }
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let is_json = has_type(&response, JSON);
-        let asked = answer::is_asked_by(&message);
+        let asked = custom_answer::is_asked_by(&message);
         if status.is_success() && has_type(&response, EVENTS) {
             return Ok(StreamableHttpPostResponse::Sse(self.events(response, asked), session));
         }
@@ -175,7 +175,7 @@ impl StreamableHttpClient for BoundedClient {
             };
         }
         let body = self.body(response).await?;
-        let parsed = answer::message(&body, |_| asked.is_some());
+        let parsed = custom_answer::message(&body, |_| asked.is_some());
         drop(body);
         match parsed {
             Some(JsonRpcMessage::Error(mut error)) if is_discovery(&message) => {

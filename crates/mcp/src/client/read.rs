@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 
 use super::error::{Mismatch, ServerError, Unverified};
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::server::Server;
 use super::verify;
 use prowess_catalog::published::{Published, PublishedFile};
@@ -47,7 +47,7 @@ impl Server {
     }
 
     pub(crate) fn unverified(&self, published: &Published, mismatch: Mismatch) -> ServerError {
-        let (server, uri) = (self.label().clone(), super::shown::shown(&published.uri));
+        let (server, uri) = (self.label().clone(), super::printable::printable(&published.uri));
         Unverified { server, uri, mismatch }.into()
     }
 }

@@ -20,15 +20,15 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::answer;
 use super::command::{LastWords, Program};
+use super::custom_answer;
 use super::error::ServerError;
 use super::handler::Client;
 use super::http;
 use super::label::ServerLabel;
 use super::options::{Connection, ServerLimits, ServerOptions};
-use super::shown::shown;
-use crate::publication::SKILLS_EXTENSION;
+use super::printable::printable;
+use crate::skills_extension::SKILLS_EXTENSION;
 
 /// The revisions that we speak, with the one first that we prefer.
 const REVISIONS: [ProtocolVersion; 3] =
@@ -93,7 +93,7 @@ impl Server {
             return Err(unreachable("it did not say what it can do".to_owned()));
         };
         if !REVISIONS.contains(&info.protocol_version) {
-            let revision = shown(info.protocol_version.as_str());
+            let revision = printable(info.protocol_version.as_str());
             return Err(unreachable(format!("it speaks revision {revision}, which we do not")));
         }
         let listening = (info.protocol_version == ProtocolVersion::V_2026_07_28)
@@ -158,7 +158,7 @@ impl Server {
     pub(crate) async fn custom(&self, method: &'static str, params: Value) -> Result<Value, ServerError> {
         let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
         match self.request(method, request, self.limits.answer).await? {
-            ServerResult::CustomResult(result) => Ok(answer::unwrapped(result.0)),
+            ServerResult::CustomResult(result) => Ok(custom_answer::unwrapped(result.0)),
             // What looks like another answer is no answer to this.
             _ => Err(self.odd(method, "it is an answer to something else")),
         }
@@ -195,23 +195,26 @@ impl Server {
     fn failed(&self, method: &'static str, error: ServiceError) -> ServerError {
         let server = self.label.clone();
         match error {
-            ServiceError::McpError(error) => {
-                ServerError::Refused { server, method, code: error.code.0, message: shown(&error.message) }
-            }
+            ServiceError::McpError(error) => ServerError::Refused {
+                server,
+                method,
+                code: error.code.0,
+                message: printable(&error.message),
+            },
             ServiceError::TransportClosed => {
                 let words = self.program.as_ref().map(|program| program.last_words().told());
                 let why = format!("it ended the connection{}", words.unwrap_or_default());
                 ServerError::Unreachable { server, why }
             }
             ServiceError::TransportSend(error) => {
-                ServerError::Unreachable { server, why: shown(&error.error.to_string()) }
+                ServerError::Unreachable { server, why: printable(&error.error.to_string()) }
             }
-            error => ServerError::Odd { server, method, why: shown(&error.to_string()) },
+            error => ServerError::Odd { server, method, why: printable(&error.to_string()) },
         }
     }
 
     pub(crate) fn odd(&self, method: &'static str, why: &str) -> ServerError {
-        ServerError::Odd { server: self.label.clone(), method, why: shown(why) }
+        ServerError::Odd { server: self.label.clone(), method, why: printable(why) }
     }
 }
 
@@ -275,7 +278,7 @@ fn reason(error: &ClientInitializeError) -> String {
             return "it ended the connection before it said hello".to_owned();
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
-        error => return shown(&error.to_string()),
+        error => return printable(&error.to_string()),
     };
     // The innermost cause says what happened, and the others where it came through.
     let mut cause: &(dyn std::error::Error + 'static) = &*sent.error;
@@ -288,7 +291,7 @@ fn reason(error: &ClientInitializeError) -> String {
         Some("HTTP 401") => "it wants a token, or another one than it was given (HTTP 401)".to_owned(),
         Some("Broken p") => "it ended before it said hello".to_owned(),
         Some("HTTP 403") => "it does not let us in (HTTP 403)".to_owned(),
-        _ => shown(text),
+        _ => printable(text),
     }
 }
 

@@ -24,7 +24,7 @@ use super::label::ServerLabel;
 use super::server::Server;
 use super::servers::Servers;
 use super::tool_answer;
-use super::tools::ServerTool;
+use super::tool_list::ServerTool;
 
 const NAME: &str = "server_tools";
 /// When a server is asked for its tools again that was asked in vain.

@@ -13,7 +13,7 @@ use prowess_catalog::{Catalog, Root, RootScan};
 
 use super::cache::Cache;
 use super::error::{ServerError, Unverified};
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::label::ServerLabel;
 use super::options::ServerOptions;
 use super::patience::Patience;
@@ -140,7 +140,7 @@ impl Servers {
     }
 
     fn unknown(&self, label: &str) -> ServerError {
-        ServerError::Unknown { label: super::shown::shown(label) }
+        ServerError::Unknown { label: super::printable::printable(label) }
     }
 
     /// The server with this label, if it is connected.
@@ -284,7 +284,7 @@ impl Servers {
         let published = held.published();
         let label: ServerLabel = published.server.parse().map_err(|_| self.unknown(&published.server))?;
         let fails = |mismatch| {
-            let uri = super::shown::shown(&published.uri);
+            let uri = super::printable::printable(&published.uri);
             ServerError::from(Unverified { server: label.clone(), uri, mismatch })
         };
         let file = verify::listed(held, path).map_err(fails)?.clone();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use prowess_workspace::stage::{SkillListing, StageFile, StageFiles};
 use prowess_workspace::{InnerPath, RunWarning};
 
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::servers::Servers;
 
 /// The directory of a skill whose files may be run by their names: a server knows no modes.

@@ -5,7 +5,7 @@ use prowess_agent::server_words::ServerWords;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;
-use super::shown::{cut_bytes, shown};
+use super::printable::{cut_bytes, printable};
 
 /// How much of an answer a model reads, in bytes.
 const MAX_ANSWER: usize = 100 * 1024;
@@ -21,18 +21,18 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
                 has_text = true;
                 text.line(&block.text);
             }
-            ContentBlock::Image(image) => text.line(&format!("[an image, {}]", shown(&image.mime_type))),
-            ContentBlock::Audio(audio) => text.line(&format!("[a sound, {}]", shown(&audio.mime_type))),
+            ContentBlock::Image(image) => text.line(&format!("[an image, {}]", printable(&image.mime_type))),
+            ContentBlock::Audio(audio) => text.line(&format!("[a sound, {}]", printable(&audio.mime_type))),
             ContentBlock::ResourceLink(link) => {
-                text.line(&format!("[a link to {}: {}]", shown(&link.uri), shown(&link.name)));
+                text.line(&format!("[a link to {}: {}]", printable(&link.uri), printable(&link.name)));
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 ResourceContents::TextResourceContents { uri, text: inner, .. } => {
-                    text.line(&format!("[{}]", shown(&uri)));
+                    text.line(&format!("[{}]", printable(&uri)));
                     text.line(&inner);
                 }
                 ResourceContents::BlobResourceContents { uri, .. } => {
-                    text.line(&format!("[{}, which is no text]", shown(&uri)));
+                    text.line(&format!("[{}, which is no text]", printable(&uri)));
                 }
                 _ => text.line("[something that is not shown]"),
             },
@@ -45,7 +45,7 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
     }
     let Bounded { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
-    let framed = ServerWords { server: server.as_str(), tool: &shown(tool) }.framed(&text);
+    let framed = ServerWords { server: server.as_str(), tool: &printable(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
     ToolAnswer { text, is_error, ..ToolAnswer::default() }
 }

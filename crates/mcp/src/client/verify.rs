@@ -5,12 +5,12 @@ use prowess_catalog::{Digest, Skill};
 use serde_json::{Map, Value};
 
 use super::error::Mismatch;
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use prowess_catalog::published::PublishedFile;
 
 /// The file at `path`, if the entry lists it.
 pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {
-    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::shown::shown(path) })
+    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::printable::printable(path) })
 }
 
 /// Checks that these bytes are the file: its size, its digest and, for SKILL.md, what it says of the skill.
@@ -31,7 +31,7 @@ pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Res
 
 /// Compares every field that either side has.
 fn frontmatter(entry: &str, source: &[u8]) -> Result<(), Mismatch> {
-    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::shown::shown(field) });
+    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::printable::printable(field) });
     let written = Skill::frontmatter(source).and_then(|typed| serde_json::to_value(typed).ok());
     let (Some(Value::Object(written)), Ok(told)) =
         (written, serde_json::from_str::<Map<String, Value>>(entry))

@@ -13,7 +13,7 @@ use http::header::{
 use http::uri::Authority;
 use http::{Method, Request, StatusCode, Uri};
 
-use super::reply::{Refused, Reply, empty, refused, with};
+use super::response::{Refused, Reply, empty, refused, with};
 use super::token::Token;
 
 /// What a page may send, and read of the answers.

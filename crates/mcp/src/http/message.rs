@@ -12,7 +12,7 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
 use super::limits::HttpLimits;
-use super::reply::{Refused, refused, unreadable};
+use super::response::{Refused, refused, unreadable};
 
 /// The longest id of a message, in bytes.
 const MAX_ID: usize = 256;

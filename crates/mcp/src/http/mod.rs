@@ -1,16 +1,16 @@
 //! Many clients at once, over streamable HTTP.
 
+mod admission;
 mod connection;
 mod guard;
 mod limits;
+mod mcp_sessions;
 mod message;
-mod presence;
-mod reply;
+mod reconnect;
+mod response;
 mod serve;
-mod sessions;
-mod standing;
-mod strangers;
 mod token;
+mod unauthenticated;
 
 pub use limits::HttpLimits;
 pub use serve::serve_http;

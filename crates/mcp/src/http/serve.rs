@@ -24,16 +24,16 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::HttpOptions;
+use super::admission::Standing;
 use super::connection::Connection;
 use super::guard::{Guard, readable_by};
 use super::limits::HttpLimits;
+use super::mcp_sessions::{Sessions, Visit};
 use super::message::{self, Envelope};
-use super::reply::{Refused, Reply, refused, unreadable};
-use super::sessions::{Sessions, Visit};
-use super::standing::Standing;
-use super::strangers::Strangers;
+use super::response::{Refused, Reply, refused, unreadable};
+use super::unauthenticated::Strangers;
+use crate::carry_over::CarryOver;
 use crate::incoming::{self, Unfit};
-use crate::lasting::Lasting;
 use crate::server::SkillServer;
 
 /// Where clients talk to the server.
@@ -57,7 +57,7 @@ struct Service {
     limits: HttpLimits,
     sessions: Arc<Sessions>,
     /// What requests without a session leave for later ones.
-    lasting: Lasting,
+    carry_over: CarryOver,
     make_server: Box<MakeServer>,
     /// Room for connections of clients.
     room: Arc<Semaphore>,
@@ -109,7 +109,7 @@ pub async fn serve_http<F, Made>(
     let service = Arc::new(Service {
         guard: Guard { token, hosts, origins },
         sessions: Arc::new(Sessions::new(&limits)),
-        lasting: Lasting::of_many(),
+        carry_over: CarryOver::of_many(),
         make_server: Box::new(move || Box::pin(make_server())),
         room: Arc::new(Semaphore::new(limits.connections)),
         strangers: Arc::new(Strangers::new(limits.strangers)),
@@ -258,7 +258,7 @@ impl Service {
             Some((self.make_server)().await.until(stop))
         } else if is_sessionless(&parts.headers) || method.as_deref() == Some("server/discover") {
             let server = (self.make_server)().await.until(self.stop.child_token());
-            Some(server.for_one_request(self.lasting.clone()))
+            Some(server.for_one_request(self.carry_over.clone()))
         } else {
             None
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::strangers::Stranger;
+use super::unauthenticated::Stranger;
 
 /// The standing of one connection.
 pub(crate) struct Standing(Mutex<Is>);

@@ -11,15 +11,15 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-use super::answer;
 use super::command::LastWords;
+use super::custom_answer;
 
 /// How many requests of a server wait for our answer at most; what it asks besides is passed over. One that asks and does not
 /// read would have us keep them all.
 const MAX_UNANSWERED: usize = 64;
 
 /// How a program is spoken to. A line that is too long ends it: whoever waits is told at once.
-pub(crate) struct Pipes<R, W> {
+pub(crate) struct ProgramStdio<R, W> {
     reader: BufReader<R>,
     /// What there is of the line that is being read: reading may be broken off at any time.
     line: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Pipes<R, W> {
     unanswered: Arc<AtomicUsize>,
 }
 
-impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
+impl<R: AsyncRead + Unpin, W> ProgramStdio<R, W> {
     pub(crate) fn new(reader: R, writer: W, most: usize, words: LastWords) -> Self {
         let (reader, writer) = (BufReader::new(reader), Arc::new(Mutex::new(Some(writer))));
         Self {
@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
     }
 }
 
-impl<R, W> Transport<RoleClient> for Pipes<R, W>
+impl<R, W> Transport<RoleClient> for ProgramStdio<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -75,7 +75,7 @@ where
     type Error = io::Error;
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.wrapped.extend(answer::is_asked_by(&item));
+        self.wrapped.extend(custom_answer::is_asked_by(&item));
         let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         let answered = is_answer.then(|| Answered(Arc::clone(&self.unanswered)));
         let writer = Arc::clone(&self.writer);
@@ -94,7 +94,7 @@ where
         loop {
             let line = self.next_line().await?;
             // What is no JSON is not for us: programs print what they like.
-            let Some(message) = answer::message(&line, |id| self.wrapped.remove(id)) else { continue };
+            let Some(message) = custom_answer::message(&line, |id| self.wrapped.remove(id)) else { continue };
             drop(line);
             if matches!(message, JsonRpcMessage::Request(_)) {
                 if self.unanswered.load(Ordering::Relaxed) >= MAX_UNANSWERED {
@@ -127,8 +127,8 @@ impl Drop for Answered {
 mod tests {
     use super::*;
 
-    fn pipes(text: &'static str) -> Pipes<&'static [u8], Vec<u8>> {
-        Pipes::new(text.as_bytes(), Vec::new(), 60, LastWords::default())
+    fn pipes(text: &'static str) -> ProgramStdio<&'static [u8], Vec<u8>> {
+        ProgramStdio::new(text.as_bytes(), Vec::new(), 60, LastWords::default())
     }
 
     #[tokio::test]
@@ -144,7 +144,7 @@ mod tests {
     async fn a_server_that_asks_and_does_not_read_is_not_kept_up_with() {
         let asked = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(200);
         let (writer, _nobody_reads) = tokio::io::duplex(1);
-        let mut pipes = Pipes::new(asked.as_bytes(), writer, 60, LastWords::default());
+        let mut pipes = ProgramStdio::new(asked.as_bytes(), writer, 60, LastWords::default());
         let answer = || {
             let result = rmcp::model::ClientResult::empty(());
             ClientJsonRpcMessage::response(result, RequestId::Number(1))

@@ -14,7 +14,7 @@ use rmcp::model::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::size::MAX_FILE;
+use crate::answer_size::MAX_FILE;
 use crate::{mime, uri};
 
 /// The extension's identifier.

@@ -12,7 +12,7 @@ use rmcp::model::{
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::fields::fields;
+use crate::json_fields::fields;
 
 /// The wrapping of an answer, and of one that is its text.
 const WRAPPING: &str = "io.prowess/answer";

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::error::ServerError;
 use super::label::ServerLabel;
+use super::printable::{cut, printable};
 use super::server::Server;
-use super::shown::{cut, shown};
 
 const LIST: &str = "tools/list";
 const CALL: &str = "tools/call";
@@ -124,7 +124,7 @@ impl Server {
                     Ok(tool) => {
                         list.left_out.push(format!("{}: there is one of its name", quoted(&tool.name)))
                     }
-                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&shown(&tool.name)))),
+                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&printable(&tool.name)))),
                 }
             }
             cursor = match result.next_cursor {

@@ -11,7 +11,7 @@ use prowess_skills::{LocalFiles, SkillFiles};
 #[cfg(feature = "run")]
 use prowess_workspace::stage::StageSource;
 
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::servers::Servers;
 
 /// Reads skills of servers from them, held to the entry that the catalog has, and all others from the local disk.

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::only;
 use super::limits::HttpLimits;
-use super::presence::{Presence, Presences};
-use super::reply::{Refused, refused};
+use super::reconnect::{Presence, Presences};
+use super::response::{Refused, refused};
 use crate::consent::Gone;
 use crate::hex::hex;
 

@@ -7,12 +7,12 @@ use crate::outputs::Outputs;
 
 /// Questions that wait for an answer, and outputs of commands. Clones are handles on the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lasting {
+pub(crate) struct CarryOver {
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) outputs: Arc<Outputs>,
 }
 
-impl Lasting {
+impl CarryOver {
     /// What clients share that cannot be told apart: each finds what it was given the name of, and nothing else.
     #[cfg(feature = "http")]
     pub(crate) fn of_many() -> Self {

@@ -6,7 +6,7 @@ use prowess_catalog::untrusted::one_line;
 const MAX_SHOWN: usize = 300;
 
 /// `text` on one line, without what would not be seen, and not much of it.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     cut(&one_line(cut_bytes(text, MAX_SHOWN * 8)), MAX_SHOWN)
 }
 
@@ -29,8 +29,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_one_short_line() {
-        assert_eq!(shown("a\u{1b}[2J\n\u{202e}b"), "a[2J b");
-        let long = shown(&"é\n".repeat(1_000_000));
+        assert_eq!(printable("a\u{1b}[2J\n\u{202e}b"), "a[2J b");
+        let long = printable(&"é\n".repeat(1_000_000));
         assert_eq!(long.chars().count(), MAX_SHOWN + 1);
         assert!(long.ends_with('…'));
         assert_eq!(cut_bytes("é", 1), "");

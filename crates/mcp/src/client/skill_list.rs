@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::entry;
 use super::error::ServerError;
+use super::printable::printable;
 use super::server::Server;
-use super::shown::shown;
 use prowess_catalog::published::Offer;
 
 const LIST: &str = "skills/list";
@@ -132,7 +132,7 @@ impl Server {
     }
 
     fn invalid(&self, entry: &Value, why: &str) -> ServerError {
-        let uri = shown(entry["uri"].as_str().unwrap_or("without an address"));
-        ServerError::Invalid { server: self.label().clone(), uri, why: shown(why) }
+        let uri = printable(entry["uri"].as_str().unwrap_or("without an address"));
+        ServerError::Invalid { server: self.label().clone(), uri, why: printable(why) }
     }
 }
