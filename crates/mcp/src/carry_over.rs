@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::consent::Waiting;
+use crate::consent::WaitingQuestions;
 use crate::outputs::Outputs;
 
 /// Questions that wait for an answer, and outputs of commands. Clones are handles on the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CarryOver {
-    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) waiting: Arc<WaitingQuestions>,
     pub(crate) outputs: Arc<Outputs>,
 }
 
 impl CarryOver {
     /// What clients share that cannot be told apart: each finds what it was given the name of, and nothing else.
     #[cfg(feature = "http")]
-    pub(crate) fn of_many() -> Self {
-        Self { waiting: Arc::default(), outputs: Arc::new(Outputs::of_many()) }
+    pub(crate) fn shared() -> Self {
+        Self { waiting: Arc::default(), outputs: Arc::new(Outputs::shared()) }
     }
 }

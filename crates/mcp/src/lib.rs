@@ -36,12 +36,13 @@
 //! untrusted or denied is neither listed nor read.
 
 mod answer_size;
-#[cfg(feature = "run")]
 mod artifacts;
+mod changes;
 mod carry_over;
 #[cfg(feature = "client")]
 pub mod client;
 mod consent;
+mod handler;
 mod hex;
 #[cfg(feature = "http")]
 mod http;
@@ -58,6 +59,7 @@ mod server;
 mod skills_extension;
 mod stdio;
 mod tools;
+mod unanswered_calls;
 mod uri;
 
 pub use rmcp;

@@ -19,13 +19,13 @@ const ARTIFACTS: &str = "artifact_files";
 /// What was put out so far.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptOutputs>,
     /// Whether clients share it that may not know of each other's.
-    is_of_many: bool,
+    is_shared: bool,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptOutputs {
     runs: u64,
     outputs: VecDeque<Output>,
 }
@@ -34,51 +34,51 @@ struct Kept {
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) resource: Resource,
-    pub(crate) kept: Content,
+    pub(crate) content: OutputContent,
 }
 
 /// Where its content is.
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub(crate) enum OutputContent {
     /// Here.
     Text(String),
     /// In the store of artifacts, among those of this scope.
-    Artifact { scope: Option<Whose>, name: String, version: u64 },
+    Artifact { scope: Option<OutputScope>, name: String, version: u64 },
 }
 
 /// The scope of artifacts of whoever ran a command.
 #[cfg(feature = "run")]
-pub(crate) type Whose = prowess_workspace::Scope;
+pub(crate) type OutputScope = prowess_workspace::Scope;
 /// Without runs nobody has any.
 #[cfg(not(feature = "run"))]
-pub(crate) type Whose = std::convert::Infallible;
+pub(crate) type OutputScope = std::convert::Infallible;
 
 /// What nobody guesses of a scope, if it has that.
 #[cfg(feature = "run")]
-fn key_of(scope: &Whose) -> Option<&str> {
+fn key_of(scope: &OutputScope) -> Option<&str> {
     scope.session_id()
 }
 
 #[cfg(not(feature = "run"))]
-fn key_of(scope: &Whose) -> Option<&str> {
+fn key_of(scope: &OutputScope) -> Option<&str> {
     match *scope {}
 }
 
 impl Outputs {
     /// For many clients: what one's commands put out has a name that no other guesses, and is in no list.
     #[cfg(feature = "http")]
-    pub(crate) fn of_many() -> Self {
-        Self { is_of_many: true, ..Self::default() }
+    pub(crate) fn shared() -> Self {
+        Self { is_shared: true, ..Self::default() }
     }
 
     /// Keeps the files in a report of a command that saves artifacts in `scope`, and gives them as resources, whose
     /// addresses the report has then, too. None, when it is no report of a run.
-    pub(crate) fn keep(&self, report: &mut Value, scope: Option<&Whose>) -> Vec<Resource> {
+    pub(crate) fn keep(&self, report: &mut Value, scope: Option<&OutputScope>) -> Vec<Resource> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let run = kept.runs + 1;
-        let (key, before) = if self.is_of_many {
+        let (key, before) = if self.is_shared {
             // By the key of its session a later request finds an artifact as an input, too.
-            let key = scope.and_then(key_of).map(ToOwned::to_owned).or_else(random);
+            let key = scope.and_then(key_of).map(ToOwned::to_owned).or_else(random_id);
             let Some(key) = key else { return Vec::new() };
             (key.clone(), format!("{key}/"))
         } else {
@@ -97,7 +97,7 @@ impl Outputs {
             }
             let text = text.to_owned();
             file["uri"] = resource.uri.clone().into();
-            new.push(Output { resource, kept: Content::Text(text) });
+            new.push(Output { resource, content: OutputContent::Text(text) });
         }
         for file in files(report, ARTIFACTS) {
             let (Some(name), Some(version)) = (file["name"].as_str(), file["version"].as_u64()) else {
@@ -109,7 +109,7 @@ impl Outputs {
             file["uri"] = resource.uri.clone().into();
             new.push(Output {
                 resource,
-                kept: Content::Artifact { scope: scope.map(ToOwned::to_owned), name, version },
+                content: OutputContent::Artifact { scope: scope.map(ToOwned::to_owned), name, version },
             });
         }
         if new.is_empty() {
@@ -130,7 +130,7 @@ impl Outputs {
 
     /// All that are kept, if all are one client's.
     pub(crate) fn resources(&self) -> Vec<Resource> {
-        if self.is_of_many {
+        if self.is_shared {
             return Vec::new();
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,9 +146,9 @@ impl Outputs {
 
 impl Output {
     fn bytes(&self) -> usize {
-        match &self.kept {
-            Content::Text(text) => text.len(),
-            Content::Artifact { .. } => 0,
+        match &self.content {
+            OutputContent::Text(text) => text.len(),
+            OutputContent::Artifact { .. } => 0,
         }
     }
 }
@@ -158,7 +158,7 @@ fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
 }
 
 /// What nobody guesses.
-pub(crate) fn random() -> Option<String> {
+pub(crate) fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(hex(&bytes))

@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use crate::consent::{Attended, Call, Consent};
+use crate::consent::{CallIdentity, Consent, ConsentOutcome};
 use crate::progress;
 use crate::server::SkillServer;
 
@@ -64,7 +64,7 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: Call::of(&("prompt", &name, &given)),
+            call: CallIdentity::of(&("prompt", &name, &given)),
             state: request.request_state,
             responses: request.input_responses,
         };
@@ -73,13 +73,13 @@ impl SkillServer {
             async move { session.attempt_invoke(line, &answered).await }
         }));
         match progress::attended(context, self.stop(), &name, attended).await? {
-            Attended::Done(answer) => {
+            ConsentOutcome::Done(answer) => {
                 let message = PromptMessage::new_text(Role::User, answer.text);
                 Ok(GetPromptResult::new(vec![message]).with_description(command.description).into())
             }
-            Attended::Failed(error) => Err(ErrorData::invalid_request(error.to_string(), None)),
-            Attended::Refused(refusal) => Err(ErrorData::invalid_request(refusal.to_string(), None)),
-            Attended::Asks(question) => Ok(question.into()),
+            ConsentOutcome::Failed(error) => Err(ErrorData::invalid_request(error.to_string(), None)),
+            ConsentOutcome::Refused(refusal) => Err(ErrorData::invalid_request(refusal.to_string(), None)),
+            ConsentOutcome::Asks(question) => Ok(question.into()),
         }
     }
 }

@@ -13,8 +13,8 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 
-use crate::consent::{Attended, Call, Consent};
-use crate::outputs::{Content, Output};
+use crate::consent::{CallIdentity, Consent, ConsentOutcome};
+use crate::outputs::{Output, OutputContent};
 use crate::server::SkillServer;
 use crate::skills_extension::Publication;
 use crate::{mime, progress};
@@ -63,7 +63,7 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: Call::of(&("resource", &address)),
+            call: CallIdentity::of(&("resource", &address)),
             state: request.request_state,
             responses: request.input_responses,
         };
@@ -71,10 +71,10 @@ impl SkillServer {
             session.view().open_to_read(name).drive(session.service().files(), &answered).await
         }));
         let approved = match progress::attended(context, self.stop(), &address, attended).await? {
-            Attended::Done((_, approved)) => approved,
-            Attended::Failed(error) => return Err(ErrorData::invalid_request(error.to_string(), None)),
-            Attended::Refused(refusal) => return Err(ErrorData::invalid_request(refusal.to_string(), None)),
-            Attended::Asks(question) => return Ok(question.into()),
+            ConsentOutcome::Done((_, approved)) => approved,
+            ConsentOutcome::Failed(error) => return Err(ErrorData::invalid_request(error.to_string(), None)),
+            ConsentOutcome::Refused(refusal) => return Err(ErrorData::invalid_request(refusal.to_string(), None)),
+            ConsentOutcome::Asks(question) => return Ok(question.into()),
         };
         let bytes = match approved.filter(|_| place.path == MANIFEST) {
             // What was approved is what is handed on.
@@ -89,9 +89,9 @@ impl SkillServer {
 
     async fn output(&self, output: Output) -> Result<ResourceContents, ErrorData> {
         let address = output.resource.uri;
-        let contents = match output.kept {
-            Content::Text(text) => ResourceContents::text(text, address),
-            Content::Artifact { scope, name, version } => {
+        let contents = match output.content {
+            OutputContent::Text(text) => ResourceContents::text(text, address),
+            OutputContent::Artifact { scope, name, version } => {
                 let bytes = self.artifact(scope, &name, version).await;
                 contents(&address, bytes.map_err(|error| ErrorData::internal_error(error, None))?)
             }

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use crate::consent::{Attended, Call, Consent};
+use crate::consent::{CallIdentity, Consent, ConsentOutcome};
 use crate::progress;
 use crate::server::SkillServer;
 
@@ -59,7 +59,7 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: Call::of(&("tool", name, &arguments)),
+            call: CallIdentity::of(&("tool", name, &arguments)),
             state: request.request_state,
             responses: request.input_responses,
         };
@@ -68,14 +68,14 @@ impl SkillServer {
             async move { session.attempt(name, arguments, &answered).await }
         }));
         Ok(match progress::attended(context, self.stop(), name, attended).await? {
-            Attended::Done(reply) => self.result(reply).into(),
-            Attended::Failed(error) => {
+            ConsentOutcome::Done(reply) => self.result(reply).into(),
+            ConsentOutcome::Failed(error) => {
                 CallToolResult::error(vec![ContentBlock::text(error.for_model())]).into()
             }
-            Attended::Refused(refusal) => {
+            ConsentOutcome::Refused(refusal) => {
                 CallToolResult::error(vec![ContentBlock::text(format!("Error: {refusal}"))]).into()
             }
-            Attended::Asks(question) => question.into(),
+            ConsentOutcome::Asks(question) => question.into(),
         })
     }
 

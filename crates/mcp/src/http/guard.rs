@@ -13,7 +13,7 @@ use http::header::{
 use http::uri::Authority;
 use http::{Method, Request, StatusCode, Uri};
 
-use super::response::{Refused, Reply, empty, refused, with};
+use super::response::{HttpRefusal, HttpResponse, empty, refused, with};
 use super::token::Token;
 
 /// What a page may send, and read of the answers.
@@ -36,7 +36,7 @@ impl Guard {
         &self,
         local: SocketAddr,
         request: &Request<B>,
-    ) -> Result<Option<HeaderValue>, Refused> {
+    ) -> Result<Option<HeaderValue>, HttpRefusal> {
         if !self.is_for(local, request) {
             return Err(refused(StatusCode::FORBIDDEN, "This is not a host that is served here"));
         }
@@ -45,8 +45,8 @@ impl Guard {
             return Err(Box::new(preflight(origin)));
         }
         if !self.has_token(request.headers()) {
-            let reply = refused(StatusCode::UNAUTHORIZED, "The token is missing or wrong");
-            return Err(Box::new(readable_by(with(*reply, WWW_AUTHENTICATE, "Bearer"), origin.as_ref())));
+            let response = refused(StatusCode::UNAUTHORIZED, "The token is missing or wrong");
+            return Err(Box::new(readable_by(with(*response, WWW_AUTHENTICATE, "Bearer"), origin.as_ref())));
         }
         Ok(origin)
     }
@@ -76,7 +76,7 @@ impl Guard {
     }
 
     /// The page that a request is of, if it is of one.
-    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Refused> {
+    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, HttpRefusal> {
         if !headers.contains_key(ORIGIN) {
             return Ok(None);
         }
@@ -119,17 +119,17 @@ fn is_this_machine(name: &str) -> bool {
 }
 
 /// What a browser asks before a page may.
-fn preflight(origin: &HeaderValue) -> Reply {
-    let reply = with(empty(StatusCode::NO_CONTENT), ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE");
-    readable_by(with(reply, ACCESS_CONTROL_ALLOW_HEADERS, SENT), Some(origin))
+fn preflight(origin: &HeaderValue) -> HttpResponse {
+    let response = with(empty(StatusCode::NO_CONTENT), ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE");
+    readable_by(with(response, ACCESS_CONTROL_ALLOW_HEADERS, SENT), Some(origin))
 }
 
 /// Lets the page that asked read the answer.
-pub(crate) fn readable_by(reply: Reply, origin: Option<&HeaderValue>) -> Reply {
-    let Some(origin) = origin else { return reply };
-    let mut reply = with(reply, ACCESS_CONTROL_EXPOSE_HEADERS, READ);
-    reply.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-    with(reply, VARY, "origin")
+pub(crate) fn readable_by(response: HttpResponse, origin: Option<&HeaderValue>) -> HttpResponse {
+    let Some(origin) = origin else { return response };
+    let mut response = with(response, ACCESS_CONTROL_EXPOSE_HEADERS, READ);
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    with(response, VARY, "origin")
 }
 
 #[cfg(test)]

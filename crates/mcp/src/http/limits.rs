@@ -25,9 +25,9 @@ pub struct HttpLimits {
     pub connections: usize,
     /// The most connections at once that have not shown the token: 256. For one more, the oldest of whoever has the most
     /// of them ends.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// How long a connection may take to show the token: 10 seconds.
-    pub stranger_time: Duration,
+    pub token_time: Duration,
     /// The most sessions at once: 1,024. Others are refused.
     pub sessions: usize,
     /// How long a session is kept that nobody uses and no stream is open of: 30 minutes.
@@ -52,8 +52,8 @@ impl Default for HttpLimits {
             headers: 64,
             header_bytes: 16 << 10,
             connections: 2048,
-            strangers: 256,
-            stranger_time: Duration::from_secs(10),
+            unauthenticated: 256,
+            token_time: Duration::from_secs(10),
             sessions: 1024,
             session_idle: Duration::from_secs(30 * 60),
             gone: Duration::from_secs(10),

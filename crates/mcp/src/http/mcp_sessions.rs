@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::only;
 use super::limits::HttpLimits;
-use super::reconnect::{Presence, Presences};
-use super::response::{Refused, refused};
-use crate::consent::Gone;
+use super::reconnect::{CallStream, OpenCalls};
+use super::response::{HttpRefusal, refused};
+use crate::consent::ClientGone;
 use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -34,18 +34,18 @@ const ID_BYTES: usize = 16;
 
 /// All sessions, by their ids.
 #[derive(Debug)]
-pub(crate) struct Sessions {
-    kept: Mutex<HashMap<SessionId, Kept>>,
+pub(crate) struct McpSessions {
+    kept: Mutex<HashMap<SessionId, McpSession>>,
     seats: Arc<Semaphore>,
     idle: Duration,
     gone: Duration,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct McpSession {
     handle: LocalSessionHandle,
     usage: Arc<Usage>,
-    presences: Presences,
+    open_calls: OpenCalls,
     /// Ends what its client has running.
     stop: CancellationToken,
     _seat: OwnedSemaphorePermit,
@@ -84,14 +84,14 @@ impl Drop for Open {
     }
 }
 
-impl Sessions {
+impl McpSessions {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
         let seats = Arc::new(Semaphore::new(limits.sessions));
         Self { kept: Mutex::default(), seats, idle: limits.session_idle, gone: limits.gone }
     }
 
     /// Room for one more.
-    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, Refused> {
+    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, HttpRefusal> {
         let seat = Arc::clone(&self.seats).try_acquire_owned();
         seat.map_err(|_| {
             refused(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions; try again later")
@@ -99,7 +99,7 @@ impl Sessions {
     }
 
     /// Whether the request names a session; if so, one of ours that is still there.
-    pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, Refused> {
+    pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, HttpRefusal> {
         if !headers.contains_key(SESSION_ID) {
             return Ok(false);
         }
@@ -124,26 +124,26 @@ impl Sessions {
         self.close(|_| true).await;
     }
 
-    async fn close(&self, which: impl Fn(&Kept) -> bool) {
-        let closed: Vec<Kept> = self.lock().extract_if(|_, kept| which(kept)).map(|(_, kept)| kept).collect();
+    async fn close(&self, which: impl Fn(&McpSession) -> bool) {
+        let closed: Vec<McpSession> = self.lock().extract_if(|_, kept| which(kept)).map(|(_, kept)| kept).collect();
         for kept in closed {
             kept.close().await;
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Kept>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, McpSession>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, id: &SessionId) -> Result<(LocalSessionHandle, Arc<Usage>, Presences), VisitError> {
+    fn handle(&self, id: &SessionId) -> Result<(LocalSessionHandle, Arc<Usage>, OpenCalls), SessionAccessError> {
         let kept = self.lock();
-        let kept = kept.get(id).ok_or(VisitError::Unknown)?;
+        let kept = kept.get(id).ok_or(SessionAccessError::Unknown)?;
         kept.usage.touch();
-        Ok((kept.handle.clone(), Arc::clone(&kept.usage), kept.presences.clone()))
+        Ok((kept.handle.clone(), Arc::clone(&kept.usage), kept.open_calls.clone()))
     }
 }
 
-impl Kept {
+impl McpSession {
     async fn close(self) {
         self.stop.cancel();
         // One that has ended already is closed.
@@ -152,15 +152,15 @@ impl Kept {
 }
 
 /// One request's way to the sessions.
-pub(crate) struct Visit {
-    pub(crate) sessions: Arc<Sessions>,
+pub(crate) struct SessionAccess {
+    pub(crate) sessions: Arc<McpSessions>,
     /// For the session that the request begins, if it does: its room, and what ends it.
     pub(crate) begins: Mutex<Option<(OwnedSemaphorePermit, CancellationToken)>>,
 }
 
 /// Why a session cannot be reached.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum VisitError {
+pub(crate) enum SessionAccessError {
     #[error("there is no such session")]
     Unknown,
     #[error("no session can be begun: {0}")]
@@ -174,36 +174,36 @@ pub(crate) enum VisitError {
 fn messages(
     received: StreamableHttpMessageReceiver,
     open: Open,
-    mut presence: Presence,
+    mut call_stream: CallStream,
 ) -> impl Stream<Item = ServerSseMessage> {
     let mut messages = received.inner;
     poll_fn(move |context| {
         let _open = &open;
         let message = messages.poll_recv(context);
         if matches!(message, Poll::Ready(None)) {
-            presence.heard_all();
+            call_stream.heard_all();
         }
         message
     })
 }
 
-impl SessionManager for Visit {
-    type Error = VisitError;
+impl SessionManager for SessionAccess {
+    type Error = SessionAccessError;
     type Transport = WorkerTransport<LocalSessionWorker>;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (seat, stop) = begins.ok_or_else(|| VisitError::NotBegun("there is no room".to_owned()))?;
+        let (seat, stop) = begins.ok_or_else(|| SessionAccessError::NotBegun("there is no room".to_owned()))?;
         let mut id = [0; ID_BYTES];
-        getrandom::fill(&mut id).map_err(|error| VisitError::NotBegun(error.to_string()))?;
+        getrandom::fill(&mut id).map_err(|error| SessionAccessError::NotBegun(error.to_string()))?;
         let id: SessionId = hex(&id).into();
         let mut config = SessionConfig::default();
         // Whether it is idle is decided here, where it is known which streams are open.
         config.keep_alive = None;
         let (handle, worker) = create_local_session(Arc::clone(&id), config);
         let usage = Arc::new(Usage { streams: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
-        let presences = Presences::new(self.sessions.gone);
-        let kept = Kept { handle, usage, presences, stop, _seat: seat };
+        let open_calls = OpenCalls::new(self.sessions.gone);
+        let kept = McpSession { handle, usage, open_calls, stop, _seat: seat };
         self.sessions.lock().insert(Arc::clone(&id), kept);
         Ok((id, WorkerTransport::spawn(worker)))
     }
@@ -235,16 +235,16 @@ impl SessionManager for Visit {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage, presences) = self.sessions.handle(id)?;
+        let (handle, usage, open_calls) = self.sessions.handle(id)?;
         let open = usage.open();
         let received = handle.establish_request_wise_channel().await?;
         let gone = CancellationToken::new();
         if let ClientJsonRpcMessage::Request(request) = &mut message {
-            request.request.extensions_mut().insert(Gone(gone.clone()));
+            request.request.extensions_mut().insert(ClientGone(gone.clone()));
         }
-        let presence = presences.begins(received.http_request_id, gone);
+        let call_stream = open_calls.begins(received.http_request_id, gone);
         handle.push_message(message, received.http_request_id).await?;
-        Ok(messages(received, open, presence))
+        Ok(messages(received, open, call_stream))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -256,9 +256,9 @@ impl SessionManager for Visit {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage, presences) = self.sessions.handle(id)?;
+        let (handle, usage, open_calls) = self.sessions.handle(id)?;
         let open = usage.open();
-        Ok(messages(handle.establish_common_channel().await?, open, presences.resumes(None)))
+        Ok(messages(handle.establish_common_channel().await?, open, open_calls.resumes(None)))
     }
 
     async fn resume(
@@ -266,10 +266,10 @@ impl SessionManager for Visit {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage, presences) = self.sessions.handle(id)?;
+        let (handle, usage, open_calls) = self.sessions.handle(id)?;
         let open = usage.open();
         let received = handle.resume(last_event_id.parse()?).await?;
-        let presence = presences.resumes(received.http_request_id);
-        Ok(messages(received, open, presence))
+        let call_stream = open_calls.resumes(received.http_request_id);
+        Ok(messages(received, open, call_stream))
     }
 }

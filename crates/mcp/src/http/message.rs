@@ -12,7 +12,7 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
 use super::limits::HttpLimits;
-use super::response::{Refused, refused, unreadable};
+use super::response::{HttpRefusal, refused, unreadable};
 
 /// The longest id of a message, in bytes.
 const MAX_ID: usize = 256;
@@ -49,7 +49,7 @@ fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
 
 impl<'a> Envelope<'a> {
     /// Looks at a message.
-    pub(crate) fn of(message: &'a [u8]) -> Result<Self, Refused> {
+    pub(crate) fn of(message: &'a [u8]) -> Result<Self, HttpRefusal> {
         let envelope: Self =
             serde_json::from_slice(message).map_err(|error| unreadable(&error.to_string()))?;
         if envelope.jsonrpc != "2.0" {
@@ -60,13 +60,13 @@ impl<'a> Envelope<'a> {
 }
 
 /// Checks whether a message is JSON, before anything is taken out of it.
-pub(crate) fn check_json(message: &[u8]) -> Result<(), Refused> {
+pub(crate) fn check_json(message: &[u8]) -> Result<(), HttpRefusal> {
     serde_json::from_slice::<IgnoredAny>(message).map_err(|error| unreadable(&error.to_string()))?;
     Ok(())
 }
 
 /// Reads a message that is to be JSON. One that is too long is not read to its end, or at all.
-pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimits) -> Result<Bytes, Refused> {
+pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimits) -> Result<Bytes, HttpRefusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
@@ -98,7 +98,7 @@ async fn collected(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error +
 }
 
 /// Where a stream is to go on has to be an event of ours: a number, or two.
-pub(crate) fn check_last_event(headers: &HeaderMap) -> Result<(), Refused> {
+pub(crate) fn check_last_event(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let is_number = |text: &str| text.bytes().all(|c| c.is_ascii_digit()) && text.parse::<u32>().is_ok();
     for value in headers.get_all(LAST_EVENT_ID) {
         let is_ours = value.to_str().is_ok_and(|event| match event.split_once('/') {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The calls of one session whose streams are open, or were until just now.
 #[derive(Clone, Debug)]
-pub(crate) struct Presences {
+pub(crate) struct OpenCalls {
     calls: Arc<Mutex<HashMap<u64, Call>>>,
     /// How long a client may take to come back.
     patience: Duration,
@@ -26,13 +26,13 @@ struct Call {
     begun: u64,
 }
 
-impl Presences {
+impl OpenCalls {
     pub(crate) fn new(patience: Duration) -> Self {
         Self { calls: Arc::default(), patience }
     }
 
     /// Notes that a stream of a new call is open. `gone` is cancelled when none is any more, and nobody comes back.
-    pub(crate) fn begins(&self, call: Option<u64>, gone: CancellationToken) -> Presence {
+    pub(crate) fn begins(&self, call: Option<u64>, gone: CancellationToken) -> CallStream {
         if let Some(call) = call {
             self.lock().insert(call, Call { gone, open: 0, begun: 0 });
         }
@@ -40,13 +40,13 @@ impl Presences {
     }
 
     /// Notes that a stream of a call is open again. One that is no call's leaves no trace.
-    pub(crate) fn resumes(&self, call: Option<u64>) -> Presence {
+    pub(crate) fn resumes(&self, call: Option<u64>) -> CallStream {
         let call = call.filter(|call| {
             let mut calls = self.lock();
             let known = calls.get_mut(call);
             known.map(|known| (known.open, known.begun) = (known.open + 1, known.begun + 1)).is_some()
         });
-        Presence(call.map(|call| (self.clone(), call)))
+        CallStream(call.map(|call| (self.clone(), call)))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Call>> {
@@ -72,23 +72,23 @@ impl Presences {
 }
 
 /// A stream of a call, until it is closed.
-pub(crate) struct Presence(Option<(Presences, u64)>);
+pub(crate) struct CallStream(Option<(OpenCalls, u64)>);
 
-impl Presence {
+impl CallStream {
     /// Notes that all was heard that the call says.
     pub(crate) fn heard_all(&mut self) {
-        if let Some((presences, call)) = self.0.take() {
-            presences.lock().remove(&call);
+        if let Some((open_calls, call)) = self.0.take() {
+            open_calls.lock().remove(&call);
         }
     }
 }
 
-impl Drop for Presence {
+impl Drop for CallStream {
     fn drop(&mut self) {
-        let Some((presences, call)) = self.0.take() else { return };
+        let Some((open_calls, call)) = self.0.take() else { return };
         // Without a runtime there are no calls any more.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(presences.left(call));
+            runtime.spawn(open_calls.left(call));
         }
     }
 }
@@ -99,10 +99,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_does_not_come_back_is_gone() {
-        let presences = Presences::new(Duration::ZERO);
+        let open_calls = OpenCalls::new(Duration::ZERO);
         let gone = CancellationToken::new();
-        let stream = presences.begins(Some(1), gone.clone());
-        let again = presences.resumes(Some(1));
+        let stream = open_calls.begins(Some(1), gone.clone());
+        let again = open_calls.resumes(Some(1));
         drop(stream);
         for _ in 0..10 {
             tokio::task::yield_now().await;
@@ -110,23 +110,23 @@ mod tests {
         assert!(!gone.is_cancelled(), "another stream is open");
         drop(again);
         gone.cancelled().await;
-        assert!(presences.lock().is_empty());
+        assert!(open_calls.lock().is_empty());
     }
 
     #[tokio::test]
     async fn who_comes_back_in_time_or_heard_all_is_not_gone() {
-        let presences = Presences::new(Duration::from_secs(3600));
+        let open_calls = OpenCalls::new(Duration::from_secs(3600));
         let gone = CancellationToken::new();
-        drop(presences.begins(Some(1), gone.clone()));
+        drop(open_calls.begins(Some(1), gone.clone()));
         tokio::task::yield_now().await;
-        let mut again = presences.resumes(Some(1));
-        assert_eq!(presences.lock()[&1].open, 1);
+        let mut again = open_calls.resumes(Some(1));
+        assert_eq!(open_calls.lock()[&1].open, 1);
         again.heard_all();
         drop(again);
-        assert!(presences.lock().is_empty());
+        assert!(open_calls.lock().is_empty());
         // Neither of these is a call's.
-        drop(presences.resumes(Some(1)));
-        drop(presences.begins(None, gone.clone()));
-        assert!(presences.lock().is_empty() && !gone.is_cancelled());
+        drop(open_calls.resumes(Some(1)));
+        drop(open_calls.begins(None, gone.clone()));
+        assert!(open_calls.lock().is_empty() && !gone.is_cancelled());
     }
 }

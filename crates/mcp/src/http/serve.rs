@@ -24,14 +24,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::HttpOptions;
-use super::admission::Standing;
+use super::admission::Admission;
 use super::connection::Connection;
 use super::guard::{Guard, readable_by};
 use super::limits::HttpLimits;
-use super::mcp_sessions::{Sessions, Visit};
+use super::mcp_sessions::{McpSessions, SessionAccess};
 use super::message::{self, Envelope};
-use super::response::{Refused, Reply, refused, unreadable};
-use super::unauthenticated::Strangers;
+use super::response::{HttpRefusal, HttpResponse, refused, unreadable};
+use super::unauthenticated::Unauthenticated;
 use crate::carry_over::CarryOver;
 use crate::incoming::{self, Unfit};
 use crate::server::SkillServer;
@@ -55,13 +55,13 @@ type MakeServer = dyn Fn() -> BoxFuture<'static, SkillServer> + Send + Sync;
 struct Service {
     guard: Guard,
     limits: HttpLimits,
-    sessions: Arc<Sessions>,
+    sessions: Arc<McpSessions>,
     /// What requests without a session leave for later ones.
     carry_over: CarryOver,
     make_server: Box<MakeServer>,
     /// Room for connections of clients.
     room: Arc<Semaphore>,
-    strangers: Arc<Strangers>,
+    unauthenticated: Arc<Unauthenticated>,
     stop: CancellationToken,
 }
 
@@ -108,11 +108,11 @@ pub async fn serve_http<F, Made>(
     let HttpOptions { token, hosts, origins, limits } = options;
     let service = Arc::new(Service {
         guard: Guard { token, hosts, origins },
-        sessions: Arc::new(Sessions::new(&limits)),
-        carry_over: CarryOver::of_many(),
+        sessions: Arc::new(McpSessions::new(&limits)),
+        carry_over: CarryOver::shared(),
         make_server: Box::new(move || Box::pin(make_server())),
         room: Arc::new(Semaphore::new(limits.connections)),
-        strangers: Arc::new(Strangers::new(limits.strangers)),
+        unauthenticated: Arc::new(Unauthenticated::new(limits.unauthenticated)),
         stop: CancellationToken::new(),
         limits,
     });
@@ -137,17 +137,17 @@ impl Service {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     let service = Arc::clone(self);
-                    let standing = Standing::of(self.strangers.enter(from.ip()));
+                    let admission = Admission::of(self.unauthenticated.enter(from.ip()));
                     connections.spawn(async move {
-                        if let Err(error) = service.connection(stream, standing).await {
+                        if let Err(error) = service.connection(stream, admission).await {
                             tracing::debug!(%error, "A connection ended");
                         }
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "A connection cannot be accepted");
-                    // It may be that too many files are open: strangers are the first to go.
-                    self.strangers.end_one();
+                    // It may be that too many files are open: unauthenticated are the first to go.
+                    self.unauthenticated.end_one();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -166,16 +166,16 @@ impl Service {
         }
     }
 
-    async fn connection(self: &Arc<Self>, stream: TcpStream, standing: Standing) -> io::Result<()> {
+    async fn connection(self: &Arc<Self>, stream: TcpStream, admission: Admission) -> io::Result<()> {
         let local = stream.local_addr()?;
         stream.set_nodelay(true)?;
         let stream = TokioIo::new(Connection::new(stream, self.limits.stalled_time));
-        let leave = standing.leave();
-        let standing = Arc::new(standing);
-        let known = Arc::clone(&standing);
+        let leave = admission.leave();
+        let admission = Arc::new(admission);
+        let known = Arc::clone(&admission);
         let answer = service_fn(move |request| {
-            let (service, standing) = (Arc::clone(self), Arc::clone(&known));
-            async move { Ok::<_, Infallible>(service.answer(local, &standing, request).await) }
+            let (service, admission) = (Arc::clone(self), Arc::clone(&known));
+            async move { Ok::<_, Infallible>(service.answer(local, &admission, request).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -188,10 +188,10 @@ impl Service {
         // Whoever has shown the token by then stays, and whoever is asked to leave has not.
         let is_late = async {
             tokio::select! {
-                () = tokio::time::sleep(self.limits.stranger_time) => {}
+                () = tokio::time::sleep(self.limits.token_time) => {}
                 () = leave.cancelled() => {}
             }
-            if !standing.is_stranger() {
+            if !admission.is_unauthenticated() {
                 std::future::pending::<()>().await;
             }
         };
@@ -206,25 +206,25 @@ impl Service {
         ended.map_err(io::Error::other)
     }
 
-    async fn answer(&self, local: SocketAddr, standing: &Standing, request: Request<Incoming>) -> Reply {
+    async fn answer(&self, local: SocketAddr, admission: &Admission, request: Request<Incoming>) -> HttpResponse {
         let origin = match self.guard.admit(local, &request) {
             Ok(origin) => origin,
             Err(refused) => return *refused,
         };
-        if !standing.admit(&self.room, WAIT_FOR_ROOM).await {
+        if !admission.admit(&self.room, WAIT_FOR_ROOM).await {
             let full = "There are too many connections; try again later";
             return readable_by(*refused(StatusCode::SERVICE_UNAVAILABLE, full), origin.as_ref());
         }
         // On the heap, as it would stay a part of the connection while the answer is sent.
-        let reply = match Box::pin(self.attend(request)).await {
-            Ok(reply) => reply,
+        let response = match Box::pin(self.attend(request)).await {
+            Ok(response) => response,
             Err(refused) => *refused,
         };
-        readable_by(reply, origin.as_ref())
+        readable_by(response, origin.as_ref())
     }
 
     /// Hands a request on, to the session that it names, begins, or does not need.
-    async fn attend(&self, mut request: Request<Incoming>) -> Result<Reply, Refused> {
+    async fn attend(&self, mut request: Request<Incoming>) -> Result<HttpResponse, HttpRefusal> {
         if request.uri().path() != PATH {
             return Err(refused(StatusCode::NOT_FOUND, "The server is at /mcp"));
         }
@@ -233,14 +233,14 @@ impl Service {
         let is_named = self.sessions.is_named(request.headers())?;
         message::check_last_event(request.headers())?;
         if request.method() != Method::POST {
-            let visit = self.visit(None);
+            let access = self.access(None);
             let without_body = request.map(|_| http_body_util::Empty::<Bytes>::new());
-            let mut reply = self.rmcp(visit, None).handle(without_body).await;
+            let mut response = self.rmcp(access, None).handle(without_body).await;
             // A session that is ended has ended.
-            if reply.status() == StatusCode::ACCEPTED {
-                *reply.status_mut() = StatusCode::NO_CONTENT;
+            if response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
             }
-            return Ok(reply);
+            return Ok(response);
         }
         let (parts, body) = request.into_parts();
         let body = message::read(&parts.headers, body, &self.limits).await?;
@@ -264,22 +264,22 @@ impl Service {
         };
         drop(method);
         let request = Request::from_parts(parts, Full::new(body));
-        let reply = self.rmcp(self.visit(begins), server).handle(request).await;
+        let response = self.rmcp(self.access(begins), server).handle(request).await;
         // What it is was looked at before: here this says that it is no message.
-        if reply.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            let why = reply.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            let why = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
             let why = why.unwrap_or_default();
             return Err(unreadable(&String::from_utf8_lossy(&why)));
         }
-        Ok(reply)
+        Ok(response)
     }
 
-    fn visit(&self, begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>) -> Visit {
-        Visit { sessions: Arc::clone(&self.sessions), begins: Mutex::new(begins) }
+    fn access(&self, begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>) -> SessionAccess {
+        SessionAccess { sessions: Arc::clone(&self.sessions), begins: Mutex::new(begins) }
     }
 
     /// The protocol, for one request and with the server that it needs, if it needs a new one.
-    fn rmcp(&self, visit: Visit, server: Option<SkillServer>) -> StreamableHttpService<SkillServer, Visit> {
+    fn rmcp(&self, access: SessionAccess, server: Option<SkillServer>) -> StreamableHttpService<SkillServer, SessionAccess> {
         let config = StreamableHttpServerConfig::default()
             // The guard was there first.
             .disable_allowed_hosts()
@@ -287,12 +287,12 @@ impl Service {
             .with_max_request_body_bytes(self.limits.body)
             .with_cancellation_token(self.stop.child_token());
         let make = move || server.clone().ok_or_else(|| io::Error::other("it begins no session"));
-        StreamableHttpService::new(make, Arc::new(visit), config)
+        StreamableHttpService::new(make, Arc::new(access), config)
     }
 }
 
 /// Refuses a message that would take too much.
-fn unfit(why: &Unfit) -> Refused {
+fn unfit(why: &Unfit) -> HttpRefusal {
     refused(StatusCode::PAYLOAD_TOO_LARGE, &why.to_string())
 }
 

@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Strangers {
-    known: Mutex<Known>,
+pub(crate) struct Unauthenticated {
+    known: Mutex<AdmissionQueue>,
     most: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct AdmissionQueue {
     last: u64,
     /// The oldest first.
     waiting: VecDeque<Waiting>,
@@ -31,21 +31,21 @@ struct Waiting {
     leave: CancellationToken,
 }
 
-impl Strangers {
+impl Unauthenticated {
     /// As many as this, and at least one.
     pub(crate) fn new(most: usize) -> Self {
         Self { known: Mutex::default(), most: most.max(1) }
     }
 
     /// Lets a connection in, and ends another one if there are too many.
-    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Stranger {
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> UnauthenticatedConnection {
         while self.lock().waiting.len() >= self.most && self.end_one() {}
         let leave = CancellationToken::new();
         let mut known = self.lock();
         known.last += 1;
         let number = known.last;
         known.waiting.push_back(Waiting { number, from: network(from), leave: leave.clone() });
-        Stranger { strangers: Arc::clone(self), number, leave }
+        UnauthenticatedConnection { unauthenticated: Arc::clone(self), number, leave }
     }
 
     /// Ends the oldest of those whose address has the most. Whether there was one.
@@ -62,7 +62,7 @@ impl Strangers {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, AdmissionQueue> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,22 +80,22 @@ fn network(address: IpAddr) -> IpAddr {
 
 /// A connection that has not shown the token, until this goes.
 #[derive(Debug)]
-pub(crate) struct Stranger {
-    strangers: Arc<Strangers>,
+pub(crate) struct UnauthenticatedConnection {
+    unauthenticated: Arc<Unauthenticated>,
     number: u64,
     leave: CancellationToken,
 }
 
-impl Stranger {
-    /// Is cancelled when the connection has to end.
+impl UnauthenticatedConnection {
+    /// AdmissionState cancelled when the connection has to end.
     pub(crate) fn leave(&self) -> CancellationToken {
         self.leave.clone()
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnauthenticatedConnection {
     fn drop(&mut self) {
-        self.strangers.lock().waiting.retain(|waiting| waiting.number != self.number);
+        self.unauthenticated.lock().waiting.retain(|waiting| waiting.number != self.number);
     }
 }
 
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn the_oldest_of_whoever_has_the_most_goes() {
-        let strangers = Arc::new(Strangers::new(4));
-        let enter = |address: &str| strangers.enter(address.parse().unwrap());
+        let unauthenticated = Arc::new(Unauthenticated::new(4));
+        let enter = |address: &str| unauthenticated.enter(address.parse().unwrap());
         let quiet = enter("192.0.2.1");
-        let loud: Vec<Stranger> = (1..=3).map(|host| enter(&format!("2001:db8::{host}"))).collect();
+        let loud: Vec<UnauthenticatedConnection> = (1..=3).map(|host| enter(&format!("2001:db8::{host}"))).collect();
         let next = enter("192.0.2.2");
         assert!(loud[0].leave.is_cancelled() && !loud[1].leave.is_cancelled());
         let more = enter("::ffff:192.0.2.3");
@@ -118,7 +118,7 @@ mod tests {
         assert!(quiet.leave.is_cancelled());
         assert!([&loud[2], &next, &more, &last].iter().all(|stranger| !stranger.leave.is_cancelled()));
         drop((next, more, last, loud));
-        assert!(strangers.lock().waiting.is_empty());
-        assert!(!strangers.end_one());
+        assert!(unauthenticated.lock().waiting.is_empty());
+        assert!(!unauthenticated.end_one());
     }
 }
