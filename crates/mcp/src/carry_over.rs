@@ -1,11 +1,11 @@
-//! What a request leaves for later ones.
+//! The state that one request leaves for later requests.
 
 use std::sync::Arc;
 
 use crate::consent::WaitingQuestions;
 use crate::outputs::Outputs;
 
-/// Questions that wait for an answer, and outputs of commands. Clones are handles on the same.
+/// Questions that wait for a reply, and outputs of runs. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CarryOver {
     pub(crate) waiting: Arc<WaitingQuestions>,
@@ -13,7 +13,7 @@ pub(crate) struct CarryOver {
 }
 
 impl CarryOver {
-    /// What clients share that cannot be told apart: each finds what it was given the name of, and nothing else.
+    /// The state of all sessionless clients. A client reaches an entry only by its unguessable name.
     #[cfg(feature = "http")]
     pub(crate) fn shared() -> Self {
         Self { waiting: Arc::default(), outputs: Arc::new(Outputs::shared()) }

@@ -21,7 +21,10 @@ use crate::{prompts, resources};
 fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
-        Some(_) => Err(ErrorData::invalid_params("There is no such page; ask for the list again without a cursor", None)),
+        Some(_) => Err(ErrorData::invalid_params(
+            "There is no such page; ask for the list again without a cursor",
+            None,
+        )),
     }
 }
 

@@ -37,8 +37,8 @@
 
 mod answer_size;
 mod artifacts;
-mod changes;
 mod carry_over;
+mod changes;
 #[cfg(feature = "client")]
 pub mod client;
 mod consent;

@@ -1,4 +1,4 @@
-//! One client's server.
+//! The server for one client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::outputs::Outputs;
 use crate::skills_extension::{Publication, Unserved};
 use crate::unanswered_calls::UnansweredCalls;
 
-/// The options of a session whose client has no system message that a server could write: the text of loaded skills
-/// comes in answers, and stays.
+/// The options of a session over MCP. A server cannot write the client's system message, so the text of a loaded skill is
+/// in the tool's answer, and stays there.
 ///
 /// ```
 /// use prowess_skills::options::Placement;
@@ -35,9 +35,9 @@ pub fn session_options(dialect: Dialect) -> SessionOptions {
     options
 }
 
-/// Serves skills to one client. Clones are handles on the same server.
+/// Serves skills to one client. Clones share the same server.
 ///
-/// It is a handler of `rmcp`, which serves it on any of its transports:
+/// It is a handler of `rmcp`, which serves it on any transport:
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -50,7 +50,7 @@ pub fn session_options(dialect: Dialect) -> SessionOptions {
 /// let session = SkillSession::builder(Catalog::empty()).start().await;
 /// let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
 /// let (client, ours) = tokio::io::duplex(4096);
-/// drop(client); // one that went before it said anything
+/// drop(client); // the client leaves before it says anything
 /// assert!(server.serve(ours).await.is_err());
 /// # }
 /// ```
@@ -60,19 +60,19 @@ pub struct SkillServer(Arc<Inner>);
 struct Inner {
     live: Arc<LiveSkills>,
     session: SkillSession,
-    /// The skills that the session works with.
+    /// The catalog that the session uses.
     seen: Mutex<Catalog>,
-    /// The version of the skills that the server began with.
+    /// The version of the skills when the server began.
     begun: Version,
     carry_over: CarryOver,
-    /// Whether it is there for one request alone, and nothing that the session knows lasts.
+    /// Whether this server handles one request only, so that the state of its session does not last.
     is_brief: bool,
     unanswered_calls: UnansweredCalls,
-    /// Ends the calls that run.
+    /// Ends the calls in progress.
     stop: CancellationToken,
-    /// How often there were new outputs.
+    /// Counts how often runs had new outputs.
     new_outputs: watch::Sender<u64>,
-    /// Whether the client has said all that it will say.
+    /// Whether the client will send nothing more.
     ended: watch::Sender<bool>,
     #[cfg(feature = "run")]
     artifacts: Option<Artifacts>,
@@ -101,8 +101,8 @@ impl Inner {
 
 #[cfg(any(feature = "http", feature = "run"))]
 impl Inner {
-    /// Another of the same kind, with room of its own.
-    fn beside(&self) -> Self {
+    /// A copy with its own count of unanswered calls.
+    fn copy(&self) -> Self {
         Self {
             begun: self.begun,
             carry_over: self.carry_over.clone(),
@@ -116,49 +116,49 @@ impl Inner {
 }
 
 impl SkillServer {
-    /// A server of these skills for one client, whose session is this. Permissions that nobody else answers for are
-    /// asked of the client.
+    /// A server of these skills for one client, with its session. If nobody else replies to a question of the permission
+    /// gate, the server asks the client.
     pub fn new(live: Arc<LiveSkills>, session: SkillSession) -> Self {
         Self(Arc::new(Inner::new(live, session)))
     }
 
-    /// The same, with the artifacts that its commands save: the client may read those that it had saved. Give each client
-    /// a scope of its own ([`Scope::new_session`](prowess_workspace::Scope::new_session)), here and for its runs.
+    /// Adds the artifacts that the runs of this client save, so that the client can read them. Give each client its own
+    /// scope ([`Scope::new_session`](prowess_workspace::Scope::new_session)), here and for its runs.
     #[cfg(feature = "run")]
     #[must_use]
     pub fn with_artifacts(self, artifacts: Artifacts) -> Self {
         self.with(|inner| inner.artifacts = Some(artifacts))
     }
 
-    /// The same, whose calls end when this is cancelled.
+    /// Makes the calls of this server end when `stop` is cancelled.
     #[cfg(feature = "http")]
     pub(crate) fn until(self, stop: CancellationToken) -> Self {
         self.with(|inner| inner.stop = stop)
     }
 
-    /// The same for one request, which leaves here what later ones need.
+    /// Makes this a server for one request, which leaves its state for later requests in `carry_over`.
     #[cfg(feature = "http")]
     pub(crate) fn for_one_request(self, carry_over: CarryOver) -> Self {
         self.with(|inner| (inner.carry_over, inner.is_brief) = (carry_over, true))
     }
 
-    /// A server that is like this one but for the change, and has served nobody yet.
+    /// Applies a change to this server, or to a copy if it is shared.
     #[cfg(any(feature = "http", feature = "run"))]
     fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = Arc::try_unwrap(self.0).unwrap_or_else(|shared| shared.beside());
+        let mut inner = Arc::try_unwrap(self.0).unwrap_or_else(|shared| shared.copy());
         change(&mut inner);
         Self(Arc::new(inner))
     }
 
-    /// The skills that the Skills extension does not serve, and why: they breach the specification, or are larger than
-    /// [`MAX_SERVED_FILES`](crate::MAX_SERVED_FILES) and [`MAX_SERVED_BYTES`](crate::MAX_SERVED_BYTES).
+    /// The skills that the Skills extension does not serve, and why: they violate the specification, or exceed
+    /// [`MAX_SERVED_FILES`](crate::MAX_SERVED_FILES) or [`MAX_SERVED_BYTES`](crate::MAX_SERVED_BYTES).
     pub async fn unserved(&self) -> Vec<Unserved> {
         self.blocking(|session| Publication::of(session).unserved()).await.unwrap_or_default()
     }
 
-    /// The session, with the skills there are now.
+    /// The session, with the current skills.
     pub(crate) async fn session(&self) -> &SkillSession {
-        // Whoever comes meanwhile waits: nobody works with skills that were taken away.
+        // Other requests wait meanwhile, so that none uses a skill that was removed.
         let mut seen = self.0.seen.lock().await;
         let catalog = self.0.live.catalog();
         if !seen.is_same(&catalog) {
@@ -193,17 +193,17 @@ impl SkillServer {
         self.0.artifacts.as_ref()
     }
 
-    /// Whether nothing that the session knows lasts.
+    /// Whether this server handles one request only.
     pub(crate) fn is_brief(&self) -> bool {
         self.0.is_brief
     }
 
-    /// Is cancelled when calls have to end.
+    /// Is cancelled when the calls have to end.
     pub(crate) fn stop(&self) -> &CancellationToken {
         &self.0.stop
     }
 
-    /// Notes that the client will say nothing more: what only listens ends.
+    /// Notes that the client will send nothing more. This ends subscriptions.
     pub(crate) fn end(&self) {
         self.0.ended.send_replace(true);
     }
@@ -216,7 +216,12 @@ impl SkillServer {
         if *versions.borrow_and_update() != told {
             versions.mark_changed();
         }
-        Changes { versions, new_outputs: self.0.new_outputs.subscribe(), ended: self.0.ended.subscribe(), told }
+        Changes {
+            versions,
+            new_outputs: self.0.new_outputs.subscribe(),
+            ended: self.0.ended.subscribe(),
+            told,
+        }
     }
 }
 
@@ -231,7 +236,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_others_hold_is_changed_beside_it_and_loses_nothing() {
+    async fn a_shared_server_is_copied_for_a_change_and_loses_nothing() {
         let session = SkillSession::builder(Catalog::empty()).start().await;
         let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
         let brief = server.for_one_request(CarryOver::default());
@@ -242,6 +247,6 @@ mod tests {
         stop.cancel();
         assert!(changed.stop().is_cancelled() && !held.stop().is_cancelled());
         let again = changed.clone().for_one_request(CarryOver::default());
-        assert!(again.stop().is_cancelled(), "it ends with the one that it was made of");
+        assert!(again.stop().is_cancelled(), "it ends with the server that it was copied from");
     }
 }

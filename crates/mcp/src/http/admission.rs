@@ -1,4 +1,4 @@
-//! What a connection is: a stranger's until it has shown the token, and then a client's.
+//! Admits a connection: it is unauthenticated until it sends the token, then it gets a place among the clients.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,27 +8,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::unauthenticated::UnauthenticatedConnection;
 
-/// The admission of one connection.
+/// Whether one connection is admitted.
 pub(crate) struct Admission(Mutex<AdmissionState>);
 
 enum AdmissionState {
     Unauthenticated(UnauthenticatedConnection),
-    /// It has shown the token, and waits for a place among clients.
-    Known,
-    /// Held for its place among clients.
-    Client(#[expect(dead_code, reason = "gives its place up when it goes")] OwnedSemaphorePermit),
+    /// The client sent the token, and waits for a place.
+    WaitingForPlace,
+    /// The client has a place, and holds it.
+    Client(#[expect(dead_code, reason = "frees the place when it is dropped")] OwnedSemaphorePermit),
 }
 
 impl Admission {
-    pub(crate) fn of(stranger: UnauthenticatedConnection) -> Self {
-        Self(Mutex::new(AdmissionState::Unauthenticated(stranger)))
+    pub(crate) fn of(connection: UnauthenticatedConnection) -> Self {
+        Self(Mutex::new(AdmissionState::Unauthenticated(connection)))
     }
 
-    /// AdmissionState cancelled when a stranger has to end, and never if it is none.
+    /// Is cancelled when the connection has to end because it is unauthenticated.
     pub(crate) fn leave(&self) -> CancellationToken {
         match &*self.lock() {
-            AdmissionState::Unauthenticated(stranger) => stranger.leave(),
-            AdmissionState::Known | AdmissionState::Client(_) => CancellationToken::new(),
+            AdmissionState::Unauthenticated(connection) => connection.leave(),
+            AdmissionState::WaitingForPlace | AdmissionState::Client(_) => CancellationToken::new(),
         }
     }
 
@@ -36,14 +36,14 @@ impl Admission {
         matches!(*self.lock(), AdmissionState::Unauthenticated(_))
     }
 
-    /// Makes it a client's, as soon as there is room among them. Whether there was in time.
+    /// Waits for a place among the clients, and says whether there was one in time.
     pub(crate) async fn admit(&self, room: &Arc<Semaphore>, patience: Duration) -> bool {
         {
             let mut is = self.lock();
             if matches!(*is, AdmissionState::Client(_)) {
                 return true;
             }
-            *is = AdmissionState::Known;
+            *is = AdmissionState::WaitingForPlace;
         }
         let place = tokio::time::timeout(patience, Arc::clone(room).acquire_owned()).await;
         let Ok(Ok(place)) = place else { return false };

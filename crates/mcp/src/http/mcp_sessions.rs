@@ -1,4 +1,4 @@
-//! The sessions of clients that begin with a handshake.
+//! The MCP sessions of clients that begin with a handshake.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,16 +29,16 @@ use crate::consent::ClientGone;
 use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The random bytes of an id.
+/// How many random bytes an id has.
 const ID_BYTES: usize = 16;
 
-/// All sessions, by their ids.
+/// All MCP sessions, by their ids.
 #[derive(Debug)]
 pub(crate) struct McpSessions {
-    kept: Mutex<HashMap<SessionId, McpSession>>,
-    seats: Arc<Semaphore>,
+    by_id: Mutex<HashMap<SessionId, McpSession>>,
+    places: Arc<Semaphore>,
     idle: Duration,
-    gone: Duration,
+    reconnect_time: Duration,
 }
 
 #[derive(Debug)]
@@ -46,20 +46,20 @@ struct McpSession {
     handle: LocalSessionHandle,
     usage: Arc<Usage>,
     open_calls: OpenCalls,
-    /// Ends what its client has running.
+    /// Ends the calls and runs of its client.
     stop: CancellationToken,
-    _seat: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
 }
 
-/// Whether somebody uses a session.
+/// Whether a client uses an MCP session.
 #[derive(Debug)]
 struct Usage {
     streams: AtomicUsize,
     last: Mutex<Instant>,
 }
 
-/// A stream that is open.
-struct Open(Arc<Usage>);
+/// An open stream.
+struct OpenStream(Arc<Usage>);
 
 impl Usage {
     fn touch(&self) {
@@ -71,13 +71,13 @@ impl Usage {
         self.streams.load(Ordering::Relaxed) == 0 && last.elapsed() >= after
     }
 
-    fn open(self: &Arc<Self>) -> Open {
+    fn open(self: &Arc<Self>) -> OpenStream {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Open(Arc::clone(self))
+        OpenStream(Arc::clone(self))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.touch();
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
@@ -86,19 +86,20 @@ impl Drop for Open {
 
 impl McpSessions {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
-        let seats = Arc::new(Semaphore::new(limits.sessions));
-        Self { kept: Mutex::default(), seats, idle: limits.session_idle, gone: limits.gone }
+        let places = Arc::new(Semaphore::new(limits.sessions));
+        let (idle, reconnect_time) = (limits.session_idle, limits.reconnect_time);
+        Self { by_id: Mutex::default(), places, idle, reconnect_time }
     }
 
-    /// Room for one more.
-    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, HttpRefusal> {
-        let seat = Arc::clone(&self.seats).try_acquire_owned();
-        seat.map_err(|_| {
-            refused(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions; try again later")
+    /// Takes a place for one more MCP session.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, HttpRefusal> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        place.map_err(|_| {
+            refused(StatusCode::SERVICE_UNAVAILABLE, "The server has too many MCP sessions; try again later")
         })
     }
 
-    /// Whether the request names a session; if so, one of ours that is still there.
+    /// Whether the request names an MCP session. Refuses an id that does not exist here.
     pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, HttpRefusal> {
         if !headers.contains_key(SESSION_ID) {
             return Ok(false);
@@ -107,17 +108,20 @@ impl McpSessions {
         let is_ours = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
         let id = std::str::from_utf8(id).unwrap_or_default();
         if id.len() != 2 * ID_BYTES || !id.as_bytes().iter().all(is_ours) {
-            return Err(refused(StatusCode::BAD_REQUEST, "Mcp-Session-Id is no id of this server"));
+            return Err(refused(StatusCode::BAD_REQUEST, "Mcp-Session-Id is not an id of this server"));
         }
         if !self.lock().contains_key(id) {
-            return Err(refused(StatusCode::NOT_FOUND, "There is no such session, or not any more"));
+            return Err(refused(
+                StatusCode::NOT_FOUND,
+                "This MCP session does not exist or has ended; initialize a new one",
+            ));
         }
         Ok(true)
     }
 
-    /// Ends the sessions that nobody has used for a while.
+    /// Ends the MCP sessions that have been idle too long.
     pub(crate) async fn close_idle(&self) {
-        self.close(|kept| kept.usage.is_idle(self.idle)).await;
+        self.close(|session| session.usage.is_idle(self.idle)).await;
     }
 
     pub(crate) async fn close_all(&self) {
@@ -125,45 +129,49 @@ impl McpSessions {
     }
 
     async fn close(&self, which: impl Fn(&McpSession) -> bool) {
-        let closed: Vec<McpSession> = self.lock().extract_if(|_, kept| which(kept)).map(|(_, kept)| kept).collect();
-        for kept in closed {
-            kept.close().await;
+        let closed: Vec<McpSession> =
+            self.lock().extract_if(|_, session| which(session)).map(|(_, session)| session).collect();
+        for session in closed {
+            session.close().await;
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, McpSession>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, id: &SessionId) -> Result<(LocalSessionHandle, Arc<Usage>, OpenCalls), SessionAccessError> {
-        let kept = self.lock();
-        let kept = kept.get(id).ok_or(SessionAccessError::Unknown)?;
-        kept.usage.touch();
-        Ok((kept.handle.clone(), Arc::clone(&kept.usage), kept.open_calls.clone()))
+    fn handle(
+        &self,
+        id: &SessionId,
+    ) -> Result<(LocalSessionHandle, Arc<Usage>, OpenCalls), SessionAccessError> {
+        let sessions = self.lock();
+        let session = sessions.get(id).ok_or(SessionAccessError::Unknown)?;
+        session.usage.touch();
+        Ok((session.handle.clone(), Arc::clone(&session.usage), session.open_calls.clone()))
     }
 }
 
 impl McpSession {
     async fn close(self) {
         self.stop.cancel();
-        // One that has ended already is closed.
+        // It may have ended already.
         let _ = self.handle.close().await;
     }
 }
 
-/// One request's way to the sessions.
+/// One request's access to the MCP sessions.
 pub(crate) struct SessionAccess {
     pub(crate) sessions: Arc<McpSessions>,
-    /// For the session that the request begins, if it does: its room, and what ends it.
+    /// For a request that begins an MCP session: the place of the session, and the token that ends it.
     pub(crate) begins: Mutex<Option<(OwnedSemaphorePermit, CancellationToken)>>,
 }
 
-/// Why a session cannot be reached.
+/// Why an MCP session cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionAccessError {
-    #[error("there is no such session")]
+    #[error("this MCP session does not exist")]
     Unknown,
-    #[error("no session can be begun: {0}")]
+    #[error("cannot begin an MCP session: {0}")]
     NotBegun(String),
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -173,7 +181,7 @@ pub(crate) enum SessionAccessError {
 
 fn messages(
     received: StreamableHttpMessageReceiver,
-    open: Open,
+    open: OpenStream,
     mut call_stream: CallStream,
 ) -> impl Stream<Item = ServerSseMessage> {
     let mut messages = received.inner;
@@ -181,7 +189,7 @@ fn messages(
         let _open = &open;
         let message = messages.poll_recv(context);
         if matches!(message, Poll::Ready(None)) {
-            call_stream.heard_all();
+            call_stream.finish();
         }
         message
     })
@@ -193,18 +201,19 @@ impl SessionManager for SessionAccess {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (seat, stop) = begins.ok_or_else(|| SessionAccessError::NotBegun("there is no room".to_owned()))?;
+        let no_place = || SessionAccessError::NotBegun("there is no place for it".to_owned());
+        let (place, stop) = begins.ok_or_else(no_place)?;
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).map_err(|error| SessionAccessError::NotBegun(error.to_string()))?;
         let id: SessionId = hex(&id).into();
         let mut config = SessionConfig::default();
-        // Whether it is idle is decided here, where it is known which streams are open.
+        // `close_idle` decides what is idle, because it knows which streams are open.
         config.keep_alive = None;
         let (handle, worker) = create_local_session(Arc::clone(&id), config);
         let usage = Arc::new(Usage { streams: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
-        let open_calls = OpenCalls::new(self.sessions.gone);
-        let kept = McpSession { handle, usage, open_calls, stop, _seat: seat };
-        self.sessions.lock().insert(Arc::clone(&id), kept);
+        let open_calls = OpenCalls::new(self.sessions.reconnect_time);
+        let session = McpSession { handle, usage, open_calls, stop, _place: place };
+        self.sessions.lock().insert(Arc::clone(&id), session);
         Ok((id, WorkerTransport::spawn(worker)))
     }
 
@@ -223,9 +232,9 @@ impl SessionManager for SessionAccess {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        let kept = self.sessions.lock().remove(id);
-        if let Some(kept) = kept {
-            kept.close().await;
+        let session = self.sessions.lock().remove(id);
+        if let Some(session) = session {
+            session.close().await;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Whether somebody hears what a call comes to.
+//! Whether a client can still receive the answer to its call.
 //!
-//! A client whose connection breaks may come back and take its stream up again. One that does not is gone, and a
-//! question that waits for its person need not be kept.
+//! A client whose connection breaks may reconnect and resume its stream. If it does not come back in time, it is gone, and
+//! the server drops a question that waits for its person.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,37 +9,37 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// The calls of one session whose streams are open, or were until just now.
+/// The calls of one MCP session whose streams are open, or were open a moment ago.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenCalls {
-    calls: Arc<Mutex<HashMap<u64, Call>>>,
-    /// How long a client may take to come back.
-    patience: Duration,
+    calls: Arc<Mutex<HashMap<u64, OpenCall>>>,
+    /// How long a client may take to reconnect.
+    reconnect_time: Duration,
 }
 
 #[derive(Debug)]
-struct Call {
+struct OpenCall {
     gone: CancellationToken,
-    /// How many streams of it are open.
+    /// How many of its streams are open.
     open: usize,
-    /// How many there were.
+    /// How many streams it had so far.
     begun: u64,
 }
 
 impl OpenCalls {
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self { calls: Arc::default(), patience }
+    pub(crate) fn new(reconnect_time: Duration) -> Self {
+        Self { calls: Arc::default(), reconnect_time }
     }
 
-    /// Notes that a stream of a new call is open. `gone` is cancelled when none is any more, and nobody comes back.
+    /// Notes that a new call has an open stream. Cancels `gone` when no stream is left and the client does not reconnect.
     pub(crate) fn begins(&self, call: Option<u64>, gone: CancellationToken) -> CallStream {
         if let Some(call) = call {
-            self.lock().insert(call, Call { gone, open: 0, begun: 0 });
+            self.lock().insert(call, OpenCall { gone, open: 0, begun: 0 });
         }
         self.resumes(call)
     }
 
-    /// Notes that a stream of a call is open again. One that is no call's leaves no trace.
+    /// Notes that another stream of a call is open. Does nothing for a stream that belongs to no call.
     pub(crate) fn resumes(&self, call: Option<u64>) -> CallStream {
         let call = call.filter(|call| {
             let mut calls = self.lock();
@@ -49,11 +49,11 @@ impl OpenCalls {
         CallStream(call.map(|call| (self.clone(), call)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Call>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, OpenCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream is closed before its end.
+    /// Notes that a stream closed before its end, and waits for the client to reconnect.
     async fn left(self, call: u64) {
         let begun = {
             let mut calls = self.lock();
@@ -61,7 +61,7 @@ impl OpenCalls {
             known.open -= 1;
             known.begun
         };
-        tokio::time::sleep(self.patience).await;
+        tokio::time::sleep(self.reconnect_time).await;
         let mut calls = self.lock();
         if calls.get(&call).is_some_and(|known| known.open == 0 && known.begun == begun)
             && let Some(known) = calls.remove(&call)
@@ -71,12 +71,12 @@ impl OpenCalls {
     }
 }
 
-/// A stream of a call, until it is closed.
+/// An open stream of a call. Dropping it closes the stream.
 pub(crate) struct CallStream(Option<(OpenCalls, u64)>);
 
 impl CallStream {
-    /// Notes that all was heard that the call says.
-    pub(crate) fn heard_all(&mut self) {
+    /// Notes that the client received everything.
+    pub(crate) fn finish(&mut self) {
         if let Some((open_calls, call)) = self.0.take() {
             open_calls.lock().remove(&call);
         }
@@ -86,7 +86,7 @@ impl CallStream {
 impl Drop for CallStream {
     fn drop(&mut self) {
         let Some((open_calls, call)) = self.0.take() else { return };
-        // Without a runtime there are no calls any more.
+        // Without a runtime no calls are left.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(open_calls.left(call));
         }
@@ -121,7 +121,7 @@ mod tests {
         tokio::task::yield_now().await;
         let mut again = open_calls.resumes(Some(1));
         assert_eq!(open_calls.lock()[&1].open, 1);
-        again.heard_all();
+        again.finish();
         drop(again);
         assert!(open_calls.lock().is_empty());
         // Neither of these is a call's.

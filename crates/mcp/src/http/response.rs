@@ -1,4 +1,4 @@
-//! What is said without asking a session.
+//! HTTP responses that the server gives without an MCP session.
 
 use std::convert::Infallible;
 
@@ -9,24 +9,24 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
 use serde_json::json;
 
-/// An answer, whole or as a stream.
+/// A response, whole or as a stream.
 pub(crate) type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// An answer that says no. It is large, and rare.
+/// A response that refuses the request. Boxed, because it is large and rare.
 pub(crate) type HttpRefusal = Box<HttpResponse>;
 
-/// The code of JSON-RPC for what is no JSON, and for what is no message.
-const NO_JSON: i32 = -32700;
-const NO_MESSAGE: i32 = -32600;
+/// JSON-RPC's codes for "this is not JSON" and "this is not a message".
+const NOT_JSON: i32 = -32700;
+const NOT_A_MESSAGE: i32 = -32600;
 
 /// Refuses a request.
 pub(crate) fn refused(status: StatusCode, why: &str) -> HttpRefusal {
-    error(status, NO_MESSAGE, why)
+    error(status, NOT_A_MESSAGE, why)
 }
 
 /// Refuses a message that cannot be read.
 pub(crate) fn unreadable(why: &str) -> HttpRefusal {
-    error(StatusCode::BAD_REQUEST, NO_JSON, why)
+    error(StatusCode::BAD_REQUEST, NOT_JSON, why)
 }
 
 fn error(status: StatusCode, code: i32, message: &str) -> HttpRefusal {
@@ -37,14 +37,14 @@ fn error(status: StatusCode, code: i32, message: &str) -> HttpRefusal {
     Box::new(response)
 }
 
-/// An answer that says nothing more.
+/// A response without a body.
 pub(crate) fn empty(status: StatusCode) -> HttpResponse {
     let mut response = Response::new(Empty::new().boxed());
     *response.status_mut() = status;
     response
 }
 
-/// The same with a header.
+/// The response with one more header.
 pub(crate) fn with(mut response: HttpResponse, name: HeaderName, value: &'static str) -> HttpResponse {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
     response

@@ -1,4 +1,4 @@
-//! Requests of many clients, each handed to the session that it is for.
+//! Accepts connections, and passes each request to its MCP session.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -36,41 +36,41 @@ use crate::carry_over::CarryOver;
 use crate::incoming::{self, Unfit};
 use crate::server::SkillServer;
 
-/// Where clients talk to the server.
+/// The path of the server.
 const PATH: &str = "/mcp";
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The first revision without a handshake and without sessions.
+/// The first revision without a handshake and without MCP sessions.
 const SESSIONLESS: &[u8] = b"2026-07-28";
-/// How much of a connection is kept in memory, in each direction: headers as long as they may be, and little more. A call
-/// that waits has its connection open.
+/// The buffer of a connection in each direction: the longest headers, and little more. A waiting call keeps its connection
+/// open, so this counts for every waiting call.
 const BUFFER: usize = 18 << 10;
-/// How long a client waits for a place, when there are as many clients as there may be.
+/// How long a client waits for a place if there are too many clients.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(30);
-/// How long nothing is accepted after the system could not give another connection.
+/// How long the server pauses after the system could not open another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 type MakeServer = dyn Fn() -> BoxFuture<'static, SkillServer> + Send + Sync;
 
-/// What all connections share.
+/// The state that all connections share.
 struct Service {
     guard: Guard,
     limits: HttpLimits,
     sessions: Arc<McpSessions>,
-    /// What requests without a session leave for later ones.
+    /// The state that sessionless requests leave for later ones.
     carry_over: CarryOver,
     make_server: Box<MakeServer>,
-    /// Room for connections of clients.
+    /// The places for connections of clients.
     room: Arc<Semaphore>,
     unauthenticated: Arc<Unauthenticated>,
     stop: CancellationToken,
 }
 
-/// Serves clients over streamable HTTP at `/mcp` until `until` is done; then it takes no more connections, and ends
-/// sessions and what they run.
+/// Serves clients over streamable HTTP at `/mcp` until `until` is done. Then it accepts no more connections, and ends the
+/// MCP sessions with their runs.
 ///
-/// `make_server` gives a server for each client that begins a session. Clients of 2026-07-28 have none: each of their
-/// requests gets a server of its own, so what one of them loaded is not loaded for another. Questions that wait for an
-/// answer and outputs of commands last, under names that cannot be guessed.
+/// `make_server` creates a server for each client that begins an MCP session. Clients of 2026-07-28 begin none: each of
+/// their requests gets its own server, so a skill that one request loads is not loaded for the next. Only questions that
+/// wait for a reply and outputs of runs last between requests, under unguessable names.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -126,8 +126,8 @@ pub async fn serve_http<F, Made>(
     service.stop.cancel();
     service.sessions.close_all().await;
     let ended = async { while connections.join_next().await.is_some() {} };
-    // Those that do not end are ended.
-    let _ = tokio::time::timeout(service.limits.last, ended).await;
+    // Connections that do not end by themselves are aborted.
+    let _ = tokio::time::timeout(service.limits.shutdown_time, ended).await;
     connections.shutdown().await;
 }
 
@@ -145,8 +145,8 @@ impl Service {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "A connection cannot be accepted");
-                    // It may be that too many files are open: unauthenticated are the first to go.
+                    tracing::warn!(%error, "Cannot accept a connection");
+                    // Perhaps too many files are open: unauthenticated connections go first.
                     self.unauthenticated.end_one();
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -155,7 +155,7 @@ impl Service {
         }
     }
 
-    /// Ends what is idle, now and then.
+    /// Ends idle MCP sessions from time to time.
     async fn tidy(&self) {
         let often = self.limits.session_idle / 4;
         let mut ticks = interval(often.clamp(Duration::from_millis(10), Duration::from_secs(30)));
@@ -185,7 +185,7 @@ impl Service {
             .max_buf_size(BUFFER)
             .serve_connection(stream, answer);
         let mut connection = std::pin::pin!(connection);
-        // Whoever has shown the token by then stays, and whoever is asked to leave has not.
+        // A connection ends if it has not sent the token in time, or if its place in the pool is taken.
         let is_late = async {
             tokio::select! {
                 () = tokio::time::sleep(self.limits.token_time) => {}
@@ -206,16 +206,21 @@ impl Service {
         ended.map_err(io::Error::other)
     }
 
-    async fn answer(&self, local: SocketAddr, admission: &Admission, request: Request<Incoming>) -> HttpResponse {
+    async fn answer(
+        &self,
+        local: SocketAddr,
+        admission: &Admission,
+        request: Request<Incoming>,
+    ) -> HttpResponse {
         let origin = match self.guard.admit(local, &request) {
             Ok(origin) => origin,
             Err(refused) => return *refused,
         };
         if !admission.admit(&self.room, WAIT_FOR_ROOM).await {
-            let full = "There are too many connections; try again later";
+            let full = "The server has too many connections; try again later";
             return readable_by(*refused(StatusCode::SERVICE_UNAVAILABLE, full), origin.as_ref());
         }
-        // On the heap, as it would stay a part of the connection while the answer is sent.
+        // On the heap: otherwise its room would stay in the connection's future while the response is sent.
         let response = match Box::pin(self.attend(request)).await {
             Ok(response) => response,
             Err(refused) => *refused,
@@ -223,12 +228,12 @@ impl Service {
         readable_by(response, origin.as_ref())
     }
 
-    /// Hands a request on, to the session that it names, begins, or does not need.
+    /// Passes a request to the MCP session that it names or begins, or to a server of its own.
     async fn attend(&self, mut request: Request<Incoming>) -> Result<HttpResponse, HttpRefusal> {
         if request.uri().path() != PATH {
             return Err(refused(StatusCode::NOT_FOUND, "The server is at /mcp"));
         }
-        // Nobody who logs a request is to find it there.
+        // No log of requests may contain the token.
         request.headers_mut().remove(AUTHORIZATION);
         let is_named = self.sessions.is_named(request.headers())?;
         message::check_last_event(request.headers())?;
@@ -236,7 +241,7 @@ impl Service {
             let access = self.access(None);
             let without_body = request.map(|_| http_body_util::Empty::<Bytes>::new());
             let mut response = self.rmcp(access, None).handle(without_body).await;
-            // A session that is ended has ended.
+            // The MCP session has ended already, so nothing is left to accept.
             if response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
             }
@@ -252,9 +257,9 @@ impl Service {
         let method = Envelope::of(&body)?.method;
         let mut begins = None;
         let server = if method.as_deref() == Some("initialize") && !is_named {
-            let seat = self.sessions.seat()?;
+            let place = self.sessions.place()?;
             let stop = self.stop.child_token();
-            begins = Some((seat, stop.clone()));
+            begins = Some((place, stop.clone()));
             Some((self.make_server)().await.until(stop))
         } else if is_sessionless(&parts.headers) || method.as_deref() == Some("server/discover") {
             let server = (self.make_server)().await.until(self.stop.child_token());
@@ -265,7 +270,7 @@ impl Service {
         drop(method);
         let request = Request::from_parts(parts, Full::new(body));
         let response = self.rmcp(self.access(begins), server).handle(request).await;
-        // What it is was looked at before: here this says that it is no message.
+        // The media type was checked before. Here the status means that the body is not a message.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             let why = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
             let why = why.unwrap_or_default();
@@ -274,29 +279,37 @@ impl Service {
         Ok(response)
     }
 
-    fn access(&self, begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>) -> SessionAccess {
+    fn access(
+        &self,
+        begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>,
+    ) -> SessionAccess {
         SessionAccess { sessions: Arc::clone(&self.sessions), begins: Mutex::new(begins) }
     }
 
-    /// The protocol, for one request and with the server that it needs, if it needs a new one.
-    fn rmcp(&self, access: SessionAccess, server: Option<SkillServer>) -> StreamableHttpService<SkillServer, SessionAccess> {
+    /// `rmcp`'s service for one request, with a new server if the request needs one.
+    fn rmcp(
+        &self,
+        access: SessionAccess,
+        server: Option<SkillServer>,
+    ) -> StreamableHttpService<SkillServer, SessionAccess> {
         let config = StreamableHttpServerConfig::default()
-            // The guard was there first.
+            // The guard has checked the host.
             .disable_allowed_hosts()
             .with_json_response(true)
             .with_max_request_body_bytes(self.limits.body)
             .with_cancellation_token(self.stop.child_token());
-        let make = move || server.clone().ok_or_else(|| io::Error::other("it begins no session"));
+        let make =
+            move || server.clone().ok_or_else(|| io::Error::other("the request begins no MCP session"));
         StreamableHttpService::new(make, Arc::new(access), config)
     }
 }
 
-/// Refuses a message that would take too much.
+/// Refuses a message that would take too much memory.
 fn unfit(why: &Unfit) -> HttpRefusal {
     refused(StatusCode::PAYLOAD_TOO_LARGE, &why.to_string())
 }
 
-/// Whether a request is of a revision that has no sessions.
+/// Whether a request is of a revision without MCP sessions.
 fn is_sessionless(headers: &HeaderMap) -> bool {
     headers.get(PROTOCOL_VERSION).is_some_and(|version| version.as_bytes() >= SESSIONLESS)
 }
