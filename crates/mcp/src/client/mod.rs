@@ -1,7 +1,11 @@
-//! Skills and tools of other servers.
+//! The client of other MCP servers: their skills for a session, and their tools for an agent.
 //!
-//! What a server says is foreign: it is bounded in size, number and time, what it says of itself tells it from no other
-//! server, and what it gives is used when it is what its entry promised.
+//! - [`Servers`] connects to all configured servers ([`ServerOptions`]), and adds their skills to a catalog.
+//! - [`ServerFiles`] reads the files of their skills, and verifies each file against its entry.
+//! - [`ServerTools`] is the middleware that gives their tools to an agent.
+//!
+//! Everything that a server sends is bounded in size, number and time. The configured label identifies a server, never what
+//! the server reports about itself.
 
 mod cache;
 mod command;
@@ -13,6 +17,7 @@ mod held_entry;
 mod http;
 mod label;
 mod options;
+mod pages;
 mod patience;
 mod printable;
 mod read;

@@ -1,83 +1,68 @@
-//! The skills that a server offers.
+//! Lists the skills that a server offers.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::entry;
 use super::error::ServerError;
+use super::pages::Pages;
 use super::printable::printable;
 use super::server::Server;
 use prowess_catalog::published::Offer;
 
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";
-/// The longest cursor that is handed back.
-const MAX_CURSOR: usize = 4096;
-/// How many refusals are told; a server may have any number of odd entries.
+/// How many unusable entries are reported. A server may list any number of them.
 const MAX_REFUSED: usize = 100;
 
-/// What a server lists. It need not be all that it serves.
+/// The skills that a server lists. It may serve more.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SkillList {
     /// The skills that can be used, in the server's order.
     pub offers: Vec<Offer>,
-    /// The entries that cannot, and why.
+    /// The entries that cannot be used, and why.
     pub refused: Vec<ServerError>,
     /// Why the list was not read to its end, if it was not.
     pub stopped: Option<ServerError>,
 }
 
 impl Server {
-    /// Its skills, as it lists them. None of their files is retrieved. A server without the extension has none.
+    /// Lists the skills of the server, without retrieving their files. A server without the Skills extension has none.
     ///
     /// # Errors
     ///
-    /// It does not answer, or not with a list. When that happens after the first page, what there is is given with
-    /// [`SkillList::stopped`].
+    /// The server does not answer, or not with a list. If that happens after the first page, the result has the skills so
+    /// far, and [`SkillList::stopped`] says why.
     pub async fn skills(&self) -> Result<SkillList, ServerError> {
         let mut list = SkillList::default();
         if !self.has_skills() {
             return Ok(list);
         }
-        let limits = *self.limits();
-        let begun = Instant::now();
-        let (mut uris, mut cursors) = (HashSet::new(), HashSet::new());
-        let mut bytes = 0_usize;
-        let mut cursor: Option<String> = None;
-        for page in 0_usize.. {
-            let stop = |why: &str| Some(self.odd(LIST, &format!("the list is not read on: {why}")));
-            if page == limits.pages {
-                list.stopped = stop(&format!("it has more than {page} pages"));
-                break;
-            }
-            if begun.elapsed() > limits.list {
-                list.stopped = stop(&format!("it takes longer than {} seconds", limits.list.as_secs_f64()));
-                break;
-            }
-            let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
-            let result = match self.custom(LIST, params).await {
-                Ok(result) => result,
-                Err(error) if page == 0 => return Err(error),
+        let max_skills = self.limits().skills;
+        let mut pages = Pages::new(*self.limits());
+        let mut uris = HashSet::new();
+        let stopped = |why: &str| Some(self.odd(LIST, &format!("the list was not read to its end: {why}")));
+        while pages.has_next() {
+            let cursor = match pages.begin() {
+                Ok(cursor) => cursor,
+                Err(why) => {
+                    list.stopped = stopped(&why);
+                    break;
+                }
+            };
+            let (skills, next) = match self.skill_page(cursor).await {
+                Ok(page) => page,
+                Err(error) if pages.is_first() => return Err(error),
                 Err(error) => {
                     list.stopped = Some(error);
                     break;
                 }
             };
-            let Some(skills) = result["skills"].as_array() else {
-                let odd = self.odd(LIST, "it has no list of skills");
-                if page == 0 {
-                    return Err(odd);
-                }
-                list.stopped = Some(odd);
-                break;
-            };
-            for entry in skills {
-                bytes = bytes.saturating_add(entry.to_string().len());
-                if uris.len() == limits.skills || bytes > limits.list_bytes {
-                    list.stopped = stop("it has too many skills");
+            for entry in &skills {
+                if uris.len() == max_skills || !pages.count(entry.to_string().len()) {
+                    list.stopped = stopped("it has too many skills");
                     return Ok(list);
                 }
                 let is_new = uris.insert(entry["uri"].as_str().unwrap_or_default().to_owned());
@@ -89,27 +74,28 @@ impl Server {
                     Err(_) => {}
                 }
             }
-            cursor = match &result["nextCursor"] {
-                Value::Null => break,
-                Value::String(next) if next.len() <= MAX_CURSOR => Some(next.clone()),
-                _ => {
-                    list.stopped = stop("the cursor of its next page is none");
-                    break;
-                }
-            };
-            if !cursors.insert(cursor.clone()) {
-                list.stopped = stop("a page comes again");
-                break;
+            if let Err(why) = pages.end(next) {
+                list.stopped = stopped(why);
             }
         }
         Ok(list)
     }
 
-    /// One skill, by its address: any that the server serves, listed or not. None of its files is retrieved.
+    /// Asks for one page of the list. Returns its entries and the cursor of the next page.
+    async fn skill_page(&self, cursor: Option<String>) -> Result<(Vec<Value>, Value), ServerError> {
+        let params = cursor.map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+        let mut result = self.custom(LIST, params).await?;
+        match result["skills"].take() {
+            Value::Array(skills) => Ok((skills, result["nextCursor"].take())),
+            _ => Err(self.odd(LIST, "it has no list of skills")),
+        }
+    }
+
+    /// Looks up one skill by its address, whether the server lists it or not. Retrieves none of its files.
     ///
     /// # Errors
     ///
-    /// There is no skill at this address, its entry cannot be used, or the server does not answer.
+    /// The server has no skill at this address, its entry cannot be used, or the server does not answer.
     pub async fn skill(&self, uri: &str) -> Result<Offer, ServerError> {
         let invalid = |why: &str| self.invalid(&json!({"uri": uri}), why);
         if !self.has_skills() {
@@ -119,7 +105,7 @@ impl Server {
         let mut result = self.custom(GET, json!({"uri": uri})).await?;
         let entry = result["skill"].take();
         if entry["uri"] != uri {
-            return Err(self.odd(GET, "it is of another skill"));
+            return Err(self.odd(GET, "it describes another skill"));
         }
         self.offer(&entry)
     }

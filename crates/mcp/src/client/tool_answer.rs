@@ -1,4 +1,4 @@
-//! What a tool of a server answered, as a model reads it.
+//! Frames the answer of a server's tool for the model.
 
 use prowess_agent::ToolAnswer;
 use prowess_agent::server_words::ServerWords;
@@ -7,13 +7,13 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use super::label::ServerLabel;
 use super::printable::{cut_bytes, printable};
 
-/// How much of an answer a model reads, in bytes.
+/// How many bytes of an answer the model reads.
 const MAX_ANSWER: usize = 100 * 1024;
 
-/// The answer, marked as the server's. It cannot leave its frame.
+/// The answer in the server's frame, which it cannot leave.
 pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -> ToolAnswer {
     let is_error = result.is_error == Some(true);
-    let mut text = Bounded::default();
+    let mut text = BoundedText::default();
     let mut has_text = false;
     for block in result.content {
         match block {
@@ -32,18 +32,18 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
                     text.line(&inner);
                 }
                 ResourceContents::BlobResourceContents { uri, .. } => {
-                    text.line(&format!("[{}, which is no text]", printable(&uri)));
+                    text.line(&format!("[{}, which is not text]", printable(&uri)));
                 }
                 _ => text.line("[something that is not shown]"),
             },
             _ => text.line("[something that is not shown]"),
         }
     }
-    // Servers say in text what they say as data, for those who read text alone.
+    // Servers repeat their data as text, so data is used only if there is no text.
     if let Some(structured) = result.structured_content.filter(|_| !has_text) {
         text.line(&structured.to_string());
     }
-    let Bounded { text, is_cut } = text;
+    let BoundedText { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
     let framed = ServerWords { server: server.as_str(), tool: &printable(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
@@ -52,12 +52,12 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
 
 /// Text up to a limit.
 #[derive(Default)]
-struct Bounded {
+struct BoundedText {
     text: String,
     is_cut: bool,
 }
 
-impl Bounded {
+impl BoundedText {
     fn line(&mut self, line: &str) {
         let fits = cut_bytes(line, MAX_ANSWER - self.text.len().min(MAX_ANSWER));
         self.is_cut |= fits.len() < line.len();
