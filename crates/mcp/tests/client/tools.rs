@@ -160,7 +160,7 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     let lying = Lying::new("odd-tools");
     let list = lying.connect("docs").await.tools().await.unwrap();
     assert_eq!(list.tools.len(), 127, "what is left out counts as well");
-    for why in ["more than 16384 bytes", "the list is not read on: it has more than 128 tools"] {
+    for why in ["more than 16384 bytes", "the list was not read to its end: it has more than 128 tools"] {
         assert!(list.left_out.iter().any(|left_out| left_out.contains(why)), "{why}: {:?}", list.left_out);
     }
     let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -172,9 +172,9 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     names.dedup();
     assert_eq!(names.len(), 127, "no two have one name");
     let endless = Lying::new("endless-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(endless.left_out, ["the list is not read on: it has more than 100 pages"]);
+    assert_eq!(endless.left_out, ["the list was not read to its end: it has more than 100 pages"]);
     let loops = Lying::new("loop-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(loops.left_out.last().unwrap(), "the list is not read on: a page comes again");
+    assert_eq!(loops.left_out.last().unwrap(), "the list was not read to its end: a page comes again");
     let wordy = list.tools.iter().find(|tool| tool.their_name == "wordy").unwrap();
     assert!(wordy.description.chars().count() <= 1025 && !wordy.description.contains('\u{202e}'));
 }

@@ -1,28 +1,28 @@
-//! How large an answer may be, whatever a client asks for.
+//! How large an answer may be.
 
 use std::io;
 
 use rmcp::ErrorData;
 use serde::Serialize;
 
-/// The largest answer, as JSON, in bytes.
+/// The most bytes of an answer, as JSON.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// The largest file that is given whole: Base64 makes four bytes of three, and something stands around them.
+/// The most bytes of a file in an answer. Base64 turns three bytes into four, and the answer needs some more.
 pub(crate) const MAX_FILE: u64 = (MAX_ANSWER_BYTES as u64 - 64 * 1024) / 4 * 3;
 
-/// The answer, unless it is too large.
+/// Returns the answer, unless it is too large.
 pub(crate) fn bounded<T: Serialize>(answer: T) -> Result<T, ErrorData> {
     let mut counted = Counted(0);
     match serde_json::to_writer(&mut counted, &answer) {
         Ok(()) => Ok(answer),
         Err(_) => {
-            let why = format!("The answer has more than {} MiB: ask for less", MAX_ANSWER_BYTES >> 20);
+            let why = format!("The answer has more than {} MiB; ask for less", MAX_ANSWER_BYTES >> 20);
             Err(ErrorData::internal_error(why, None))
         }
     }
 }
 
-/// Counts bytes, and keeps none.
+/// A writer that counts bytes and keeps none.
 struct Counted(usize);
 
 impl io::Write for Counted {

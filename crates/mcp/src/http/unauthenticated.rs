@@ -1,8 +1,8 @@
-//! Connections that have not shown the token yet.
+//! Connections that have not sent the token yet.
 //!
-//! They have a small share of their own, so that however many there are keeps no client out. Whoever comes is let in: if
-//! the share is full, another stranger goes for it. It is the oldest of those whose address has the most, so that one
-//! machine that opens many pushes out its own.
+//! They share a small pool of their own, so that they never keep a client out. If the pool is full, a new connection
+//! replaces an old one: the oldest connection of the address that has the most. So a machine that opens many connections
+//! only displaces its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// All of them.
+/// The pool of unauthenticated connections.
 #[derive(Debug)]
-pub(crate) struct Strangers {
-    known: Mutex<Known>,
+pub(crate) struct Unauthenticated {
+    known: Mutex<AdmissionQueue>,
     most: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct AdmissionQueue {
     last: u64,
     /// The oldest first.
     waiting: VecDeque<Waiting>,
@@ -31,24 +31,24 @@ struct Waiting {
     leave: CancellationToken,
 }
 
-impl Strangers {
-    /// As many as this, and at least one.
+impl Unauthenticated {
+    /// A pool of this size, and at least of one.
     pub(crate) fn new(most: usize) -> Self {
         Self { known: Mutex::default(), most: most.max(1) }
     }
 
-    /// Lets a connection in, and ends another one if there are too many.
-    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Stranger {
+    /// Adds a connection, and ends another one if there are too many.
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> UnauthenticatedConnection {
         while self.lock().waiting.len() >= self.most && self.end_one() {}
         let leave = CancellationToken::new();
         let mut known = self.lock();
         known.last += 1;
         let number = known.last;
         known.waiting.push_back(Waiting { number, from: network(from), leave: leave.clone() });
-        Stranger { strangers: Arc::clone(self), number, leave }
+        UnauthenticatedConnection { unauthenticated: Arc::clone(self), number, leave }
     }
 
-    /// Ends the oldest of those whose address has the most. Whether there was one.
+    /// Ends the oldest connection of the address that has the most, and says whether there was one.
     pub(crate) fn end_one(&self) -> bool {
         let mut known = self.lock();
         let mut counts = HashMap::new();
@@ -62,12 +62,12 @@ impl Strangers {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, AdmissionQueue> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whose address it is, as far as that can be told: a machine has a whole /64 of IPv6.
+/// The network that counts as one address: a machine owns a whole /64 of IPv6.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -78,24 +78,24 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A connection that has not shown the token, until this goes.
+/// A place in the pool, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Stranger {
-    strangers: Arc<Strangers>,
+pub(crate) struct UnauthenticatedConnection {
+    unauthenticated: Arc<Unauthenticated>,
     number: u64,
     leave: CancellationToken,
 }
 
-impl Stranger {
-    /// Is cancelled when the connection has to end.
+impl UnauthenticatedConnection {
+    /// AdmissionState cancelled when the connection has to end.
     pub(crate) fn leave(&self) -> CancellationToken {
         self.leave.clone()
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnauthenticatedConnection {
     fn drop(&mut self) {
-        self.strangers.lock().waiting.retain(|waiting| waiting.number != self.number);
+        self.unauthenticated.lock().waiting.retain(|waiting| waiting.number != self.number);
     }
 }
 
@@ -104,11 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_whoever_has_the_most_goes() {
-        let strangers = Arc::new(Strangers::new(4));
-        let enter = |address: &str| strangers.enter(address.parse().unwrap());
+    fn the_oldest_connection_of_the_busiest_address_ends() {
+        let unauthenticated = Arc::new(Unauthenticated::new(4));
+        let enter = |address: &str| unauthenticated.enter(address.parse().unwrap());
         let quiet = enter("192.0.2.1");
-        let loud: Vec<Stranger> = (1..=3).map(|host| enter(&format!("2001:db8::{host}"))).collect();
+        let loud: Vec<UnauthenticatedConnection> =
+            (1..=3).map(|host| enter(&format!("2001:db8::{host}"))).collect();
         let next = enter("192.0.2.2");
         assert!(loud[0].leave.is_cancelled() && !loud[1].leave.is_cancelled());
         let more = enter("::ffff:192.0.2.3");
@@ -116,9 +117,9 @@ mod tests {
         // When nobody has more than others, the oldest goes.
         let last = enter("192.0.2.4");
         assert!(quiet.leave.is_cancelled());
-        assert!([&loud[2], &next, &more, &last].iter().all(|stranger| !stranger.leave.is_cancelled()));
+        assert!([&loud[2], &next, &more, &last].iter().all(|connection| !connection.leave.is_cancelled()));
         drop((next, more, last, loud));
-        assert!(strangers.lock().waiting.is_empty());
-        assert!(!strangers.end_one());
+        assert!(unauthenticated.lock().waiting.is_empty());
+        assert!(!unauthenticated.end_one());
     }
 }

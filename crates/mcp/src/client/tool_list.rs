@@ -1,165 +1,153 @@
-//! The tools that a server has.
+//! Lists and calls the tools of a server.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use prowess_catalog::Digest;
 use prowess_catalog::untrusted::{is_unprintable, one_line};
 use prowess_permission::quoted;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
-    PaginatedRequestParams, ServerResult,
+    ListToolsResult, PaginatedRequestParams, ServerResult,
 };
 use serde_json::Value;
 
 use super::error::ServerError;
 use super::label::ServerLabel;
+use super::pages::Pages;
+use super::printable::{cut, printable};
 use super::server::Server;
-use super::shown::{cut, shown};
 
 const LIST: &str = "tools/list";
 const CALL: &str = "tools/call";
-/// The longest name that providers take.
+/// The longest tool name that model providers accept.
 const MAX_NAME: usize = 64;
-/// How much of a description a model reads, in characters.
+/// How many characters of a description the model reads.
 const MAX_DESCRIPTION: usize = 1024;
-/// The longest schema of arguments, in bytes of JSON.
+/// The most bytes of the schema of a tool's arguments, as JSON.
 const MAX_SCHEMA: usize = 16 * 1024;
-/// The longest cursor that is handed back.
-const MAX_CURSOR: usize = 4096;
-/// The longest name of a server's, in bytes.
+/// The most bytes of a server's name for a tool.
 const MAX_THEIR_NAME: usize = 256;
 
-/// A tool of a server, as it may be offered to a model.
+/// A tool of a server that a model can call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerTool {
-    /// What a model calls it: our label for the server, and what of its name providers take. No other tool has it.
+    /// The unique name for the model: the server's label, and the server's name without characters that providers refuse.
     pub name: String,
-    /// What the server calls it.
+    /// The server's name for the tool.
     pub their_name: String,
-    /// What the server says that it does, on one line.
+    /// The server's description, on one line.
     pub description: String,
     /// The schema of its arguments.
     pub parameters: Value,
 }
 
 impl ServerTool {
-    /// The digest of all that the server says of it. An approval is bound to it: a tool that is described otherwise is
-    /// another one.
+    /// The digest of the name, description and schema. An approval is bound to it, so it ends if the server changes any of
+    /// them.
     pub fn digest(&self) -> Digest {
         let Self { their_name, description, parameters, .. } = self;
         Digest::of(serde_json::json!([their_name, description, parameters]).to_string().as_bytes())
     }
 }
 
-/// The tools of a server, and what cannot be offered.
+/// The tools of a server, and those that cannot be offered.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ToolList {
     /// The tools, in the server's order.
     pub tools: Vec<ServerTool>,
-    /// What is left out, and why.
+    /// The tools that are left out, and why.
     pub left_out: Vec<String>,
 }
 
 impl ToolList {
     fn stop(&mut self, why: &str) {
-        self.left_out.push(format!("the list is not read on: {why}"));
+        self.left_out.push(format!("the list was not read to its end: {why}"));
     }
 }
 
 impl Server {
-    /// Its tools. A server without any is asked for none.
+    /// Lists the tools of the server. Sends no request to a server that declared none.
     ///
     /// # Errors
     ///
-    /// It does not answer, or not with a list. When that happens after the first page, what there is is given, and
-    /// [`ToolList::left_out`] tells.
+    /// The server does not answer, or not with a list. If that happens after the first page, the result has the tools so
+    /// far, and [`ToolList::left_out`] says why.
     pub async fn tools(&self) -> Result<ToolList, ServerError> {
         let mut list = ToolList::default();
         if !self.has_tools() {
             return Ok(list);
         }
-        let (limits, begun) = (*self.limits(), Instant::now());
-        let (mut names, mut cursors) = (HashSet::new(), HashSet::new());
-        let (mut entries, mut bytes) = (0_usize, 0_usize);
-        let mut cursor: Option<String> = None;
-        for page in 0_usize.. {
-            if page == limits.pages {
-                list.stop(&format!("it has more than {page} pages"));
-                break;
-            }
-            if begun.elapsed() > limits.list {
-                list.stop(&format!("it takes longer than {} seconds", limits.list.as_secs_f64()));
-                break;
-            }
-            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
-            let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
-            let request = ClientRequest::ListToolsRequest(request);
-            let result = match self.request(LIST, request, limits.answer).await {
-                Ok(ServerResult::ListToolsResult(result)) => result,
-                Ok(_) if page == 0 => return Err(self.odd(LIST, "it has no list of tools")),
-                Err(error) if page == 0 => return Err(error),
-                Ok(_) => {
-                    list.stop("a page has no list of tools");
+        let max_tools = self.limits().tools;
+        let mut pages = Pages::new(*self.limits());
+        let (mut names, mut entries) = (HashSet::new(), 0_usize);
+        while pages.has_next() {
+            let cursor = match pages.begin() {
+                Ok(cursor) => cursor,
+                Err(why) => {
+                    list.stop(&why);
                     break;
                 }
+            };
+            let page = match self.tool_page(cursor).await {
+                Ok(page) => page,
+                Err(error) if pages.is_first() => return Err(error),
                 Err(error) => {
                     list.stop(&error.to_string());
                     break;
                 }
             };
-            for tool in result.tools {
+            for tool in page.tools {
                 entries += 1;
-                bytes =
-                    bytes.saturating_add(serde_json::to_string(&tool).map_or(usize::MAX, |tool| tool.len()));
-                if entries > limits.tools || bytes > limits.list_bytes {
-                    list.stop(&format!("it has more than {} tools, or very long ones", limits.tools));
+                let bytes = serde_json::to_string(&tool).map_or(usize::MAX, |tool| tool.len());
+                if !pages.count(bytes) || entries > max_tools {
+                    list.stop(&format!("it has more than {max_tools} tools, or very long ones"));
                     return Ok(list);
                 }
                 let description = tool.description.unwrap_or_default();
                 match offered(self.label(), &tool.name, &description, &tool.input_schema) {
                     Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
                     Ok(tool) => {
-                        list.left_out.push(format!("{}: there is one of its name", quoted(&tool.name)))
+                        list.left_out.push(format!("{}: another tool has this name", quoted(&tool.name)))
                     }
-                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&shown(&tool.name)))),
+                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&printable(&tool.name)))),
                 }
             }
-            cursor = match result.next_cursor {
-                None => break,
-                Some(next) if next.len() > MAX_CURSOR => {
-                    list.stop("the cursor of its next page is none");
-                    break;
-                }
-                Some(next) => Some(next),
-            };
-            if !cursors.insert(cursor.clone()) {
-                list.stop("a page comes again");
-                break;
+            if let Err(why) = pages.end(page.next_cursor.into()) {
+                list.stop(why);
             }
         }
         Ok(list)
     }
 
-    /// Calls a tool, by the name that the server has for it. The server is told when nobody waits for it any more.
+    /// Asks for one page of the list.
+    async fn tool_page(&self, cursor: Option<String>) -> Result<ListToolsResult, ServerError> {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
+        match self.request(LIST, ClientRequest::ListToolsRequest(request), self.limits().answer).await? {
+            ServerResult::ListToolsResult(result) => Ok(result),
+            _ => Err(self.odd(LIST, "it has no list of tools")),
+        }
+    }
+
+    /// Calls a tool by the server's name for it. Cancels the call at the server if this future is dropped.
     ///
     /// # Errors
     ///
-    /// It does not answer in time, refuses, or wants something first that we do not offer.
+    /// The server does not answer in time, refuses, or asks for something that this client does not offer.
     pub async fn call_tool(&self, name: &str, arguments: JsonObject) -> Result<CallToolResult, ServerError> {
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         match self.request(CALL, request, self.limits().tool).await? {
             ServerResult::CallToolResult(result) => Ok(result),
             ServerResult::InputRequiredResult(_) => {
-                Err(self.odd(CALL, "it asks for input, which is not offered"))
+                Err(self.odd(CALL, "it asks for input, which prowess does not support"))
             }
             ServerResult::CreateTaskResult(_) => {
-                Err(self.odd(CALL, "it makes a task of it, which is not offered"))
+                Err(self.odd(CALL, "it starts a task, which prowess does not support"))
             }
-            _ => Err(self.odd(CALL, "it is an answer to something else")),
+            _ => Err(self.odd(CALL, "it answers another request")),
         }
     }
 }
@@ -171,10 +159,10 @@ fn offered(
     schema: &JsonObject,
 ) -> Result<ServerTool, String> {
     if their_name.is_empty() || their_name.len() > MAX_THEIR_NAME || their_name.contains(is_unprintable) {
-        return Err(format!("a name has 1 to {MAX_THEIR_NAME} bytes that can be seen"));
+        return Err(format!("its name must have 1 to {MAX_THEIR_NAME} bytes, all printable"));
     }
     if schema.get("type").is_none_or(|kind| kind != "object") {
-        return Err("its arguments are no object".to_owned());
+        return Err("its arguments are not an object".to_owned());
     }
     let mut parameters = Value::Object(schema.clone());
     clean(&mut parameters)?;
@@ -190,8 +178,8 @@ fn offered(
     })
 }
 
-/// Takes out of a schema what cannot be seen, or turns the direction of what follows. Names stay as they are: one with
-/// such characters would be another one without them.
+/// Removes unprintable characters from the texts of a schema, including those that change the direction of text. Refuses them
+/// in names: without them, a name would be another name.
 fn clean(value: &mut Value) -> Result<(), String> {
     match value {
         Value::String(text) => text.retain(|c| matches!(c, '\n' | '\t') || !is_unprintable(c)),
@@ -199,7 +187,7 @@ fn clean(value: &mut Value) -> Result<(), String> {
         Value::Object(fields) => {
             for (name, value) in fields {
                 if name.contains(is_unprintable) {
-                    return Err("a name in the schema of its arguments cannot be seen".to_owned());
+                    return Err("a name in the schema of its arguments has unprintable characters".to_owned());
                 }
                 clean(value)?;
             }
@@ -209,7 +197,7 @@ fn clean(value: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A name that providers take. One that had to be changed has a mark in it that no other name of the server has.
+/// A name that model providers accept. A name that had to be changed gets a part of its digest, which makes it unique.
 fn name(server: &ServerLabel, their_name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let plain: String = their_name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
@@ -236,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_providers_take() {
+    fn names_are_unique_and_accepted_by_providers() {
         assert_eq!(named("docs", "search"), "docs__search");
         assert_eq!(named("docs", "get-page_2"), "docs__get-page_2");
         let odd: Vec<String> =
@@ -254,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_offered_says_why() {
+    fn a_tool_that_cannot_be_offered_says_why() {
         let fine = json!({"type": "object"});
         assert_eq!(offer("x", &fine).unwrap().description, "Does it.");
-        assert_eq!(offer("x", &json!({})).unwrap_err(), "its arguments are no object");
-        assert_eq!(offer("x", &json!({"type": "string"})).unwrap_err(), "its arguments are no object");
+        assert_eq!(offer("x", &json!({})).unwrap_err(), "its arguments are not an object");
+        assert_eq!(offer("x", &json!({"type": "string"})).unwrap_err(), "its arguments are not an object");
         let wide = json!({"type": "object", "filler": "x".repeat(MAX_SCHEMA)});
         assert!(offer("x", &wide).unwrap_err().contains("more than 16384 bytes"));
         for name in ["", "a\nb", "\u{202e}", &"x".repeat(257)] {
@@ -270,7 +258,7 @@ mod tests {
         let seen = json!({"description": "One\ntwo.", "enum": ["x[2J", 1, null]});
         assert_eq!(offer("x", &hidden).unwrap().parameters["properties"]["a"], seen);
         let odd = json!({"type": "object", "properties": {"a\u{202e}": {}}});
-        assert!(offer("x", &odd).unwrap_err().contains("cannot be seen"));
+        assert!(offer("x", &odd).unwrap_err().contains("unprintable characters"));
         let other = ServerTool { description: "Does more.".to_owned(), ..offer("x", &fine).unwrap() };
         assert_ne!(other.digest(), offer("x", &fine).unwrap().digest());
     }

@@ -1,4 +1,4 @@
-//! Messages on the standard streams of a program: one on each line.
+//! Exchanges messages with a program on its standard input and output, one per line.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,41 +11,41 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-use super::answer;
-use super::command::LastWords;
+use super::command::StderrTail;
+use super::custom_answer;
 
-/// How many requests of a server wait for our answer at most; what it asks besides is passed over. One that asks and does not
-/// read would have us keep them all.
+/// How many requests of a server may wait for our answer. The client ignores more: a server that sends requests and reads no
+/// answers would make it keep them all.
 const MAX_UNANSWERED: usize = 64;
 
-/// How a program is spoken to. A line that is too long ends it: whoever waits is told at once.
-pub(crate) struct Pipes<R, W> {
+/// The standard streams of a program. A line that is too long ends the connection, so that callers hear of it at once.
+pub(crate) struct ProgramStdio<R, W> {
     reader: BufReader<R>,
-    /// What there is of the line that is being read: reading may be broken off at any time.
+    /// The beginning of the current line: reading can be interrupted at any time.
     line: Vec<u8>,
     most: usize,
-    words: LastWords,
+    stderr_tail: StderrTail,
     writer: Arc<Mutex<Option<W>>>,
     /// The requests whose answers are wrapped.
     wrapped: HashSet<RequestId>,
     unanswered: Arc<AtomicUsize>,
 }
 
-impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
-    pub(crate) fn new(reader: R, writer: W, most: usize, words: LastWords) -> Self {
+impl<R: AsyncRead + Unpin, W> ProgramStdio<R, W> {
+    pub(crate) fn new(reader: R, writer: W, most: usize, stderr_tail: StderrTail) -> Self {
         let (reader, writer) = (BufReader::new(reader), Arc::new(Mutex::new(Some(writer))));
         Self {
             reader,
             line: Vec::new(),
             most,
-            words,
+            stderr_tail,
             writer,
             wrapped: HashSet::new(),
             unanswered: Arc::default(),
         }
     }
 
-    /// The next line, without its end.
+    /// The next line, without its line break.
     async fn next_line(&mut self) -> Option<Vec<u8>> {
         loop {
             let available = self.reader.fill_buf().await.ok().filter(|available| !available.is_empty())?;
@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
                 None => (available, available.len()),
             };
             if self.line.len() + piece.len() > self.most {
-                self.words.said_too_much();
+                self.stderr_tail.message_too_long();
                 return None;
             }
             self.line.extend_from_slice(piece);
@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
     }
 }
 
-impl<R, W> Transport<RoleClient> for Pipes<R, W>
+impl<R, W> Transport<RoleClient> for ProgramStdio<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -75,9 +75,9 @@ where
     type Error = io::Error;
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.wrapped.extend(answer::is_asked_by(&item));
+        self.wrapped.extend(custom_answer::wrapped_request(&item));
         let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
-        let answered = is_answer.then(|| Answered(Arc::clone(&self.unanswered)));
+        let answered = is_answer.then(|| OurAnswer(Arc::clone(&self.unanswered)));
         let writer = Arc::clone(&self.writer);
         async move {
             let _until_written = answered;
@@ -93,8 +93,8 @@ where
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let line = self.next_line().await?;
-            // What is no JSON is not for us: programs print what they like.
-            let Some(message) = answer::message(&line, |id| self.wrapped.remove(id)) else { continue };
+            // Ignore text that is not JSON: programs print anything.
+            let Some(message) = custom_answer::message(&line, |id| self.wrapped.remove(id)) else { continue };
             drop(line);
             if matches!(message, JsonRpcMessage::Request(_)) {
                 if self.unanswered.load(Ordering::Relaxed) >= MAX_UNANSWERED {
@@ -112,12 +112,12 @@ where
     }
 }
 
-/// An answer of ours, until it is written or nobody will write it.
-struct Answered(Arc<AtomicUsize>);
+/// An answer of ours, until it is written or dropped.
+struct OurAnswer(Arc<AtomicUsize>);
 
-impl Drop for Answered {
+impl Drop for OurAnswer {
     fn drop(&mut self) {
-        // What is no answer to anything counts for nothing.
+        // Do not count below zero for an answer without a request.
         let less = |unanswered: usize| unanswered.checked_sub(1);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
@@ -127,8 +127,8 @@ impl Drop for Answered {
 mod tests {
     use super::*;
 
-    fn pipes(text: &'static str) -> Pipes<&'static [u8], Vec<u8>> {
-        Pipes::new(text.as_bytes(), Vec::new(), 60, LastWords::default())
+    fn pipes(text: &'static str) -> ProgramStdio<&'static [u8], Vec<u8>> {
+        ProgramStdio::new(text.as_bytes(), Vec::new(), 60, StderrTail::default())
     }
 
     #[tokio::test]
@@ -137,14 +137,14 @@ mod tests {
             pipes("starting up\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n{}\n{\"jsonr");
         assert!(matches!(pipes.receive().await, Some(ServerJsonRpcMessage::Request(_))));
         assert!(pipes.receive().await.is_none());
-        assert_eq!(pipes.words.told(), "");
+        assert_eq!(pipes.stderr_tail.describe(), "");
     }
 
     #[tokio::test]
     async fn a_server_that_asks_and_does_not_read_is_not_kept_up_with() {
         let asked = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(200);
         let (writer, _nobody_reads) = tokio::io::duplex(1);
-        let mut pipes = Pipes::new(asked.as_bytes(), writer, 60, LastWords::default());
+        let mut pipes = ProgramStdio::new(asked.as_bytes(), writer, 60, StderrTail::default());
         let answer = || {
             let result = rmcp::model::ClientResult::empty(());
             ClientJsonRpcMessage::response(result, RequestId::Number(1))
@@ -165,6 +165,6 @@ mod tests {
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"
         ));
         assert!(pipes.receive().await.is_none());
-        assert_eq!(pipes.words.told(), ": one of its messages is too long");
+        assert_eq!(pipes.stderr_tail.describe(), ": one of its messages is too long");
     }
 }

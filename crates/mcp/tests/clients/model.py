@@ -23,7 +23,7 @@ class Asked:
 
 @dataclass
 class Call:
-    """A call of a tool, by the name that the host gave it."""
+    """A call of a tool, by the name that the client gave it."""
 
     tool: str
     arguments: dict[str, Any]
@@ -46,7 +46,7 @@ def of_responses(body: dict[str, Any]) -> Asked:
         if tool["type"] != "namespace":
             asked.offered.append(tool.get("name", tool["type"]))
             continue
-        # A host may put the tools of one server into a namespace.
+        # A client may put the tools of one server into a namespace.
         asked.offered += [f"{tool['name']}.{one['name']}" for one in tool["tools"]]
         asked.text += "\n" + tool.get("description", "")
     for item in body["input"]:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Drives a conversation in each of two hosts, which others wrote, that use PROGRAM: hosts.sh DIRECTORY PROGRAM
-# The hosts are installed from npm into DIRECTORY. They run without any network but loopback, and what they start ends
-# with them.
+# Holds a conversation in each of two MCP clients that other people wrote, and that use PROGRAM:
+# clients.sh DIRECTORY PROGRAM
+# npm installs the clients into DIRECTORY. They have no network except loopback, and their child processes end with them.
 set -eu
 here=$(dirname "$0")
 mkdir -p "$1"
@@ -10,14 +10,14 @@ codex_version=0.166.0
 opencode_version=1.18.33
 
 fail() {
-  echo "hosts: $1" >&2
+  echo "clients: $1" >&2
   exit 1
 }
 
 case "$(uname -sm)" in
   "Linux x86_64") platform=linux-x64 ;;
   "Linux aarch64") platform=linux-arm64 ;;
-  *) fail "they are not known to run on $(uname -sm): run this on Linux on x86_64 or aarch64" ;;
+  *) fail "Codex and opencode are not tested on $(uname -sm); use Linux on x86_64 or aarch64" ;;
 esac
 
 . "$here/../../../../scripts/npm.sh"
@@ -28,12 +28,12 @@ user=
 alone() {
   timeout 300 unshare $user --pid --fork --kill-child --mount-proc bwrap --dev-bind / / --unshare-net "$@"
 }
-alone true || fail "nothing can be run without a network here: allow user namespaces (sysctl user.max_user_namespaces)"
+alone true || fail "cannot run a program without network; allow user namespaces (sysctl user.max_user_namespaces)"
 
-# The host of this name, whose binary is the one at this place.
+# Holds a conversation in the client with this name and this binary.
 converse() {
   [ -x "$2" ] || fail "npm did not install $2"
-  # Nothing else is in its network, so that any port is free.
+  # Its network contains nothing else, so any port is free.
   for address in "" 127.0.0.1:8931; do
     alone python3 "$here/converse.py" "$1" "$2" "$program" "$directory/home" $address ||
       fail "the conversation in $1 failed"

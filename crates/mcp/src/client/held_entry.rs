@@ -1,12 +1,11 @@
-//! An entry that is held: what a skill was when it was offered.
+//! An entry that the catalog holds: the skill as its server offered it.
 
 use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
 use prowess_catalog::published::{Offer, Published};
 
-/// A skill as its server offered it. Everything that is retrieved of it is held to this, for as long as anyone acts on
-/// it, whatever the server says meanwhile.
+/// A skill as its server offered it. Every retrieved file must match this entry, whatever the server says meanwhile.
 ///
 /// ```
 /// use prowess_catalog::published::{Offer, Published};
@@ -24,14 +23,14 @@ pub struct HeldEntry {
 }
 
 impl HeldEntry {
-    /// What its server says of its files.
+    /// The skill's files, as its server lists them.
     pub fn published(&self) -> &Published {
         &self.published
     }
 }
 
 impl HeldEntry {
-    /// What a catalog holds of a skill; `None` when it is no server's.
+    /// The entry that a catalog holds for a skill. `None` if the skill is not from a server.
     pub fn of(entry: &SkillEntry) -> Option<Self> {
         let frontmatter = entry.published_frontmatter()?.into();
         Some(Self { frontmatter, published: Arc::clone(entry.published()?) })

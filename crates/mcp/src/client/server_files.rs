@@ -1,4 +1,4 @@
-//! Where a session reads skills from when some of them are servers'.
+//! Reads the files of skills for a session, if some of the skills are from servers.
 
 use std::io;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use prowess_skills::{LocalFiles, SkillFiles};
 #[cfg(feature = "run")]
 use prowess_workspace::stage::StageSource;
 
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::servers::Servers;
 
-/// Reads skills of servers from them, held to the entry that the catalog has, and all others from the local disk.
+/// Reads skills of servers from their servers, and all other skills from the local disk.
 ///
-/// What is read is verified each time. A file that its entry does not list is not asked for.
+/// It verifies every file against the entry that the catalog holds, and requests no file that the entry does not list.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -91,7 +91,7 @@ impl SkillFiles for ServerFiles {
 
     async fn look_up(&self, name: &str, catalog: &Catalog) -> Option<Catalog> {
         self.0.look_up(name, catalog).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "A server's skill cannot be looked up");
+            tracing::warn!(%error, "Cannot look up a server's skill");
             None
         })
     }

@@ -1,4 +1,4 @@
-//! The sessions of clients that begin with a handshake.
+//! The MCP sessions of clients that begin with a handshake.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,43 +23,43 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::only;
 use super::limits::HttpLimits;
-use super::presence::{Presence, Presences};
-use super::reply::{Refused, refused};
-use crate::consent::Gone;
+use super::reconnect::{CallStream, OpenCalls};
+use super::response::{HttpRefusal, refused};
+use crate::consent::ClientGone;
 use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The random bytes of an id.
+/// How many random bytes an id has.
 const ID_BYTES: usize = 16;
 
-/// All sessions, by their ids.
+/// All MCP sessions, by their ids.
 #[derive(Debug)]
-pub(crate) struct Sessions {
-    kept: Mutex<HashMap<SessionId, Kept>>,
-    seats: Arc<Semaphore>,
+pub(crate) struct McpSessions {
+    by_id: Mutex<HashMap<SessionId, McpSession>>,
+    places: Arc<Semaphore>,
     idle: Duration,
-    gone: Duration,
+    reconnect_time: Duration,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct McpSession {
     handle: LocalSessionHandle,
     usage: Arc<Usage>,
-    presences: Presences,
-    /// Ends what its client has running.
+    open_calls: OpenCalls,
+    /// Ends the calls and runs of its client.
     stop: CancellationToken,
-    _seat: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
 }
 
-/// Whether somebody uses a session.
+/// Whether a client uses an MCP session.
 #[derive(Debug)]
 struct Usage {
     streams: AtomicUsize,
     last: Mutex<Instant>,
 }
 
-/// A stream that is open.
-struct Open(Arc<Usage>);
+/// An open stream.
+struct OpenStream(Arc<Usage>);
 
 impl Usage {
     fn touch(&self) {
@@ -71,35 +71,36 @@ impl Usage {
         self.streams.load(Ordering::Relaxed) == 0 && last.elapsed() >= after
     }
 
-    fn open(self: &Arc<Self>) -> Open {
+    fn open(self: &Arc<Self>) -> OpenStream {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Open(Arc::clone(self))
+        OpenStream(Arc::clone(self))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.touch();
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Sessions {
+impl McpSessions {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
-        let seats = Arc::new(Semaphore::new(limits.sessions));
-        Self { kept: Mutex::default(), seats, idle: limits.session_idle, gone: limits.gone }
+        let places = Arc::new(Semaphore::new(limits.sessions));
+        let (idle, reconnect_time) = (limits.session_idle, limits.reconnect_time);
+        Self { by_id: Mutex::default(), places, idle, reconnect_time }
     }
 
-    /// Room for one more.
-    pub(crate) fn seat(&self) -> Result<OwnedSemaphorePermit, Refused> {
-        let seat = Arc::clone(&self.seats).try_acquire_owned();
-        seat.map_err(|_| {
-            refused(StatusCode::SERVICE_UNAVAILABLE, "There are too many sessions; try again later")
+    /// Takes a place for one more MCP session.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, HttpRefusal> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        place.map_err(|_| {
+            refused(StatusCode::SERVICE_UNAVAILABLE, "The server has too many MCP sessions; try again later")
         })
     }
 
-    /// Whether the request names a session; if so, one of ours that is still there.
-    pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, Refused> {
+    /// Whether the request names an MCP session. Refuses an id that does not exist here.
+    pub(crate) fn is_named(&self, headers: &HeaderMap) -> Result<bool, HttpRefusal> {
         if !headers.contains_key(SESSION_ID) {
             return Ok(false);
         }
@@ -107,63 +108,70 @@ impl Sessions {
         let is_ours = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
         let id = std::str::from_utf8(id).unwrap_or_default();
         if id.len() != 2 * ID_BYTES || !id.as_bytes().iter().all(is_ours) {
-            return Err(refused(StatusCode::BAD_REQUEST, "Mcp-Session-Id is no id of this server"));
+            return Err(refused(StatusCode::BAD_REQUEST, "Mcp-Session-Id is not an id of this server"));
         }
         if !self.lock().contains_key(id) {
-            return Err(refused(StatusCode::NOT_FOUND, "There is no such session, or not any more"));
+            return Err(refused(
+                StatusCode::NOT_FOUND,
+                "This MCP session does not exist or has ended; initialize a new one",
+            ));
         }
         Ok(true)
     }
 
-    /// Ends the sessions that nobody has used for a while.
+    /// Ends the MCP sessions that have been idle too long.
     pub(crate) async fn close_idle(&self) {
-        self.close(|kept| kept.usage.is_idle(self.idle)).await;
+        self.close(|session| session.usage.is_idle(self.idle)).await;
     }
 
     pub(crate) async fn close_all(&self) {
         self.close(|_| true).await;
     }
 
-    async fn close(&self, which: impl Fn(&Kept) -> bool) {
-        let closed: Vec<Kept> = self.lock().extract_if(|_, kept| which(kept)).map(|(_, kept)| kept).collect();
-        for kept in closed {
-            kept.close().await;
+    async fn close(&self, which: impl Fn(&McpSession) -> bool) {
+        let closed: Vec<McpSession> =
+            self.lock().extract_if(|_, session| which(session)).map(|(_, session)| session).collect();
+        for session in closed {
+            session.close().await;
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, McpSession>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, id: &SessionId) -> Result<(LocalSessionHandle, Arc<Usage>, Presences), VisitError> {
-        let kept = self.lock();
-        let kept = kept.get(id).ok_or(VisitError::Unknown)?;
-        kept.usage.touch();
-        Ok((kept.handle.clone(), Arc::clone(&kept.usage), kept.presences.clone()))
+    fn handle(
+        &self,
+        id: &SessionId,
+    ) -> Result<(LocalSessionHandle, Arc<Usage>, OpenCalls), SessionAccessError> {
+        let sessions = self.lock();
+        let session = sessions.get(id).ok_or(SessionAccessError::Unknown)?;
+        session.usage.touch();
+        Ok((session.handle.clone(), Arc::clone(&session.usage), session.open_calls.clone()))
     }
 }
 
-impl Kept {
+impl McpSession {
     async fn close(self) {
         self.stop.cancel();
-        // One that has ended already is closed.
+        // It may have ended already.
         let _ = self.handle.close().await;
     }
 }
 
-/// One request's way to the sessions.
-pub(crate) struct Visit {
-    pub(crate) sessions: Arc<Sessions>,
-    /// For the session that the request begins, if it does: its room, and what ends it.
+/// One request's access to the MCP sessions.
+pub(crate) struct SessionAccess {
+    pub(crate) sessions: Arc<McpSessions>,
+    /// For a request that begins an MCP session: the place of the session, and the token that ends it.
     pub(crate) begins: Mutex<Option<(OwnedSemaphorePermit, CancellationToken)>>,
 }
 
-/// Why a session cannot be reached.
+/// Why an MCP session cannot be reached.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum VisitError {
-    #[error("there is no such session")]
+pub(crate) enum SessionAccessError {
+    #[error("this MCP session does not exist")]
     Unknown,
-    #[error("no session can be begun: {0}")]
+    #[error("cannot begin an MCP session: {0}")]
     NotBegun(String),
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -173,38 +181,39 @@ pub(crate) enum VisitError {
 
 fn messages(
     received: StreamableHttpMessageReceiver,
-    open: Open,
-    mut presence: Presence,
+    open: OpenStream,
+    mut call_stream: CallStream,
 ) -> impl Stream<Item = ServerSseMessage> {
     let mut messages = received.inner;
     poll_fn(move |context| {
         let _open = &open;
         let message = messages.poll_recv(context);
         if matches!(message, Poll::Ready(None)) {
-            presence.heard_all();
+            call_stream.finish();
         }
         message
     })
 }
 
-impl SessionManager for Visit {
-    type Error = VisitError;
+impl SessionManager for SessionAccess {
+    type Error = SessionAccessError;
     type Transport = WorkerTransport<LocalSessionWorker>;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (seat, stop) = begins.ok_or_else(|| VisitError::NotBegun("there is no room".to_owned()))?;
+        let no_place = || SessionAccessError::NotBegun("there is no place for it".to_owned());
+        let (place, stop) = begins.ok_or_else(no_place)?;
         let mut id = [0; ID_BYTES];
-        getrandom::fill(&mut id).map_err(|error| VisitError::NotBegun(error.to_string()))?;
+        getrandom::fill(&mut id).map_err(|error| SessionAccessError::NotBegun(error.to_string()))?;
         let id: SessionId = hex(&id).into();
         let mut config = SessionConfig::default();
-        // Whether it is idle is decided here, where it is known which streams are open.
+        // `close_idle` decides what is idle, because it knows which streams are open.
         config.keep_alive = None;
         let (handle, worker) = create_local_session(Arc::clone(&id), config);
         let usage = Arc::new(Usage { streams: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
-        let presences = Presences::new(self.sessions.gone);
-        let kept = Kept { handle, usage, presences, stop, _seat: seat };
-        self.sessions.lock().insert(Arc::clone(&id), kept);
+        let open_calls = OpenCalls::new(self.sessions.reconnect_time);
+        let session = McpSession { handle, usage, open_calls, stop, _place: place };
+        self.sessions.lock().insert(Arc::clone(&id), session);
         Ok((id, WorkerTransport::spawn(worker)))
     }
 
@@ -223,9 +232,9 @@ impl SessionManager for Visit {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        let kept = self.sessions.lock().remove(id);
-        if let Some(kept) = kept {
-            kept.close().await;
+        let session = self.sessions.lock().remove(id);
+        if let Some(session) = session {
+            session.close().await;
         }
         Ok(())
     }
@@ -235,16 +244,16 @@ impl SessionManager for Visit {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage, presences) = self.sessions.handle(id)?;
+        let (handle, usage, open_calls) = self.sessions.handle(id)?;
         let open = usage.open();
         let received = handle.establish_request_wise_channel().await?;
         let gone = CancellationToken::new();
         if let ClientJsonRpcMessage::Request(request) = &mut message {
-            request.request.extensions_mut().insert(Gone(gone.clone()));
+            request.request.extensions_mut().insert(ClientGone(gone.clone()));
         }
-        let presence = presences.begins(received.http_request_id, gone);
+        let call_stream = open_calls.begins(received.http_request_id, gone);
         handle.push_message(message, received.http_request_id).await?;
-        Ok(messages(received, open, presence))
+        Ok(messages(received, open, call_stream))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -256,9 +265,9 @@ impl SessionManager for Visit {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage, presences) = self.sessions.handle(id)?;
+        let (handle, usage, open_calls) = self.sessions.handle(id)?;
         let open = usage.open();
-        Ok(messages(handle.establish_common_channel().await?, open, presences.resumes(None)))
+        Ok(messages(handle.establish_common_channel().await?, open, open_calls.resumes(None)))
     }
 
     async fn resume(
@@ -266,10 +275,10 @@ impl SessionManager for Visit {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let (handle, usage, presences) = self.sessions.handle(id)?;
+        let (handle, usage, open_calls) = self.sessions.handle(id)?;
         let open = usage.open();
         let received = handle.resume(last_event_id.parse()?).await?;
-        let presence = presences.resumes(received.http_request_id);
-        Ok(messages(received, open, presence))
+        let call_stream = open_calls.resumes(received.http_request_id);
+        Ok(messages(received, open, call_stream))
     }
 }

@@ -1,9 +1,9 @@
-"""One whole conversation in a host that others wrote: converse.py HOST BINARY PROGRAM DIRECTORY [ADDRESS]
+"""One whole conversation in a client that other people wrote: converse.py CLIENT BINARY PROGRAM DIRECTORY [ADDRESS]
 
-Our server is started by the host, or with ADDRESS before it, and serves there over HTTP. The host is told of it by what
-`--print-config` prints, and of a model that plays a script: it lists what there is, loads a skill, runs a command, reads
-what that put out, is refused two others, and says what it has found. What the host sent to the model shows whether each
-of them came to pass. Everything is below DIRECTORY, which is made anew.
+The client starts our server. With ADDRESS, the server starts first and serves HTTP there. The client gets the configuration
+that `--print-config` prints, and a scripted model. The model lists the resources, loads a skill, runs a command, reads its
+output, is refused two other commands, and reports. The requests of the client to the model show whether each step worked.
+All files are below DIRECTORY, which is created again.
 """
 
 import contextlib
@@ -44,8 +44,8 @@ RULES = """
 
 
 @dataclass
-class Host:
-    """How a host is set up and asked."""
+class Client:
+    """How a client is set up and asked."""
 
     prefix: str
     """What it puts before the names of our tools."""
@@ -82,7 +82,7 @@ env_key = "FAKE_KEY"
 wire_api = "responses"
 
 """
-    # Nobody is there to be asked by the host whether a command may run at all: our rules say so.
+    # The client can ask nobody whether a command may run, so our rules decide.
     approval = """
 [mcp_servers.prowess.tools.skill_run]
 approval_mode = "approve"
@@ -100,16 +100,16 @@ def opencode(home: pathlib.Path, printed: str, model: str) -> None:
     (directory / "opencode.json").write_text(json.dumps(json.loads(printed) | settings | {"provider": {"fake": provider}}))
 
 
-HOSTS = {
-    "codex": Host(
+CLIENTS = {
+    "codex": Client(
         "mcp__prowess.",
         codex,
         ["exec", "--skip-git-repo-check", "--json", QUESTION],
         {"FAKE_KEY": KEY},
-        # It takes questions, and declines them by itself.
+        # It accepts questions, and declines them by itself.
         "The user rejected this",
     ),
-    "opencode": Host(
+    "opencode": Client(
         "prowess_",
         opencode,
         ["run", "--format", "json", QUESTION],
@@ -119,27 +119,27 @@ HOSTS = {
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         },
-        # It takes no questions, so that it is told what would allow it.
+        # It accepts no questions, so the answer says what would allow the command.
         f'To allow it, add at the end of [permission.run]: "csv-report {ASKED}" = "allow"',
     ),
 }
 
 
-def script(host: Host) -> Callable[[Asked], Step]:
+def script(client: Client) -> Callable[[Asked], Step]:
     """The model's part: one call after each answer."""
 
     def run(command: str, *outputs: str) -> Call:
         arguments = {"skill": "csv-report", "command": command, "output_files": list(outputs)}
-        return Call(host.prefix + "skill_run", arguments)
+        return Call(client.prefix + "skill_run", arguments)
 
     def read(asked: Asked) -> Call:
-        # It knows of the output what the host told it.
+        # It knows of the output what the client told it.
         [address] = set(re.findall(r"run://[\w/.]+", asked.results[-1]))
         return Call("read_mcp_resource", {"server": "prowess", "uri": address})
 
     steps: list[Callable[[Asked], Step]] = [
         lambda _: Call("list_mcp_resources", {"server": "prowess"}),
-        lambda _: Call(host.prefix + "load_skill", {"skill_name": "csv-report"}),
+        lambda _: Call(client.prefix + "load_skill", {"skill_name": "csv-report"}),
         lambda _: run(REPORT, "out/*.md"),
         read,
         lambda _: run(DENIED),
@@ -149,11 +149,11 @@ def script(host: Host) -> Callable[[Asked], Step]:
     return lambda asked: steps[len(asked.results)](asked)
 
 
-def checked(host: Host, asked: list[Asked]) -> None:
-    """Looks at what the host told the model."""
+def checked(client: Client, asked: list[Asked]) -> None:
+    """Checks what the client sent to the model."""
     first, last = asked[0], asked[-1]
     for tool in ("load_skill", "skill_list_docs", "unload_skill", "skill_run"):
-        assert host.prefix + tool in first.offered, first.offered
+        assert client.prefix + tool in first.offered, first.offered
     assert "**csv-report**: Profile a CSV" in first.text, "the overview of the skills is missing:\n" + first.text
     assert [len(one.results) for one in asked] == list(range(7)), "the conversation took another course"
     listed, loaded, ran, read, denied, unanswered = last.results
@@ -165,12 +165,12 @@ def checked(host: Host, asked: list[Asked]) -> None:
     assert report["sandbox"]["level"].startswith("bwrap"), report
     assert "# Profile of `orders.csv`" in read and "do not have 9 fields: line 24 has 8" in read, read
     assert f"Permission denied: run 'csv-report {DENIED}'" in denied, denied
-    assert host.unanswered in unanswered.replace('\\"', '"'), unanswered
+    assert client.unanswered in unanswered.replace('\\"', '"'), unanswered
 
 
 @contextlib.contextmanager
 def serving(options: list[str], environment: dict[str, str]) -> Iterator[None]:
-    """The server, while this is entered, where no host starts it."""
+    """Runs the server inside this context, unless the client starts it."""
     if ADDRESS is None:
         yield
         return
@@ -193,7 +193,7 @@ def serving(options: list[str], environment: dict[str, str]) -> Iterator[None]:
 
 
 def main() -> None:
-    host = HOSTS[NAME]
+    client = CLIENTS[NAME]
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     work = DIRECTORY / "work"
     work.mkdir(parents=True)
@@ -201,15 +201,15 @@ def main() -> None:
     rules.parent.mkdir(parents=True)
     rules.write_text(RULES)
     options = ["--run", "--only", "--root", str(EXAMPLES), "--workspace", str(DIRECTORY / "kept")]
-    environment = {"HOME": str(DIRECTORY), "PATH": os.environ["PATH"], **host.environment}
+    environment = {"HOME": str(DIRECTORY), "PATH": os.environ["PATH"], **client.environment}
     if ADDRESS is not None:
         options += ["--http", ADDRESS]
         environment["PROWESS_MCP_TOKEN"] = secrets.token_hex(32)
     printed = subprocess.check_output([PROGRAM, "mcp", *options, "--print-config", NAME], text=True, timeout=PATIENCE)
-    with Model(script(host)) as model, serving(options, environment):
-        host.set_up(DIRECTORY, printed, model.address)
+    with Model(script(client)) as model, serving(options, environment):
+        client.set_up(DIRECTORY, printed, model.address)
         done = subprocess.run(
-            [BINARY, *host.arguments],
+            [BINARY, *client.arguments],
             env=environment,
             cwd=work,
             stdin=subprocess.DEVNULL,
@@ -220,7 +220,7 @@ def main() -> None:
     said = done.stdout + done.stderr
     assert done.returncode == 0, f"it ended with {done.returncode}:\n{said}"
     assert not model.failures, f"{model.failures}\n{said}"
-    checked(host, model.asked)
+    checked(client, model.asked)
     assert ANSWER in done.stdout, said
     way = "standard input and output" if ADDRESS is None else "HTTP"
     print(f"{NAME} over {way}: listed, loaded, ran, read, was refused twice, and answered")

@@ -1,16 +1,16 @@
-//! What servers say, as it may stand in a message of ours.
+//! Makes text from servers safe and short for our messages.
 
 use prowess_catalog::untrusted::one_line;
 
-/// How much of it is shown, in characters.
+/// How many characters of a text are shown.
 const MAX_SHOWN: usize = 300;
 
-/// `text` on one line, without what would not be seen, and not much of it.
-pub(crate) fn shown(text: &str) -> String {
+/// The beginning of `text` on one line, without unprintable characters.
+pub(crate) fn printable(text: &str) -> String {
     cut(&one_line(cut_bytes(text, MAX_SHOWN * 8)), MAX_SHOWN)
 }
 
-/// At most `most` characters of `text`, with a mark where something is missing.
+/// At most `most` characters of `text`, with `…` if something is missing.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -28,9 +28,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_one_short_line() {
-        assert_eq!(shown("a\u{1b}[2J\n\u{202e}b"), "a[2J b");
-        let long = shown(&"é\n".repeat(1_000_000));
+    fn printable_text_is_one_short_line() {
+        assert_eq!(printable("a\u{1b}[2J\n\u{202e}b"), "a[2J b");
+        let long = printable(&"é\n".repeat(1_000_000));
         assert_eq!(long.chars().count(), MAX_SHOWN + 1);
         assert!(long.ends_with('…'));
         assert_eq!(cut_bytes("é", 1), "");

@@ -1,4 +1,4 @@
-//! The Skills extension, `io.modelcontextprotocol/skills`: what is served, under which address, in which state.
+//! The Skills extension, `io.modelcontextprotocol/skills`: which skills are served, at which address, with which files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use rmcp::model::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::size::MAX_FILE;
+use crate::answer_size::MAX_FILE;
 use crate::{mime, uri};
 
-/// The extension's identifier.
+/// The identifier of the extension.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
-/// The most files of a skill that is served.
+/// The most files of a skill. Larger skills are not served.
 pub const MAX_SERVED_FILES: usize = 512;
-/// The most bytes of all files of a skill that is served.
+/// The most bytes of all files of a skill. Larger skills are not served.
 pub const MAX_SERVED_BYTES: u64 = 16 * 1024 * 1024;
-/// How many skills are on one page, and how many bytes of them.
-const PAGE: usize = 50;
+/// How many skills one page lists, and how many bytes their entries may have.
+const PAGE_SKILLS: usize = 50;
 const MAX_PAGE_BYTES: usize = 4 << 20;
-/// How long a client may take what it was told for current, in milliseconds. It is told of changes besides.
+/// How long a client may use an answer without asking again, in milliseconds. It also hears of changes.
 const TTL_MS: u64 = 10_000;
-/// How often a skill is looked at again that changes while it is read.
+/// How often the server reads a skill again that changes meanwhile.
 const TRIES: usize = 3;
-/// What a cursor begins with; the last name of the page before follows.
+/// The start of a cursor. The last name of the page before follows.
 const AFTER: &str = "after ";
 
 const LIMITS: ContentLimits = ContentLimits { files: MAX_SERVED_FILES, bytes: MAX_SERVED_BYTES };
@@ -39,43 +39,43 @@ const LIMITS: ContentLimits = ContentLimits { files: MAX_SERVED_FILES, bytes: MA
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unserved {
-    /// Its name.
+    /// The name of the skill.
     pub name: String,
-    /// Why.
+    /// Why it is not served.
     pub why: String,
 }
 
-/// A file of a skill, as an entry lists it.
+/// A file of a skill in the skill's entry.
 #[derive(Clone, Debug, Serialize)]
-struct Listed {
+struct ListedFile {
     uri: String,
     digest: Digest,
     size: u64,
 }
 
-/// What one client may be served now: neither skills that are denied to it, nor untrusted ones, nor those that breach
-/// the specification or the extension's limits.
+/// The skills that one client may get now. This excludes denied and untrusted skills, and skills that violate the
+/// specification or the extension's limits.
 pub(crate) struct Publication<'a> {
     session: &'a SkillSession,
-    /// By name, as the session has them.
-    skills: Vec<Published>,
+    /// Sorted by name.
+    skills: Vec<ServedSkill>,
     paths: HashMap<String, usize>,
-    /// The directories of skills that are kept from this client.
+    /// The directories of skills that this client may not see.
     hidden: Vec<String>,
 }
 
 #[derive(Clone)]
-struct Published {
+struct ServedSkill {
     path: String,
     entry: Arc<SkillEntry>,
 }
 
-/// A place in a skill.
-pub(crate) struct Place {
+/// A file or directory of a served skill.
+pub(crate) struct ServedFile {
     pub(crate) skill: Arc<SkillEntry>,
     /// The skill's path.
     skill_path: String,
-    /// Below the skill's root; empty for the root itself.
+    /// The path in the skill; empty for the skill's directory.
     pub(crate) path: String,
 }
 
@@ -95,15 +95,15 @@ impl<'a> Publication<'a> {
             view.get(entry.skill.name.as_str()).is_some_and(|seen| std::ptr::eq(&**seen, entry))
         };
         let hidden = all.filter(|entry| !is_seen(entry)).map(|entry| directory(entry)).collect();
-        let skills: Vec<Published> = entries
+        let skills: Vec<ServedSkill> = entries
             .iter()
-            .map(|entry| Published { path: path_of(entry, &by_directory), entry: Arc::clone(entry) })
+            .map(|entry| ServedSkill { path: path_of(entry, &by_directory), entry: Arc::clone(entry) })
             .collect();
         let paths = skills.iter().enumerate().map(|(at, skill)| (skill.path.clone(), at)).collect();
         Self { session, skills, paths, hidden }
     }
 
-    /// The skills that are not served, and why. All of them are looked at.
+    /// The skills that are not served, and why. This reads the file lists of all skills.
     pub(crate) fn unserved(&self) -> Vec<Unserved> {
         let view = self.session.engine().catalog_view();
         let breaching = view.entries().iter().filter_map(|entry| {
@@ -122,14 +122,14 @@ impl<'a> Publication<'a> {
         let (page, mut next) = self.page(cursor)?;
         let (mut skills, mut room): (Vec<Value>, usize) = (Vec::new(), MAX_PAGE_BYTES);
         for (at, skill) in page.iter().enumerate() {
-            let Some(told) = self.told(skill) else { continue };
-            let bytes = told.to_string().len();
+            let Some(entry) = self.entry_or_warn(skill) else { continue };
+            let bytes = entry.to_string().len();
             if bytes > room && !skills.is_empty() {
                 next = Some(format!("{AFTER}{}", page[at - 1].entry.skill.name));
                 break;
             }
             room = room.saturating_sub(bytes);
-            skills.push(told);
+            skills.push(entry);
         }
         let mut result =
             json!({"resultType": "complete", "skills": skills, "ttlMs": TTL_MS, "cacheScope": "private"});
@@ -142,9 +142,9 @@ impl<'a> Publication<'a> {
     /// `skills/get`
     pub(crate) fn get(&self, address: &str) -> Result<Value, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("No skill is served at {address}"), None);
-        let place = self.find(address).filter(|place| place.path == MANIFEST).ok_or_else(unknown)?;
-        let at = self.paths.get(&place.skill_path).ok_or_else(unknown)?;
-        let skill = self.told(&self.skills[*at]).ok_or_else(unknown)?;
+        let file = self.find(address).filter(|file| file.path == MANIFEST).ok_or_else(unknown)?;
+        let at = self.paths.get(&file.skill_path).ok_or_else(unknown)?;
+        let skill = self.entry_or_warn(&self.skills[*at]).ok_or_else(unknown)?;
         Ok(json!({"resultType": "complete", "skill": skill, "ttlMs": TTL_MS, "cacheScope": "private"}))
     }
 
@@ -154,18 +154,18 @@ impl<'a> Publication<'a> {
             return Err(ErrorData::invalid_params("There is no such page", None));
         }
         let unknown = || ErrorData::invalid_params(format!("{address} is not a directory resource"), None);
-        let place = self.find(address).ok_or_else(unknown)?;
-        let at = self.paths.get(&place.skill_path).ok_or_else(unknown)?;
+        let directory = self.find(address).ok_or_else(unknown)?;
+        let at = self.paths.get(&directory.skill_path).ok_or_else(unknown)?;
         let skill = &self.skills[*at];
         let contents = self.contents(skill).map_err(|_| unknown())?;
-        if !place.path.is_empty() && !contents.directories.contains(&place.path) {
+        if !directory.path.is_empty() && !contents.directories.contains(&directory.path) {
             return Err(unknown());
         }
         let child = |path: &str| -> Option<String> {
-            let name = if place.path.is_empty() {
+            let name = if directory.path.is_empty() {
                 path
             } else {
-                path.strip_prefix(&place.path)?.strip_prefix('/')?
+                path.strip_prefix(&directory.path)?.strip_prefix('/')?
             };
             (!name.contains('/')).then(|| name.to_owned())
         };
@@ -184,7 +184,7 @@ impl<'a> Publication<'a> {
         }))
     }
 
-    /// The SKILL.md of the skills on one page of `resources/list`, and where the next begins.
+    /// The manifests of the skills on one page of `resources/list`, and the cursor of the next page.
     pub(crate) fn manifests(
         &self,
         cursor: Option<&str>,
@@ -198,27 +198,31 @@ impl<'a> Publication<'a> {
         Ok((manifests.collect(), next))
     }
 
-    /// The file at an address, if it is one of a skill that is served.
-    pub(crate) fn file(&self, address: &str) -> Result<Place, ErrorData> {
+    /// The file at an address, if it belongs to a served skill.
+    pub(crate) fn file(&self, address: &str) -> Result<ServedFile, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("No file is served at {address}"), None);
-        let place = self.find(address).ok_or_else(unknown)?;
-        let at = self.paths.get(&place.skill_path).ok_or_else(unknown)?;
+        let wanted = self.find(address).ok_or_else(unknown)?;
+        let at = self.paths.get(&wanted.skill_path).ok_or_else(unknown)?;
         let contents = self.contents(&self.skills[*at]).map_err(|_| unknown())?;
-        let is_listed = contents.files.iter().any(|file| file.path == place.path);
-        is_listed.then_some(place).ok_or_else(unknown)
+        let is_listed = contents.files.iter().any(|file| file.path == wanted.path);
+        is_listed.then_some(wanted).ok_or_else(unknown)
     }
 
-    /// The skill that an address lies in, the innermost one, and where in it.
-    fn find(&self, address: &str) -> Option<Place> {
+    /// The innermost skill that contains an address, and the path in it.
+    fn find(&self, address: &str) -> Option<ServedFile> {
         let segments = uri::segments(address)?;
         (1..=segments.len()).rev().find_map(|length| {
             let skill_path = segments[..length].join("/");
             let skill = &self.skills[*self.paths.get(&skill_path)?];
-            Some(Place { skill: Arc::clone(&skill.entry), skill_path, path: segments[length..].join("/") })
+            Some(ServedFile {
+                skill: Arc::clone(&skill.entry),
+                skill_path,
+                path: segments[length..].join("/"),
+            })
         })
     }
 
-    fn page(&self, cursor: Option<&str>) -> Result<(&[Published], Option<String>), ErrorData> {
+    fn page(&self, cursor: Option<&str>) -> Result<(&[ServedSkill], Option<String>), ErrorData> {
         let start = match cursor {
             None => 0,
             Some(cursor) => {
@@ -227,27 +231,28 @@ impl<'a> Publication<'a> {
                 self.skills.partition_point(|skill| skill.entry.skill.name.as_str() <= after)
             }
         };
-        let end = self.skills.len().min(start + PAGE);
+        let end = self.skills.len().min(start + PAGE_SKILLS);
         let page = &self.skills[start..end];
         let last = page.last().filter(|_| end < self.skills.len());
         Ok((page, last.map(|skill| format!("{AFTER}{}", skill.entry.skill.name))))
     }
 
-    /// The entry of a skill, unless there is something about it that keeps it from being served.
-    fn told(&self, skill: &Published) -> Option<Value> {
-        let mut told = Err(String::new());
+    /// The entry of a skill. If the skill cannot be served, logs why.
+    fn entry_or_warn(&self, skill: &ServedSkill) -> Option<Value> {
+        let mut entry = Err(String::new());
         for _ in 0..TRIES {
-            told = self.entry(skill);
-            if told.is_ok() {
+            entry = self.entry(skill);
+            if entry.is_ok() {
                 break;
             }
         }
         let name = skill.entry.skill.name.as_str();
-        told.inspect_err(|why| tracing::warn!(skill = name, "Skill {} is not served: {why}", quoted(name)))
+        entry
+            .inspect_err(|why| tracing::warn!(skill = name, "Skill {} is not served: {why}", quoted(name)))
             .ok()
     }
 
-    fn entry(&self, skill: &Published) -> Result<Value, String> {
+    fn entry(&self, skill: &ServedSkill) -> Result<Value, String> {
         let contents = self.contents(skill)?;
         let mut frontmatter = None;
         let mut resources = Vec::with_capacity(contents.files.len());
@@ -260,14 +265,14 @@ impl<'a> Publication<'a> {
                 frontmatter = Some(frontmatter_of(&skill.entry, &bytes)?);
             }
             let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
-            resources.push(Listed { uri: uri::of(&skill.path, &file.path), digest, size });
+            resources.push(ListedFile { uri: uri::of(&skill.path, &file.path), digest, size });
         }
         let frontmatter = frontmatter.ok_or("SKILL.md is not a regular file")?;
         Ok(json!({"uri": uri::of(&skill.path, MANIFEST), "frontmatter": frontmatter, "resources": resources}))
     }
 
-    /// The files of a skill, without those of skills in it that are kept from this client.
-    fn contents(&self, skill: &Published) -> Result<Contents, String> {
+    /// The files of a skill, without those of inner skills that this client may not see.
+    fn contents(&self, skill: &ServedSkill) -> Result<Contents, String> {
         let mut contents = skill.entry.contents(LIMITS).map_err(|error| error.to_string())?;
         let root = skill.entry.skill.location.directory().trim_end_matches('/');
         let is_below = |hidden: &String| hidden.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
@@ -278,7 +283,10 @@ impl<'a> Publication<'a> {
             contents.directories.retain(|path| is_ours(path));
         }
         if let Some(large) = contents.files.iter().find(|file| file.size > MAX_FILE) {
-            return Err(format!("{} has {} bytes, and an answer holds {MAX_FILE}", large.path, large.size));
+            return Err(format!(
+                "{} has {} bytes, but an answer can hold only {MAX_FILE}",
+                large.path, large.size
+            ));
         }
         if !contents.files.iter().any(|file| file.path == MANIFEST) {
             return Err("SKILL.md is not a regular file".to_owned());
@@ -286,7 +294,7 @@ impl<'a> Publication<'a> {
         Ok(contents)
     }
 
-    fn resource(&self, skill: &Published, file: &ContentFile) -> Resource {
+    fn resource(&self, skill: &ServedSkill, file: &ContentFile) -> Resource {
         let address = uri::of(&skill.path, &file.path);
         if file.path == MANIFEST {
             let Skill { name, description, .. } = &*skill.entry.skill;
@@ -302,44 +310,44 @@ impl<'a> Publication<'a> {
     }
 }
 
-impl Place {
-    /// Reads the file. What was not there a moment ago is unknown, like what never was.
+impl ServedFile {
+    /// Reads the file. A file that was just removed is as unknown as one that never existed.
     pub(crate) fn read(&self, address: &str) -> Result<Vec<u8>, ErrorData> {
         self.skill.read_file(&self.path, MAX_SERVED_BYTES).map_err(|error| match error {
             FileError::Io(error) => {
-                tracing::error!(%error, "{address} cannot be read");
-                ErrorData::internal_error(format!("{address} cannot be read: {error}"), None)
+                tracing::error!(%error, "Cannot read {address}");
+                ErrorData::internal_error(format!("Cannot read {address}: {error}"), None)
             }
             _ => ErrorData::invalid_params(format!("No file is served at {address}"), None),
         })
     }
 }
 
-/// A finding that makes a skill one that does not conform. Fields that nobody here knows are no breach: entries carry
-/// whatever the author wrote.
+/// The first diagnostic that violates the specification. Unknown fields do not count: an entry contains all fields that the
+/// author wrote.
 fn breach(found: &[Diagnostic]) -> Option<&Diagnostic> {
     found.iter().find(|found| found.code.fails_strict() && found.code != Code::UnknownField)
 }
 
-/// The frontmatter of the document in `bytes`, every field.
+/// All fields of the frontmatter of the manifest in `bytes`.
 fn frontmatter_of(entry: &SkillEntry, bytes: &[u8]) -> Result<Value, String> {
     let parsed = Skill::parse(bytes, &entry.skill.location);
     if let Some(found) = breach(&parsed.diagnostics) {
         return Err(found.to_string());
     }
     if parsed.skill.is_none_or(|skill| skill.name != entry.skill.name) {
-        return Err("SKILL.md is that of another skill now".to_owned());
+        return Err("its SKILL.md now belongs to another skill".to_owned());
     }
-    let frontmatter = Skill::frontmatter(bytes).ok_or("the frontmatter is no map")?;
+    let frontmatter = Skill::frontmatter(bytes).ok_or("the frontmatter is not a map")?;
     let frontmatter = serde_json::to_value(frontmatter).map_err(|error| error.to_string())?;
     let is_text = |field: &str| frontmatter[field].is_string();
     if frontmatter["name"].as_str() != Some(entry.skill.name.as_str()) || !is_text("description") {
-        return Err("its name or description is no text as YAML reads it".to_owned());
+        return Err("YAML does not read its name or description as text".to_owned());
     }
     Ok(frontmatter)
 }
 
-/// A skill's path: its name, or the path of the skill that it lies in and where it lies in that.
+/// The path of a skill: its name, or below the path of the skill that contains it.
 fn path_of(entry: &SkillEntry, by_directory: &HashMap<String, &SkillEntry>) -> String {
     let directory = entry.skill.location.directory().trim_end_matches('/');
     let above = directory.match_indices('/').rev().map(|(at, _)| &directory[..at]);

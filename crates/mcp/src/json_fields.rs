@@ -1,29 +1,29 @@
-//! The fields of a JSON object as they stand in its text, without a tree.
+//! Reads the fields of a JSON object from its text, without building a tree.
 //!
-//! It is for text that is known to be valid; of other text it finds nonsense, and never panics.
+//! The text must be valid JSON. For other text the result is meaningless, but nothing panics.
 
 use std::borrow::Cow;
 
-/// A field: its name, and its value as text.
+/// A field: its name, and the text of its value.
 pub(crate) type Field<'a> = (Cow<'a, str>, &'a [u8]);
 
-/// The fields of an object, one after the other; `None` if the text is none.
+/// The fields of an object, in order. `None` if the text is not an object.
 pub(crate) fn fields(text: &[u8]) -> Option<Fields<'_>> {
     text.trim_ascii().strip_prefix(b"{").map(Fields)
 }
 
-/// What follows of an object.
+/// The rest of an object's text.
 #[derive(Clone)]
 pub(crate) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The value of the first field of this name.
+    /// The value of the first field with this name.
     pub(crate) fn get(&self, wanted: &str) -> Option<&'a [u8]> {
         self.clone().find(|(name, _)| name == wanted).map(|(_, value)| value)
     }
 }
 
-/// The text that a value is, if it is one.
+/// The value as a string, if it is one.
 pub(crate) fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice::<Text<'_>>(value).ok().map(|text| text.0)
 }
@@ -40,11 +40,11 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A text, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The value that a text begins with, and what follows it.
+/// Splits a text after its first value.
 fn split_value(text: &[u8]) -> (&[u8], &[u8]) {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -61,7 +61,7 @@ fn split_value(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(at.min(text.len()))
 }
 
-/// Where the string ends that begins here.
+/// The end of the string that begins at `begin`.
 fn end_of_string(text: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while let Some(byte) = text.get(at) {

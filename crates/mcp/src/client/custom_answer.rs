@@ -1,8 +1,8 @@
-//! Answers to methods that `rmcp` does not know.
+//! Wraps answers to methods that `rmcp` does not know.
 //!
-//! It tells answers apart by the fields that they have, and drops the others: a list of skills with
-//! `resultType: "complete"` would be taken for the acknowledgment of a task. So what answers such a method is put into a
-//! wrapping of ours when it arrives, and taken out again by whoever asked.
+//! `rmcp` tells answers apart by their fields, and drops unknown ones. It would take a list of skills with
+//! `resultType: "complete"` for the acknowledgment of a task. So the client wraps the answer to such a method when it
+//! arrives, and unwraps it for the caller.
 
 use prowess_catalog::json_cost::{JsonRoom, JsonTooLarge};
 use rmcp::model::{
@@ -12,19 +12,19 @@ use rmcp::model::{
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::fields::fields;
+use crate::json_fields::fields;
 
-/// The wrapping of an answer, and of one that is its text.
+/// The field of a wrapped answer, and of one that is wrapped as text.
 const WRAPPING: &str = "io.prowess/answer";
 const WRAPPED_TEXT: &str = "io.prowess/answer-text";
-/// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment. The floor is more than
+/// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment. The minimum is larger than
 /// the tree of any answer that a model reads whole.
 const ROOM: JsonRoom = JsonRoom::new(8 << 20, 150);
-/// The same for an answer that is wrapped, which is parsed once. Lists of skills have many small values.
+/// The same for a wrapped answer, which is parsed only once. Lists of skills have many small values.
 const WRAPPED_ROOM: JsonRoom = JsonRoom::new(8 << 20, 400);
 
-/// The id of a message whose answer is to be wrapped.
-pub(crate) fn is_asked_by(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+/// The id of a request whose answer must be wrapped.
+pub(crate) fn wrapped_request(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => {
             matches!(request.request, ClientRequest::CustomRequest(_)).then(|| request.id.clone())
@@ -33,23 +33,23 @@ pub(crate) fn is_asked_by(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// What was in the wrapping.
-pub(crate) fn unwrapped(mut result: Value) -> Value {
+/// Unwraps an answer.
+pub(crate) fn unwrap_result(mut result: Value) -> Value {
     if let Some(Value::String(text)) = result.get(WRAPPED_TEXT) {
         return serde_json::from_str(text).unwrap_or_default();
     }
     result.get_mut(WRAPPING).map(Value::take).unwrap_or_default()
 }
 
-/// What is seen of a message without a tree.
-struct Seen<'a> {
+/// The fields of a message that can be read without building a tree.
+struct MessageHead<'a> {
     /// The id of an answer.
     id: Option<RequestId>,
     result: Option<&'a [u8]>,
 }
 
-impl<'a> Seen<'a> {
-    /// Looks at a text; `None` if it is no JSON.
+impl<'a> MessageHead<'a> {
+    /// Reads the fields. `None` if the text is not JSON.
     fn of(text: &'a [u8]) -> Option<Self> {
         serde_json::from_slice::<IgnoredAny>(text).ok()?;
         let fields = fields(text);
@@ -59,14 +59,14 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The message that a text is, as `rmcp` knows it. An answer that is to be wrapped is one to a method that it does not know.
+/// Parses a message, and wraps it if it answers a method that `rmcp` does not know.
 ///
-/// An answer that it does not know, or that would take too much memory, is an error: who waits for it is told.
+/// An answer that the protocol does not know, or that would take too much memory, becomes an error for the caller.
 pub(crate) fn message(
     text: &[u8],
     is_wrapped: impl FnOnce(&RequestId) -> bool,
 ) -> Option<ServerJsonRpcMessage> {
-    let Seen { id, result } = Seen::of(text)?;
+    let MessageHead { id, result } = MessageHead::of(text)?;
     let is_wrapped = id.as_ref().is_some_and(is_wrapped);
     let room = if is_wrapped { WRAPPED_ROOM } else { ROOM };
     if let Err(costly) = room.check(text) {
@@ -79,15 +79,15 @@ pub(crate) fn message(
     }
     let known = serde_json::from_slice(text);
     known.ok().or_else(|| {
-        let error = ErrorData::internal_error("its answer is none that the protocol knows", None);
+        let error = ErrorData::internal_error("the protocol does not know its answer", None);
         Some(ServerJsonRpcMessage::error(error, Some(id?)))
     })
 }
 
-/// A text that `rmcp` parses itself: as it is, with the answer to `asked` in a wrapping as text, or an error instead of an
-/// answer that would take too much memory. `None` if nobody can be told of it.
+/// Prepares a text that `rmcp` parses itself. Wraps the answer to `asked` as text, and replaces an answer that would take too
+/// much memory by an error. `None` if no caller waits for that error.
 pub(crate) fn text(text: String, asked: Option<&RequestId>) -> Option<String> {
-    let Some(Seen { id, result }) = Seen::of(text.as_bytes()) else { return Some(text) };
+    let Some(MessageHead { id, result }) = MessageHead::of(text.as_bytes()) else { return Some(text) };
     let is_wrapped = asked.is_some() && id.as_ref() == asked;
     let room = if is_wrapped { WRAPPED_ROOM } else { ROOM };
     let instead = match (room.check(text.as_bytes()), result) {
@@ -111,7 +111,7 @@ mod tests {
     use rmcp::model::ServerResult;
 
     #[test]
-    fn an_answer_comes_through_whole() {
+    fn a_wrapped_answer_arrives_whole() {
         let result = json!({"resultType": "complete", "skills": [1], "tools": [], "ttlMs": 1});
         let answer = json!({"jsonrpc": "2.0", "id": 7, "result": result.clone()}).to_string();
         let asked = RequestId::Number(7);
@@ -120,15 +120,19 @@ mod tests {
         for answer in [whole, message(as_text.as_bytes(), |_| false)] {
             let Some(JsonRpcMessage::Response(response)) = answer else { unreachable!() };
             let ServerResult::CustomResult(got) = response.result else { unreachable!() };
-            assert_eq!(unwrapped(got.0), result);
+            assert_eq!(unwrap_result(got.0), result);
         }
         assert_eq!(text(answer.clone(), Some(&RequestId::Number(8))), Some(answer.clone()));
         assert_eq!(text(answer.clone(), None), Some(answer));
-        assert_eq!(unwrapped(json!({"skills": []})), Value::Null, "nothing gets by without its wrapping");
+        assert_eq!(
+            unwrap_result(json!({"skills": []})),
+            Value::Null,
+            "an answer that was not wrapped is not used"
+        );
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error_for_whoever_waits() {
+    fn an_unknown_answer_is_an_error_for_the_caller() {
         let message = |value: Value| message(value.to_string().as_bytes(), |_| false);
         assert!(matches!(message(json!({"jsonrpc": "2.0", "id": 7})), Some(JsonRpcMessage::Error(_))));
         assert!(message(json!({"jsonrpc": "2.0"})).is_none());
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_many_small_values_is_an_error_for_whoever_waits() {
+    fn an_answer_of_many_small_values_is_an_error_for_the_caller() {
         let bomb = format!("[{}1]", "{},".repeat(1 << 20));
         let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":{bomb}}}}}"#);
         let asked = RequestId::Number(7);
