@@ -28,7 +28,7 @@ use crate::warning::RunWarning;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let mut command = Command::new(workspace.path(), "work", "echo hello $NAME");
 /// command.environment.insert("NAME".into(), "Ada".into());
 /// let finished = FakeExecutor.run(command, &NoSink).await?;

@@ -143,9 +143,9 @@ impl RunInput {
     }
 
     /// The file of the host that it takes, if it takes one.
-    pub fn host(&self) -> Option<PathBuf> {
+    pub fn local_path(&self) -> Option<PathBuf> {
         match InputSource::parse(&self.from).ok()? {
-            InputSource::Host(path) => Some(path),
+            InputSource::Local(path) => Some(path),
             _ => None,
         }
     }
@@ -156,7 +156,7 @@ impl RunInput {
         match InputSource::parse(&self.from).ok()? {
             InputSource::Skill { name, .. } => Some(SkillInput::Named(name)),
             InputSource::Workspace(path) if path.top() == "skills" => Some(SkillInput::Staged),
-            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Host(_) => None,
+            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Local(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use tracing::field::Empty;
 
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactNameProblem, ArtifactStore};
 use crate::blocking::blocking;
-use crate::collect::{CollectLimits, Collected, Collection, GlobError, Globs, Seen, collect};
+use crate::collect::{CollectLimits, CollectedBytes, Collection, GlobError, Globs, VisibleSkills, collect};
 use crate::command::{Command, Input, Network};
 use crate::error::WorkspaceError;
 use crate::executor::local::{LocalExecutor, LocalOptions};
@@ -20,10 +20,9 @@ use crate::executor::{ExecuteError, Executor, NoSink, OutputSink};
 use crate::host_rule::HostRuleError;
 use crate::input::{self, InputGate, InputPaths, InputSource, StagedInputs};
 use crate::limits::{Limits, MAX_TIMEOUT};
-use crate::path::{InnerPath, expand, expand_in, shown};
-use crate::report::RunReport;
+use crate::path::{InnerPath, expand, expand_in, printable};
+use crate::report::{MAX_REPORT_BYTES, ReportRoom, RunReport};
 use crate::request::{MAX_HOSTS, RunInput, RunOutputs, RunRequest, SkillInput};
-use crate::room::{MAX_REPORT_BYTES, Room};
 use crate::span::{count, step};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::warning::RunWarning;
@@ -115,7 +114,7 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
 /// let skills = |name: &str| (name == "greet").then(|| StageSource::Directory("/srv/skills/greet".into()));
 /// let host = InputPaths(vec!["/srv/invoices".into()]);
 /// let mut context = RunContext::new(&skills);
-/// context.host = &host;
+/// context.input_gate = &host;
 /// context.network = Network::Hosts(vec!["pypi.org".parse()?]);
 /// # Ok::<(), prowess_workspace::host_rule::HostRuleError>(())
 /// ```
@@ -125,7 +124,7 @@ pub struct RunContext<'a> {
     /// Where skills are.
     pub skills: &'a dyn SkillSources,
     /// Which files of the host may come in.
-    pub host: &'a dyn InputGate,
+    pub input_gate: &'a dyn InputGate,
     /// Who sees output while it is written.
     pub output: &'a dyn OutputSink,
     /// How much the command may use; a request's `timeout` takes the place of the one here.
@@ -146,7 +145,7 @@ impl<'a> RunContext<'a> {
         static NOTHING: InputPaths = InputPaths(Vec::new());
         Self {
             skills,
-            host: &NOTHING,
+            input_gate: &NOTHING,
             output: &NoSink,
             limits: Limits::default(),
             network: Network::default(),
@@ -168,7 +167,7 @@ impl fmt::Debug for RunContext<'_> {
     }
 }
 
-impl Prepared {
+impl PreparedRun {
     /// The name of the skill that the command belongs to.
     pub(crate) fn skill(&self) -> &str {
         &self.request.skill
@@ -213,20 +212,20 @@ pub struct Runner {
 }
 
 /// What a request says about its outputs, checked before anything runs.
-struct Wanted {
+struct OutputPlan {
     output_files: Globs,
     outputs: Globs,
     limits: CollectLimits,
 }
 
 /// All that a command needs beside itself, and what its end needs.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRun {
     executor: Arc<dyn Executor>,
     request: RunRequest,
     workspace: Workspace,
     _skills: (StagedSkill, Vec<StagedSkill>),
     inputs: StagedInputs,
-    wanted: Wanted,
+    wanted: OutputPlan,
     warnings: Vec<RunWarning>,
 }
 
@@ -266,14 +265,14 @@ impl Runner {
         session: &str,
         request: RunRequest,
         context: &RunContext<'_>,
-    ) -> Result<(Command, Prepared), RunError> {
-        let unknown = || RunError::UnknownSkill(shown(request.skill.as_ref()));
+    ) -> Result<(Command, PreparedRun), RunError> {
+        let unknown = || RunError::UnknownSkill(printable(request.skill.as_ref()));
         // Nobody is asked for a skill whose name could be a path.
         check_name(&request.skill).map_err(|_| unknown())?;
         let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
         let executor = self.executor.clone().ok_or(ExecuteError::NotConfigured)?;
         let mut warnings = Vec::new();
-        let wanted = Wanted::parse(&request, &mut warnings)?;
+        let wanted = OutputPlan::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
         let network = request.network_within(&context.network)?;
 
@@ -289,7 +288,7 @@ impl Runner {
         let seen: Vec<String> = skills().map(|skill| skill.place().to_owned()).collect();
         let inputs = of_versions(&request.inputs, skills());
         check_seen(&inputs, &seen)?;
-        let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.host).await?;
+        let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.input_gate).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
         let directory = directory(&workspace, &skill, &seen, request.cwd.as_deref())?;
@@ -297,7 +296,7 @@ impl Runner {
         command.network = network;
         command.skills = seen;
         let prepared =
-            Prepared { executor, request, workspace, _skills: (skill, others), inputs, wanted, warnings };
+            PreparedRun { executor, request, workspace, _skills: (skill, others), inputs, wanted, warnings };
         Ok((command, prepared))
     }
 
@@ -305,10 +304,10 @@ impl Runner {
     pub(crate) async fn finish(
         &self,
         command: Command,
-        prepared: Prepared,
+        prepared: PreparedRun,
         output: &dyn OutputSink,
     ) -> Result<RunReport, RunError> {
-        let Prepared { executor, request, workspace, _skills, inputs, wanted, warnings } = prepared;
+        let PreparedRun { executor, request, workspace, _skills, inputs, wanted, warnings } = prepared;
         let seen = command.skills.clone();
         let ran = executor.run(command, output).await;
         // The tree is gone: what stood for the host's files can go, and files can be looked at.
@@ -332,13 +331,13 @@ impl Runner {
         name: &str,
         source: &StageSource,
     ) -> Result<StagedSkill, RunError> {
-        check_name(name).map_err(|_| RunError::UnknownSkill(shown(name.as_ref())))?;
+        check_name(name).map_err(|_| RunError::UnknownSkill(printable(name.as_ref())))?;
         Ok(self.workspace(session).await?.stage(name, source).await?)
     }
 
     async fn workspace(&self, session: &str) -> Result<Workspace, RunError> {
         let (workspaces, session) = (self.workspaces.clone(), session.to_owned());
-        let workspace = blocking(move || workspaces.for_session(&session)).await;
+        let workspace = blocking(move || workspaces.workspace(&session)).await;
         Ok(workspace
             .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??)
     }
@@ -357,7 +356,7 @@ impl Runner {
         let others: BTreeSet<String> = named.filter(|name| *name != request.skill).collect();
         let mut staged = Vec::new();
         for name in others {
-            let unknown = || RunError::UnknownSkill(shown(name.as_ref()));
+            let unknown = || RunError::UnknownSkill(printable(name.as_ref()));
             let source = context.skills.source(&name).await.ok_or_else(unknown)?;
             staged.push(workspace.stage(&name, &source).await?);
         }
@@ -369,13 +368,13 @@ impl Runner {
         workspace: &Workspace,
         seen: Vec<String>,
         request: &RunRequest,
-        wanted: Wanted,
+        wanted: OutputPlan,
         output: &dyn OutputSink,
         report: &mut RunReport,
     ) {
         let place = workspace.clone();
         let collected = blocking(move || {
-            let seen = Seen::Only(&seen);
+            let seen = VisibleSkills::Only(&seen);
             let plain = collect(place.dir(), &wanted.output_files, CollectLimits::default(), seen);
             (plain, collect(place.dir(), &wanted.outputs, wanted.limits, seen))
         });
@@ -403,16 +402,16 @@ impl Runner {
         let secrets = self.executor.as_ref().map_or(&[][..], |executor| executor.secrets());
         plain.redact(secrets);
         declared.redact(secrets);
-        let mut room = Room::beside(report);
+        let mut room = ReportRoom::beside(report);
         describe(plain, !omitted, &mut room, report);
         describe(declared, inline, &mut room, report);
         report.artifact_files.retain(|saved| room.names(&saved.name));
-        room.told(report);
+        room.report_cuts(report);
     }
 
     async fn save(
         &self,
-        files: &[Collected],
+        files: &[CollectedBytes],
         prefix: &str,
         saved: &mut BTreeSet<ArtifactName>,
         report: &mut RunReport,
@@ -436,7 +435,7 @@ impl Runner {
     }
 }
 
-impl Wanted {
+impl OutputPlan {
     fn parse(request: &RunRequest, warnings: &mut Vec<RunWarning>) -> Result<Self, RunError> {
         let outputs = request.outputs.as_ref();
         let prefixes = [
@@ -528,7 +527,7 @@ fn check_seen(inputs: &[RunInput], seen: &[String]) -> Result<(), WorkspaceError
             && !lies_in_seen(&path, seen)
         {
             let reason = "inputs from other skills are written skill://name/path".to_owned();
-            return Err(WorkspaceError::Input { from: shown(input.from.as_ref()), reason });
+            return Err(WorkspaceError::Input { from: printable(input.from.as_ref()), reason });
         }
     }
     Ok(())
@@ -579,7 +578,7 @@ fn directory(
     let Some(cwd) = cwd.filter(|cwd| !matches!(*cwd, "" | "." | "./")) else {
         return Ok(skill.directory.clone());
     };
-    let refused = |reason: String| WorkspaceError::Directory { path: shown(cwd.as_ref()), reason };
+    let refused = |reason: String| WorkspaceError::Directory { path: printable(cwd.as_ref()), reason };
     let expanded = expand(cwd);
     // One of the workspace's own directories, or one of the skill's.
     let inner = if expanded == "." {
@@ -601,7 +600,7 @@ fn directory(
 }
 
 /// Adds what was collected to the report, each file once.
-fn describe(collection: Collection, inline: bool, room: &mut Room, report: &mut RunReport) {
+fn describe(collection: Collection, inline: bool, room: &mut ReportRoom, report: &mut RunReport) {
     report.truncated |= collection.is_cut;
     for file in collection.files {
         match report.output_files.iter_mut().find(|known| known.name == file.name) {
@@ -621,7 +620,7 @@ fn describe(collection: Collection, inline: bool, room: &mut Room, report: &mut 
 /// Saves a file, unless that very name was saved in this run already.
 async fn save_one(
     artifacts: &dyn ArtifactStore,
-    file: &Collected,
+    file: &CollectedBytes,
     prefix: &str,
     saved: &mut BTreeSet<ArtifactName>,
 ) -> Result<Option<ArtifactFile>, String> {

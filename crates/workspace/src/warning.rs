@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 use crate::collect::CollectLimits;
 use crate::command::Exit;
 use crate::executor::Stream;
-use crate::path::shown;
-use crate::room::MAX_REPORT_BYTES;
+use crate::path::printable;
+use crate::report::MAX_REPORT_BYTES;
 
 /// So many files are named in one warning; the others are counted.
 const MAX_NAMED: usize = 5;
@@ -259,16 +259,16 @@ impl fmt::Display for RunWarning {
                 write!(f, "`{path}` is truncated: {read} of its {size} bytes")
             }
             Self::Stopped { reason } => write!(f, "collecting stopped: {reason}; the rest was left out"),
-            Self::NoMatch { glob } => write!(f, "`{}` matched no file", shown(OsStr::new(glob))),
+            Self::NoMatch { glob } => write!(f, "`{}` matched no file", printable(OsStr::new(glob))),
             Self::RunDirectoryGlob { glob } => write!(
                 f,
                 "`{}` matches nothing: `$RUN_DIR` has to be followed by `/`",
-                shown(OsStr::new(glob))
+                printable(OsStr::new(glob))
             ),
             Self::NoRunDirectory { glob } => write!(
                 f,
                 "`{}` matches nothing: the run's own directory is not known",
-                shown(OsStr::new(glob))
+                printable(OsStr::new(glob))
             ),
             Self::NotCollected { reason } => write!(f, "nothing was collected: {reason}"),
             Self::HasSecret { path } => write!(

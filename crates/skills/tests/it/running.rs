@@ -214,7 +214,7 @@ async fn a_denied_skill_that_lies_in_the_workspace_cannot_be_read() {
 
     let rules = [Rule::new("run", "kit *", Decision::Allow), Rule::new("skill", "hushed", Decision::Deny)];
     let after = session(&library, allowing(rules), runs.clone()).await;
-    let workspace = runs.runner.workspaces.for_session("one").unwrap();
+    let workspace = runs.runner.workspaces.workspace("one").unwrap();
     assert!(workspace.path().join("skills/hushed/SKILL.md").exists(), "it still lies there");
     for from in [
         "skill://hushed/SKILL.md",

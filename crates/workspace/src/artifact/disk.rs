@@ -282,7 +282,7 @@ impl ArtifactIndex for DiskIndex {
     async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError> {
         self.adding(key, move |scope, entry| {
             let directory = scope.make_dir(entry, 0o700, None)?;
-            if record.version < Numbers::of(&directory)?.next() {
+            if record.version < VersionNumbers::of(&directory)?.next() {
                 return Ok(false);
             }
             let is_named = named(&directory, &record)?;
@@ -294,7 +294,7 @@ impl ArtifactIndex for DiskIndex {
 
     async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
         let found = self.with("looking up", key, move |scope, entry| match open_entry(scope, entry)? {
-            Some(directory) if !Numbers::of(&directory)?.is_gone(version) => read(&directory, version),
+            Some(directory) if !VersionNumbers::of(&directory)?.is_gone(version) => read(&directory, version),
             _ => Ok(None),
         });
         Ok(found.await?.flatten())
@@ -343,7 +343,7 @@ impl ArtifactIndex for DiskIndex {
     async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
         let removed = self.with("deleting", key, |scope, entry| {
             let Some(directory) = open_entry(scope, entry)? else { return Ok(Vec::new()) };
-            let Some(last) = Numbers::of(&directory)?.visible().last().copied() else {
+            let Some(last) = VersionNumbers::of(&directory)?.visible().last().copied() else {
                 return Ok(Vec::new());
             };
             directory.replace_durably(&gone_name(last), b"", 0o600, None)?;
@@ -417,13 +417,13 @@ fn open_entry(root: &Dir, key: &str) -> io::Result<Option<Dir>> {
 /// Creates the file of the next version; `None` when others are always faster.
 fn add(root: &Dir, key: &str, mut record: ArtifactRecord) -> io::Result<Option<u64>> {
     let directory = root.make_dir(key, 0o700, None)?;
-    let mut version = Numbers::of(&directory)?.next();
+    let mut version = VersionNumbers::of(&directory)?.next();
     for _ in 0..MAX_ATTEMPTS {
         record.version = version;
         match named(&directory, &record)? {
             true => {
                 rustix::fs::fsync(root)?;
-                let numbers = Numbers::of(&directory)?;
+                let numbers = VersionNumbers::of(&directory)?;
                 // The number may have been given and removed between the look and the link: then it is taken back.
                 // One that is not there any more was saved first and then deleted.
                 if numbers.is_gone(version) && take(&directory, version)? {
@@ -462,7 +462,7 @@ fn take(directory: &Dir, version: u64) -> io::Result<bool> {
 /// Removes the files of what a mark says is gone, and the marks before it. Gives the records that this caller removed:
 /// each has one who sees to its bytes.
 fn take_away(directory: &Dir, last: u64) -> io::Result<Vec<ArtifactRecord>> {
-    let numbers = Numbers::of(directory)?;
+    let numbers = VersionNumbers::of(directory)?;
     let mut records = Vec::new();
     for version in numbers.records.iter().copied().filter(|version| *version <= last) {
         let record = read(directory, version)?;
@@ -485,13 +485,13 @@ fn gone_name(version: u64) -> String {
 }
 
 /// The numbers in a directory, in order.
-struct Numbers {
+struct VersionNumbers {
     records: Vec<u64>,
     /// The last versions of those that were removed.
     gone: Vec<u64>,
 }
 
-impl Numbers {
+impl VersionNumbers {
     fn of(directory: &Dir) -> io::Result<Self> {
         let (entries, _) = directory.entries(usize::MAX)?;
         let numbers = |suffix: &str| {
@@ -518,14 +518,14 @@ impl Numbers {
 }
 
 fn latest(directory: &Dir) -> io::Result<Option<ArtifactRecord>> {
-    match Numbers::of(directory)?.visible().last() {
+    match VersionNumbers::of(directory)?.visible().last() {
         Some(version) => read(directory, *version),
         None => Ok(None),
     }
 }
 
 fn read_all(directory: &Dir) -> io::Result<Vec<ArtifactRecord>> {
-    let numbers = Numbers::of(directory)?;
+    let numbers = VersionNumbers::of(directory)?;
     let records = numbers.visible().iter().map(|version| read(directory, *version));
     records.filter_map(Result::transpose).collect()
 }

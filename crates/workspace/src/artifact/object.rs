@@ -201,11 +201,11 @@ impl ObjectIndex {
         self.directory(key).join(format!("{version:020}{GONE}"))
     }
 
-    async fn numbers(&self, key: &ArtifactKey) -> Result<Numbers, ArtifactError> {
+    async fn numbers(&self, key: &ArtifactKey) -> Result<VersionNumbers, ArtifactError> {
         let found = self.store.list(Some(&self.directory(key)));
         let found: Vec<Path> =
             found.map_ok(|meta| meta.location).try_collect().await.map_err(failed("listing versions"))?;
-        Ok(Numbers::of(&found))
+        Ok(VersionNumbers::of(&found))
     }
 
     async fn discard(&self, path: &Path) -> Result<(), ArtifactError> {
@@ -228,13 +228,13 @@ impl ObjectIndex {
 
 /// The numbers below a name, in order.
 #[derive(Debug, Default)]
-struct Numbers {
+struct VersionNumbers {
     records: Vec<u64>,
     /// The last version of those that were removed.
     gone: Option<u64>,
 }
 
-impl Numbers {
+impl VersionNumbers {
     fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut numbers = Self::default();
         for name in paths.into_iter().filter_map(Path::filename) {
@@ -345,7 +345,7 @@ impl ArtifactIndex for ObjectIndex {
         }
         let mut records = Vec::new();
         for (directory, paths) in names {
-            if let Some(version) = Numbers::of(&paths).visible().last() {
+            if let Some(version) = VersionNumbers::of(&paths).visible().last() {
                 records.extend(self.read(&Path::from(format!("{directory}/{version:020}"))).await?);
             }
         }

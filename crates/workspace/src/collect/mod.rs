@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::dir::{Dir, OWN_PREFIX, special};
 use crate::executor::local::Redactor;
 use crate::mime::{Mime, mime_of, text_of};
-use crate::path::shown;
+use crate::path::printable;
 use crate::span::count;
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
@@ -37,7 +37,7 @@ const MOST: CollectLimits =
 /// use prowess_workspace::Workspaces;
 ///
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// std::fs::write(workspace.path().join("out/june.txt"), "a long report")?;
 /// let limits = CollectLimits { max_file_bytes: 6, ..CollectLimits::default() };
 /// let (files, warnings) = workspace.collect(&["$OUTPUT_DIR/*.txt".into()], limits)?;
@@ -94,7 +94,7 @@ pub struct CollectedFile {
 
 /// A collected file with its bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedBytes {
     pub(crate) name: String,
     pub(crate) mime: Mime,
     pub(crate) size: u64,
@@ -104,7 +104,7 @@ pub(crate) struct Collected {
     pub(crate) bytes: Bytes,
 }
 
-impl Collected {
+impl CollectedBytes {
     /// The file as an answer has it, with its text when that is wanted.
     pub(crate) fn describe(self, inline: bool) -> CollectedFile {
         let _span = tracing::debug_span!("workspace.inline", inline).entered();
@@ -122,7 +122,7 @@ impl Collected {
 /// What was collected.
 #[derive(Debug, Default)]
 pub(crate) struct Collection {
-    pub(crate) files: Vec<Collected>,
+    pub(crate) files: Vec<CollectedBytes>,
     pub(crate) warnings: Vec<RunWarning>,
     /// Whether a limit ended it: there are more files.
     pub(crate) is_cut: bool,
@@ -158,7 +158,7 @@ impl Workspace {
     ) -> Result<(Vec<CollectedFile>, Vec<RunWarning>), GlobError> {
         let mut warnings = Vec::new();
         let limits = limits.bounded(&mut warnings);
-        let collection = collect(self.dir(), &Globs::parse(globs)?, limits, Seen::All);
+        let collection = collect(self.dir(), &Globs::parse(globs)?, limits, VisibleSkills::All);
         warnings.extend(collection.warnings);
         Ok((collection.files.into_iter().map(|file| file.describe(true)).collect(), warnings))
     }
@@ -166,13 +166,13 @@ impl Workspace {
 
 /// Which of the skills that lie in a workspace can be collected from, by the names of their directories.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum VisibleSkills<'a> {
     All,
     /// Those that the command saw.
     Only(&'a [String]),
 }
 
-impl Seen<'_> {
+impl VisibleSkills<'_> {
     fn has(self, name: &OsStr) -> bool {
         // Versions of skills that are on their way in or out are nobody's.
         !name.to_string_lossy().starts_with(OWN_PREFIX)
@@ -184,7 +184,12 @@ impl Seen<'_> {
 }
 
 /// Collects what matches below `root`.
-pub(crate) fn collect(root: &Dir, globs: &Globs, limits: CollectLimits, seen: Seen<'_>) -> Collection {
+pub(crate) fn collect(
+    root: &Dir,
+    globs: &Globs,
+    limits: CollectLimits,
+    seen: VisibleSkills<'_>,
+) -> Collection {
     let span = tracing::info_span!("workspace.collect", files = tracing::field::Empty).entered();
     let matched = vec![false; globs.texts().count()];
     let mut walk = Walk {
@@ -195,7 +200,7 @@ pub(crate) fn collect(root: &Dir, globs: &Globs, limits: CollectLimits, seen: Se
         visited: 0,
         bytes_left: limits.max_total_bytes,
         matched,
-        unsaid: 0,
+        uncounted: 0,
         collection: Collection::default(),
     };
     if !globs.is_empty() {
@@ -211,14 +216,14 @@ struct Stopped;
 struct Walk<'a> {
     root: &'a Dir,
     globs: &'a Globs,
-    seen: Seen<'a>,
+    seen: VisibleSkills<'a>,
     limits: CollectLimits,
     visited: usize,
     bytes_left: u64,
     /// Which globs have matched something.
     matched: Vec<bool>,
     /// How many warnings there was no room for.
-    unsaid: usize,
+    uncounted: usize,
     collection: Collection,
 }
 
@@ -233,8 +238,8 @@ impl Walk<'_> {
             }
         }
         self.collection.files.sort_by(|one, other| one.name.cmp(&other.name));
-        if self.unsaid > 0 {
-            self.collection.warnings.push(RunWarning::MoreLeftOut { count: self.unsaid });
+        if self.uncounted > 0 {
+            self.collection.warnings.push(RunWarning::MoreLeftOut { count: self.uncounted });
         }
         if stopped {
             return;
@@ -312,7 +317,7 @@ impl Walk<'_> {
             }
         };
         if stat.st_nlink > 1 {
-            self.say(RunWarning::HardLinked { path: shown(path), names: stat.st_nlink });
+            self.say(RunWarning::HardLinked { path: printable(path), names: stat.st_nlink });
         }
         let cap = self.limits.max_file_bytes.min(self.bytes_left);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -323,7 +328,7 @@ impl Walk<'_> {
                 self.bytes_left -= read;
                 let moving = version(&stat) != version(&after);
                 let truncated = moving || more || size > read;
-                let name = shown(path);
+                let name = printable(path);
                 if moving {
                     self.say(RunWarning::Moving { path: name.clone() });
                 } else if truncated {
@@ -332,7 +337,7 @@ impl Walk<'_> {
                 let mime = mime_of(&name, &bytes, truncated);
                 let size = if more { size.max(read + 1) } else { size.max(read) };
                 let bytes = bytes.into();
-                self.collection.files.push(Collected { name, mime, size, truncated, moving, bytes });
+                self.collection.files.push(CollectedBytes { name, mime, size, truncated, moving, bytes });
             }
             Err(error) => self.leave_out(path, format!("cannot be read: {error}")),
         }
@@ -346,14 +351,14 @@ impl Walk<'_> {
     }
 
     fn leave_out(&mut self, path: &OsStr, reason: String) {
-        self.say(RunWarning::LeftOut { path: shown(path), reason });
+        self.say(RunWarning::LeftOut { path: printable(path), reason });
     }
 
     fn say(&mut self, warning: RunWarning) {
         if self.collection.warnings.len() < MAX_WARNINGS {
             self.collection.warnings.push(warning);
         } else {
-            self.unsaid += 1;
+            self.uncounted += 1;
         }
     }
 }

@@ -6,10 +6,10 @@ use std::io::{self, Read as _, Write as _};
 use rustix::fs::{FileType, RenameFlags, Stat, renameat_with};
 use rustix::io::Errno;
 
-use super::host::Opened;
+use super::host::OpenedInput;
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::dir::{Dir, Owner, finish, special};
-use crate::path::{InnerPath, shown};
+use crate::path::{InnerPath, printable};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
@@ -18,47 +18,47 @@ const MAX_DEPTH: usize = 32;
 
 /// What is left of the limits on one request's inputs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(super) struct InputBudget {
     pub(super) files: usize,
     pub(super) bytes: u64,
 }
 
 /// Why an input was not put in its place.
-pub(super) enum Failure {
+pub(super) enum InputFailure {
     Refused(String),
     Io(io::Error),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for InputFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<Errno> for Failure {
+impl From<Errno> for InputFailure {
     fn from(error: Errno) -> Self {
         Self::Io(error.into())
     }
 }
 
 /// The directory that an input goes into, made if it is missing, and its name there.
-pub(super) fn place<'a>(workspace: &Workspace, to: &'a InnerPath) -> Result<(Dir, &'a str), Failure> {
+pub(super) fn place<'a>(workspace: &Workspace, to: &'a InnerPath) -> Result<(Dir, &'a str), InputFailure> {
     let (parent, name) = to.split();
     let directory = workspace.dir().make_dirs(parent, 0o755, workspace.owner()).map_err(|error| {
         match Errno::from_io_error(&error) {
             Some(Errno::LOOP | Errno::NOTDIR) => {
-                Failure::Refused(format!("on the way to `{to}` is a link, or a file"))
+                InputFailure::Refused(format!("on the way to `{to}` is a link, or a file"))
             }
-            _ => Failure::Io(error),
+            _ => InputFailure::Io(error),
         }
     })?;
     Ok((directory, name))
 }
 
-fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), Failure> {
+fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), InputFailure> {
     match found {
         Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            Err(Failure::Refused(format!("`{to}` is a directory already; give another `to`")))
+            Err(InputFailure::Refused(format!("`{to}` is a directory already; give another `to`")))
         }
         _ => Ok(()),
     }
@@ -67,25 +67,25 @@ fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), Failure>
 /// Copies a file or a directory to `to`. A file takes the place of another; nothing takes a directory's.
 pub(super) fn copy(
     workspace: &Workspace,
-    source: Opened,
+    source: OpenedInput,
     to: &InnerPath,
-    left: &mut Left,
+    left: &mut InputBudget,
     warnings: &mut Vec<RunWarning>,
-) -> Result<(), Failure> {
+) -> Result<(), InputFailure> {
     let (parent, name) = place(workspace, to)?;
     let owner = workspace.owner();
     let found = parent.entry(name)?;
     refuse_directory(&found, to)?;
     match source {
-        Opened::File(file, stat) => {
+        OpenedInput::File(file, stat) => {
             let (temporary, target) = parent.temporary_file()?;
             let copied = copy_file(file, &stat, target, owner, left)
                 .and_then(|()| Ok(parent.rename(&temporary, name)?));
             copied.inspect_err(|_| parent.discard(&temporary))
         }
-        Opened::Directory(source) => {
+        OpenedInput::Directory(source) => {
             if found.is_some() {
-                return Err(Failure::Refused(format!("`{to}` is there already; give another `to`")));
+                return Err(InputFailure::Refused(format!("`{to}` is there already; give another `to`")));
             }
             let (temporary, target) = parent.temporary_dir()?;
             let mut copying = Copying { owner, left, warnings };
@@ -102,8 +102,8 @@ pub(super) fn write(
     workspace: &Workspace,
     bytes: &[u8],
     to: &InnerPath,
-    left: &mut Left,
-) -> Result<(), Failure> {
+    left: &mut InputBudget,
+) -> Result<(), InputFailure> {
     let (parent, name) = place(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     take(left, bytes.len() as u64)?;
@@ -116,7 +116,7 @@ pub(super) fn write(
 }
 
 /// Makes a link at `to` that leads to `source`, both in the workspace.
-pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) -> Result<(), Failure> {
+pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) -> Result<(), InputFailure> {
     let (parent, name) = place(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     let up = "../".repeat(to.as_str().matches('/').count());
@@ -126,21 +126,28 @@ pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) ->
 
 struct Copying<'a> {
     owner: Owner,
-    left: &'a mut Left,
+    left: &'a mut InputBudget,
     warnings: &'a mut Vec<RunWarning>,
 }
 
 impl Copying<'_> {
-    fn directory(&mut self, source: &Dir, target: &Dir, path: &str, depth: usize) -> Result<(), Failure> {
+    fn directory(
+        &mut self,
+        source: &Dir,
+        target: &Dir,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), InputFailure> {
         if depth > MAX_DEPTH {
-            return Err(Failure::Refused(format!("it is more than {MAX_DEPTH} directories deep")));
+            return Err(InputFailure::Refused(format!("it is more than {MAX_DEPTH} directories deep")));
         }
         let (entries, _) = source.entries(self.left.files.saturating_add(1))?;
         for (name, kind) in entries {
-            let path = format!("{path}/{}", shown(&name));
+            let path = format!("{path}/{}", printable(&name));
             match kind {
                 FileType::RegularFile => {
-                    let (file, stat) = source.file(&name).map_err(|refused| Failure::Io(refused.into()))?;
+                    let (file, stat) =
+                        source.file(&name).map_err(|refused| InputFailure::Io(refused.into()))?;
                     let (temporary, new) = target.temporary_file()?;
                     copy_file(file, &stat, new, self.owner, self.left)?;
                     rustix::fs::renameat(target, &*temporary, target, &name)?;
@@ -162,13 +169,13 @@ impl Copying<'_> {
 }
 
 /// Counts a file of so many bytes.
-fn take(left: &mut Left, bytes: u64) -> Result<(), Failure> {
+fn take(left: &mut InputBudget, bytes: u64) -> Result<(), InputFailure> {
     let files = left.files.checked_sub(1);
     left.files = files
-        .ok_or_else(|| Failure::Refused(format!("the inputs have more than {MAX_INPUT_FILES} files")))?;
+        .ok_or_else(|| InputFailure::Refused(format!("the inputs have more than {MAX_INPUT_FILES} files")))?;
     let bytes = left.bytes.checked_sub(bytes);
     left.bytes = bytes.ok_or_else(|| {
-        Failure::Refused(format!(
+        InputFailure::Refused(format!(
             "the inputs have more than {} MiB, the most that is copied; link what is larger",
             MAX_INPUT_BYTES >> 20
         ))
@@ -181,8 +188,8 @@ fn copy_file(
     stat: &Stat,
     mut target: File,
     owner: Owner,
-    left: &mut Left,
-) -> Result<(), Failure> {
+    left: &mut InputBudget,
+) -> Result<(), InputFailure> {
     // A size that is too large is refused before a byte of it is copied; one that grows, when it has.
     take(&mut left.clone(), u64::try_from(stat.st_size).unwrap_or(0))?;
     let copied = io::copy(&mut source.take(left.bytes.saturating_add(1)), &mut target)?;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::dir::Dir;
-use crate::path::shown;
+use crate::path::printable;
 use crate::workspace::is_same;
 
 /// Says which files of the host may come into a workspace.
@@ -25,17 +25,17 @@ use crate::workspace::is_same;
 /// let pictures = |path: &Path| path.extension().is_some_and(|extension| extension == "png");
 /// let skills = |_: &str| None::<StageSource>;
 /// let mut context = RunContext::new(&skills);
-/// context.host = &pictures; // any function of a path is one
+/// context.input_gate = &pictures; // any function of a path is one
 /// ```
 #[async_trait]
 pub trait InputGate: Send + Sync {
     /// Whether the file or directory at this absolute path, with all that it holds, may be read.
-    async fn allow_host(&self, path: &Path) -> bool;
+    async fn allows(&self, path: &Path) -> bool;
 }
 
 #[async_trait]
 impl<F: Fn(&Path) -> bool + Send + Sync> InputGate for F {
-    async fn allow_host(&self, path: &Path) -> bool {
+    async fn allows(&self, path: &Path) -> bool {
         self(path)
     }
 }
@@ -49,8 +49,8 @@ impl<F: Fn(&Path) -> bool + Send + Sync> InputGate for F {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let gate = InputPaths(vec!["/srv/invoices".into()]);
-/// assert!(gate.allow_host(Path::new("/srv/invoices/june.pdf")).await);
-/// assert!(!gate.allow_host(Path::new("/etc/passwd")).await);
+/// assert!(gate.allows(Path::new("/srv/invoices/june.pdf")).await);
+/// assert!(!gate.allows(Path::new("/etc/passwd")).await);
 /// # Ok(())
 /// # }
 /// ```
@@ -59,21 +59,21 @@ pub struct InputPaths(pub Vec<PathBuf>);
 
 #[async_trait]
 impl InputGate for InputPaths {
-    async fn allow_host(&self, path: &Path) -> bool {
+    async fn allows(&self, path: &Path) -> bool {
         self.0.iter().any(|allowed| path.starts_with(allowed))
     }
 }
 
 /// A file or directory of the host, found and not yet opened.
 #[derive(Debug)]
-pub(super) struct HostFile {
+pub(super) struct LocalFile {
     found: OwnedFd,
     /// Where it is, with every link resolved.
     pub(super) path: PathBuf,
     stat: Stat,
 }
 
-impl HostFile {
+impl LocalFile {
     /// Finds what is at `path`, links followed, without opening it: opening a device does things.
     pub(super) fn find(path: &Path) -> io::Result<Self> {
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -95,7 +95,7 @@ impl HostFile {
     pub(super) fn check_stays(&self) -> Result<(), String> {
         let look = |path: &Path| {
             let stat = rustix::fs::lstat(path);
-            stat.map_err(|error| format!("{} cannot be looked at: {error}", shown(path.as_os_str())))
+            stat.map_err(|error| format!("{} cannot be looked at: {error}", printable(path.as_os_str())))
         };
         let mut below = look(&self.path)?;
         if !is_same(&below, &self.stat) {
@@ -106,7 +106,7 @@ impl HostFile {
             if may_be_replaced(&stat, &below) {
                 return Err(format!(
                     "others may write in {} and could replace what is linked; use the mode `copy`",
-                    shown(directory.as_os_str())
+                    printable(directory.as_os_str())
                 ));
             }
             below = stat;
@@ -115,13 +115,13 @@ impl HostFile {
     }
 
     /// Opens what was found, be its path another's by now.
-    pub(super) fn open(&self) -> io::Result<Opened> {
+    pub(super) fn open(&self) -> io::Result<OpenedInput> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(own_path(&self.found), flags, Mode::empty())?;
         Ok(if self.is_directory() {
-            Opened::Directory(Dir::from_descriptor(opened))
+            OpenedInput::Directory(Dir::from_descriptor(opened))
         } else {
-            Opened::File(opened.into(), self.stat)
+            OpenedInput::File(opened.into(), self.stat)
         })
     }
 }
@@ -143,7 +143,7 @@ fn own_path(descriptor: &OwnedFd) -> String {
 
 /// What an input is copied from.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum OpenedInput {
     File(std::fs::File, Stat),
     Directory(Dir),
 }

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::copy::{Failure, place};
+use super::copy::{InputFailure, place};
 use crate::dir::{Dir, Owner, finish};
 use crate::path::InnerPath;
 use crate::workspace::Workspace;
@@ -23,14 +23,14 @@ const MAX_NOTE: u64 = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Placeholder {
     workspace: Workspace,
-    standing: Standing,
+    standing: PlaceholderNote,
     note: String,
     _held: File,
 }
 
 /// What stands where.
 #[derive(Debug, Serialize, Deserialize)]
-struct Standing {
+struct PlaceholderNote {
     to: String,
     device: u64,
     inode: u64,
@@ -39,7 +39,11 @@ struct Standing {
 impl Placeholder {
     /// Makes one at `to`. Whatever is there already stays as it is, and is refused: it may be a file of the
     /// user's, or another run's placeholder.
-    pub(super) fn make(workspace: &Workspace, to: &InnerPath, is_directory: bool) -> Result<Self, Failure> {
+    pub(super) fn make(
+        workspace: &Workspace,
+        to: &InnerPath,
+        is_directory: bool,
+    ) -> Result<Self, InputFailure> {
         let (parent, name) = place(workspace, to)?;
         // Notes are swept by whoever holds this lock.
         let _staging = workspace.lock_staging()?;
@@ -47,11 +51,11 @@ impl Placeholder {
         let (note, mut held) = notes.temporary_file()?;
         held.lock()?;
         let made = stand_in(&parent, name, is_directory, workspace.owner()).map_err(|error| match error {
-            Errno::EXIST => Failure::Refused(format!("`{to}` is there already; give another `to`")),
+            Errno::EXIST => InputFailure::Refused(format!("`{to}` is there already; give another `to`")),
             error => error.into(),
         });
         let made = made.inspect_err(|_| notes.discard(&note))?;
-        let standing = Standing { to: to.to_string(), device: made.st_dev, inode: made.st_ino };
+        let standing = PlaceholderNote { to: to.to_string(), device: made.st_dev, inode: made.st_ino };
         let written =
             serde_json::to_vec(&standing).map_err(io::Error::from).and_then(|text| held.write_all(&text));
         let placeholder = Self { workspace: workspace.clone(), standing, note, _held: held };
@@ -85,7 +89,7 @@ impl Drop for Placeholder {
     }
 }
 
-impl Standing {
+impl PlaceholderNote {
     /// Removes it, if it still is what was made and nothing was put there.
     fn take_away(&self, workspace: &Dir) {
         let Ok(to) = InnerPath::parse(&self.to) else { return };
@@ -114,7 +118,7 @@ pub(crate) fn sweep(notes: &Dir, workspace: &Dir) -> io::Result<()> {
         }
         let mut text = Vec::new();
         note.take(MAX_NOTE).read_to_end(&mut text)?;
-        left.extend(serde_json::from_slice::<Standing>(&text));
+        left.extend(serde_json::from_slice::<PlaceholderNote>(&text));
         notes.discard(&name.to_string_lossy());
     }
     // The longest paths first: one may lie in another.

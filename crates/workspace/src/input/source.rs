@@ -13,7 +13,7 @@ pub(crate) enum InputSource {
         name: ArtifactName,
         version: Option<u64>,
     },
-    Host(PathBuf),
+    Local(PathBuf),
     /// A path in the workspace.
     Workspace(InnerPath),
     /// A file of a skill by the skill's name, and its path in the workspace.
@@ -31,7 +31,7 @@ impl InputSource {
         };
         match scheme {
             "artifact" => artifact(rest),
-            "host" => host(rest),
+            "host" => local(rest),
             "workspace" => {
                 let path = InnerPath::parse(&expand(rest)).map_err(|problem| problem.to_string())?;
                 Ok(Self::Workspace(path))
@@ -52,7 +52,7 @@ impl InputSource {
     pub(crate) fn inner(&self) -> Option<&InnerPath> {
         match self {
             Self::Workspace(path) | Self::Skill { path, .. } => Some(path),
-            Self::Artifact { .. } | Self::Host(_) => None,
+            Self::Artifact { .. } | Self::Local(_) => None,
         }
     }
 
@@ -60,7 +60,7 @@ impl InputSource {
     pub(crate) fn base(&self) -> String {
         match self {
             Self::Artifact { name, .. } => name.base().to_owned(),
-            Self::Host(path) => {
+            Self::Local(path) => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
             Self::Workspace(path) | Self::Skill { path, .. } => path.split().1.to_owned(),
@@ -83,7 +83,7 @@ fn artifact(rest: &str) -> Result<InputSource, String> {
     Ok(InputSource::Artifact { name, version })
 }
 
-fn host(rest: &str) -> Result<InputSource, String> {
+fn local(rest: &str) -> Result<InputSource, String> {
     if rest.chars().any(char::is_control) {
         return Err("it has a control character".to_owned());
     }
@@ -95,7 +95,7 @@ fn host(rest: &str) -> Result<InputSource, String> {
     // As its components are: no doubled slashes, no `.`.
     let path: PathBuf = path.components().collect();
     match path.file_name() {
-        Some(_) => Ok(InputSource::Host(path)),
+        Some(_) => Ok(InputSource::Local(path)),
         None => Err("it names no file".to_owned()),
     }
 }
@@ -113,8 +113,8 @@ mod tests {
             ("artifact://a/b.txt", artifact("a/b.txt", None)),
             ("artifact://a@12", artifact("a", Some(12))),
             ("artifact://a@b", artifact("a@b", None)),
-            ("host:///data/./x//y", InputSource::Host("/data/x/y".into())),
-            ("host://data/x", InputSource::Host("/data/x".into())),
+            ("host:///data/./x//y", InputSource::Local("/data/x/y".into())),
+            ("host://data/x", InputSource::Local("/data/x".into())),
             ("workspace://out/a", inside("out/a")),
             ("workspace://$OUTPUT_DIR/a", inside("out/a")),
             ("workspace://$SKILLS_DIR/other/a", inside("skills/other/a")),

@@ -24,7 +24,7 @@ use crate::command::{Command, Input, Stop};
 use crate::executor::{ExecuteError, OutputSink, Stream};
 use crate::report::RunReport;
 use crate::request::RunRequest;
-use crate::runner::{Prepared, RunContext, RunError, Runner};
+use crate::runner::{PreparedRun, RunContext, RunError, Runner};
 use crate::warning::RunWarning;
 
 /// The longest that one look waits.
@@ -222,10 +222,10 @@ impl Shared {
 #[derive(Debug)]
 struct Live {
     id: String,
-    transcript: Mutex<Written>,
+    transcript: Mutex<OutputLog>,
     changed: Notify,
     /// The other end of its input.
-    to: tokio::sync::Mutex<To>,
+    to: tokio::sync::Mutex<InputPipe>,
     /// Whether its streams are a terminal.
     terminal: bool,
     /// Its own end, to see whether it has read what it was given.
@@ -236,7 +236,7 @@ struct Live {
 
 /// The way to a command.
 #[derive(Debug)]
-struct To {
+struct InputPipe {
     /// None once it is closed.
     sender: Option<pipe::Sender>,
     /// How long the line is that has not ended yet, in bytes.
@@ -244,7 +244,7 @@ struct To {
 }
 
 #[derive(Debug)]
-struct Written {
+struct OutputLog {
     transcript: Transcript,
     /// Where the last look ended.
     seen: u64,
@@ -295,9 +295,9 @@ impl LiveRuns {
         let transcript = Transcript::new(self.0.options.kept);
         let live = Arc::new(Live {
             id: id.clone(),
-            transcript: Mutex::new(Written { transcript, seen: 0, last: now, answered: 0, asked: now }),
+            transcript: Mutex::new(OutputLog { transcript, seen: 0, last: now, answered: 0, asked: now }),
             changed: Notify::new(),
-            to: tokio::sync::Mutex::new(To { sender: Some(to), open_line: 0 }),
+            to: tokio::sync::Mutex::new(InputPipe { sender: Some(to), open_line: 0 }),
             terminal,
             from,
             stop: command.stop.clone(),
@@ -328,7 +328,7 @@ impl LiveRuns {
         if live.ended.get().is_some() {
             return Err(LiveError::Ended(id.to_owned()));
         }
-        let To { sender: Some(sender), open_line } = &*to else {
+        let InputPipe { sender: Some(sender), open_line } = &*to else {
             return Err(LiveError::Closed(id.to_owned()));
         };
         let open_line = line_after(*open_line, bytes, live.terminal);
@@ -439,7 +439,7 @@ impl LiveRuns {
 
     fn get(&self, id: &str) -> Result<Arc<Live>, LiveError> {
         let live = self.0.lock().get(id).map(|entry| Arc::clone(&entry.live));
-        let live = live.ok_or_else(|| LiveError::Unknown(crate::path::shown(id.as_ref())))?;
+        let live = live.ok_or_else(|| LiveError::Unknown(crate::path::printable(id.as_ref())))?;
         live.written().asked = Instant::now();
         Ok(live)
     }
@@ -449,7 +449,7 @@ impl LiveRuns {
         live: &Arc<Live>,
         runner: Runner,
         command: Command,
-        prepared: Prepared,
+        prepared: PreparedRun,
     ) -> Result<(), LiveError> {
         let most = self.0.options.most;
         let mut runs = self.0.lock();
@@ -466,7 +466,7 @@ impl LiveRuns {
             };
             runs.remove(&oldest).inspect(|entry| entry.task.abort());
         }
-        // It outlives the call that began it, and is no part of its span.
+        // It outlives the call that began it, and is no excerpt of its span.
         let span = tracing::info_span!(parent: None, "workspace.session");
         span.follows_from(Span::current());
         let keep = keep(
@@ -502,7 +502,7 @@ async fn keep(
     live: Arc<Live>,
     runner: Runner,
     command: Command,
-    prepared: Prepared,
+    prepared: PreparedRun,
     idle: Duration,
     all: Weak<Shared>,
 ) {
@@ -543,7 +543,7 @@ async fn keep(
 }
 
 impl Live {
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn written(&self) -> MutexGuard<'_, OutputLog> {
         self.transcript.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -588,14 +588,14 @@ impl Live {
         let prompt = self.prompt(Instant::now());
         let mut written = self.written();
         let from = from.unwrap_or(written.seen);
-        let part = written.transcript.part(from, shown, ended.is_some());
-        written.seen = part.next;
+        let excerpt = written.transcript.excerpt(from, shown, ended.is_some());
+        written.seen = excerpt.next;
         let report = match ended {
             None => None,
             Some(Ok(report)) => Some(report.clone()),
             Some(Err(error)) => return Err(LiveError::NotStarted(Arc::clone(error))),
         };
-        let more_bytes = written.transcript.end() - part.next;
+        let more_bytes = written.transcript.end() - excerpt.next;
         let prompt = prompt.filter(|_| more_bytes == 0);
         let status = match (&report, &prompt) {
             (Some(_), _) => LiveStatus::Ended,
@@ -605,10 +605,10 @@ impl Live {
         Ok(LiveOutput {
             session_id: self.id.clone(),
             status,
-            output: part.text,
-            offset: part.from,
-            next_offset: part.next,
-            missed_bytes: part.from.saturating_sub(from),
+            output: excerpt.text,
+            offset: excerpt.from,
+            next_offset: excerpt.next,
+            missed_bytes: excerpt.from.saturating_sub(from),
             more_bytes,
             prompt,
             report,

@@ -1,8 +1,8 @@
 //! Putting a skill's files into a workspace, read-only, and only when they have changed.
 
 mod local;
-mod manifest;
 mod source;
+mod staged_index;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -20,7 +20,7 @@ use crate::path::InnerPath;
 use crate::span::step;
 use crate::warning::RunWarning;
 use crate::workspace::{RunGuard, Workspace};
-use manifest::{Manifest, Staged};
+use staged_index::{StagedFile, StagedIndex};
 
 pub use source::{SkillListing, StageFile, StageFiles, StageSource};
 
@@ -77,7 +77,7 @@ impl StagedSkill {
 
 /// Why staging ended early.
 #[derive(Debug)]
-enum StageLimit {
+enum StageError {
     Files,
     Bytes,
     Entries,
@@ -87,13 +87,13 @@ enum StageLimit {
     Io(io::Error),
 }
 
-impl From<io::Error> for StageLimit {
+impl From<io::Error> for StageError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl StageLimit {
+impl StageError {
     fn of(self, skill: &str) -> WorkspaceError {
         let skill = skill.to_owned();
         match self {
@@ -164,18 +164,18 @@ fn stage_directory(
     name: &str,
     path: &Path,
     read: ReadIn<'_>,
-) -> Result<StagedSkill, StageLimit> {
-    let mut last = StageLimit::Moved;
+) -> Result<StagedSkill, StageError> {
+    let mut last = StageError::Moved;
     for _ in 0..MAX_LOCAL_ATTEMPTS {
         let root = Dir::open(path)?;
         let listed = local::list(&root)?;
         let read = |file: &StageFile, max| read(&root, &file.path, max);
         let is_settled = || Ok(listed.is_same(&local::list(&root)?));
         match stage(workspace, name, &listed.files, &read, &is_settled) {
-            Err(StageLimit::Moved) => last = StageLimit::Moved,
+            Err(StageError::Moved) => last = StageError::Moved,
             // Removed after it was listed.
-            Err(StageLimit::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                last = StageLimit::Io(error);
+            Err(StageError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                last = StageError::Io(error);
             }
             staged => return staged,
         }
@@ -188,7 +188,7 @@ async fn stage_files(
     workspace: &Workspace,
     name: &str,
     files: &dyn StageFiles,
-) -> Result<StagedSkill, StageLimit> {
+) -> Result<StagedSkill, StageError> {
     for _ in 0..MAX_ATTEMPTS {
         let listing = files.list().await?;
         check_size(&listing)?;
@@ -200,28 +200,28 @@ async fn stage_files(
         let staged = blocking(move || {
             let read = |file: &StageFile, _| match fetched.get(file.path.as_str()) {
                 Some(bytes) => Ok(Some(bytes.clone())),
-                // Staged by somebody else meanwhile, from another version.
+                // StagedFile by somebody else meanwhile, from another version.
                 None => Err(io::Error::other("the skill changes while it is staged; try again")),
             };
             stage(&workspace, &name, &listing, &read, &|| Ok(true))
         });
         return staged.await?;
     }
-    Err(StageLimit::Moved)
+    Err(StageError::Moved)
 }
 
 /// Refuses a listing that is larger than that of a local directory can be.
-fn check_size(listing: &SkillListing) -> Result<(), StageLimit> {
+fn check_size(listing: &SkillListing) -> Result<(), StageError> {
     let (files, directories) = (&listing.files, &listing.directories);
     if files.len() > MAX_SKILL_FILES {
-        return Err(StageLimit::Files);
+        return Err(StageError::Files);
     }
     if files.len().saturating_add(directories.len()) > MAX_SKILL_ENTRIES {
-        return Err(StageLimit::Entries);
+        return Err(StageError::Entries);
     }
     let paths = files.iter().map(|file| &file.path).chain(directories);
     if paths.map(|path| path.as_str().len()).sum::<usize>() > MAX_SKILL_PATHS {
-        return Err(StageLimit::Paths);
+        return Err(StageError::Paths);
     }
     Ok(())
 }
@@ -232,7 +232,7 @@ async fn fetch(
     name: &str,
     listing: &SkillListing,
     files: &dyn StageFiles,
-) -> Result<HashMap<String, Bytes>, StageLimit> {
+) -> Result<HashMap<String, Bytes>, StageError> {
     let (place, skill) = (workspace.clone(), name.to_owned());
     let before = blocking(move || -> io::Result<_> { current(&place, &skill) }).await??;
     if let Some(before) = &before
@@ -244,8 +244,8 @@ async fn fetch(
     let mut fetched = HashMap::new();
     let mut left = MAX_SKILL_BYTES;
     for file in &listing.files {
-        let bytes = files.read(&file.path, left).await?.ok_or(StageLimit::Bytes)?;
-        left = left.checked_sub(bytes.len() as u64).ok_or(StageLimit::Bytes)?;
+        let bytes = files.read(&file.path, left).await?.ok_or(StageError::Bytes)?;
+        left = left.checked_sub(bytes.len() as u64).ok_or(StageError::Bytes)?;
         fetched.insert(file.path.as_str().to_owned(), bytes);
     }
     Ok(fetched)
@@ -256,34 +256,34 @@ fn stage(
     name: &str,
     listing: &SkillListing,
     read: Read<'_>,
-    is_settled: &dyn Fn() -> Result<bool, StageLimit>,
-) -> Result<StagedSkill, StageLimit> {
+    is_settled: &dyn Fn() -> Result<bool, StageError>,
+) -> Result<StagedSkill, StageError> {
     let _staging = workspace.lock_staging()?;
     let skills = workspace.dir().dir("skills").map_err(io::Error::from)?;
-    let manifests = workspace.manifests()?;
+    let indexes = workspace.staged_indexes()?;
     // Held until the new version is in its place: nobody begins to run anything meanwhile.
     let idle = workspace.lock_idle()?;
     if idle.is_some() {
-        sweep(&skills, &manifests)?;
+        sweep(&skills, &indexes)?;
     }
     let mut found = None;
     for place in places(&skills, name)? {
-        if let Some((manifest, renewed)) = unchanged(current(workspace, &place)?, listing, read)? {
+        if let Some((index, renewed)) = unchanged(current(workspace, &place)?, listing, read)? {
             if renewed {
-                manifest.write(&manifests, &place)?;
+                index.write(&indexes, &place)?;
             }
-            found = Some((place, manifest, 0));
+            found = Some((place, index, 0));
             break;
         }
     }
-    let (place, manifest, copied) = match found {
+    let (place, index, copied) = match found {
         Some(found) => found,
         None => {
             let (temporary, directory) = skills.temporary_dir()?;
             let files = fill(&directory, listing, read)
-                .and_then(|files| if is_settled()? { Ok(files) } else { Err(StageLimit::Moved) });
+                .and_then(|files| if is_settled()? { Ok(files) } else { Err(StageError::Moved) });
             let files = files.inspect_err(|_| drop(skills.remove_tree(temporary.as_ref())))?;
-            let manifest = Manifest::new(identity(&directory.stat()?), files, listing);
+            let index = StagedIndex::new(identity(&directory.stat()?), files, listing);
             let place = if idle.is_some() || skills.entry(name)?.is_none() {
                 put_in_place(&skills, &temporary, name)?;
                 name.to_owned()
@@ -293,12 +293,12 @@ fn stage(
                 skills.rename(&temporary, &place)?;
                 place
             };
-            manifest.write(&manifests, &place)?;
+            index.write(&indexes, &place)?;
             if idle.is_some() {
-                sweep(&skills, &manifests)?;
+                sweep(&skills, &indexes)?;
             }
-            let copied = manifest.files.len();
-            (place, manifest, copied)
+            let copied = index.files.len();
+            (place, index, copied)
         }
     };
     drop(idle);
@@ -310,45 +310,45 @@ fn stage(
     Ok(StagedSkill {
         name: name.to_owned(),
         directory: format!("skills/{place}"),
-        digest: manifest.digest(),
+        digest: index.digest(),
         copied,
         warnings,
         _guard: workspace.lock_running()?,
     })
 }
 
-/// The manifest of what is staged now, if it is still what the manifest describes.
-fn current(workspace: &Workspace, name: &str) -> io::Result<Option<Manifest>> {
-    let Some(manifest) = Manifest::read(&workspace.manifests()?, name) else { return Ok(None) };
+/// The index of what is staged now, if it is still what the index describes.
+fn current(workspace: &Workspace, name: &str) -> io::Result<Option<StagedIndex>> {
+    let Some(index) = StagedIndex::read(&workspace.staged_indexes()?, name) else { return Ok(None) };
     let found = workspace.dir().dir("skills")?.entry(name)?;
-    Ok(found.filter(|found| identity(found) == manifest.directory).map(|_| manifest))
+    Ok(found.filter(|found| identity(found) == index.directory).map(|_| index))
 }
 
-/// The manifest, if the source has not changed; and whether only its stamps are new.
+/// The index, if the source has not changed; and whether only its stamps are new.
 fn unchanged(
-    before: Option<Manifest>,
+    before: Option<StagedIndex>,
     listing: &SkillListing,
     read: Read<'_>,
-) -> Result<Option<(Manifest, bool)>, StageLimit> {
-    let Some(mut manifest) = before.filter(|before| before.has_same_paths(listing)) else { return Ok(None) };
+) -> Result<Option<(StagedIndex, bool)>, StageError> {
+    let Some(mut index) = before.filter(|before| before.has_same_paths(listing)) else { return Ok(None) };
     let mut renewed = false;
     for file in &listing.files {
-        let staged = &manifest.files[file.path.as_str()];
+        let staged = &index.files[file.path.as_str()];
         if staged.is(file) {
             continue;
         }
         if staged.differs(file) {
             return Ok(None);
         }
-        let bytes = read(file, MAX_SKILL_BYTES)?.ok_or(StageLimit::Bytes)?;
-        let again = Staged::new(file, &bytes);
+        let bytes = read(file, MAX_SKILL_BYTES)?.ok_or(StageError::Bytes)?;
+        let again = StagedFile::new(file, &bytes);
         if again.digest != staged.digest {
             return Ok(None);
         }
         renewed |= again != *staged;
-        manifest.files.insert(file.path.as_str().to_owned(), again);
+        index.files.insert(file.path.as_str().to_owned(), again);
     }
-    Ok(Some((manifest, renewed)))
+    Ok(Some((index, renewed)))
 }
 
 /// Copies the files into an empty directory, and closes it against changes.
@@ -356,7 +356,7 @@ fn fill(
     directory: &Dir,
     listing: &SkillListing,
     read: Read<'_>,
-) -> Result<BTreeMap<String, Staged>, StageLimit> {
+) -> Result<BTreeMap<String, StagedFile>, StageError> {
     let mut staged = BTreeMap::new();
     let mut left = MAX_SKILL_BYTES;
     let mut parents: HashMap<&str, Dir> = HashMap::new();
@@ -364,8 +364,8 @@ fn fill(
         directory.make_dirs(path.as_str(), 0o755, None)?;
     }
     for file in &listing.files {
-        let bytes = read(file, left)?.ok_or(StageLimit::Bytes)?;
-        left = left.checked_sub(bytes.len() as u64).ok_or(StageLimit::Bytes)?;
+        let bytes = read(file, left)?.ok_or(StageError::Bytes)?;
+        left = left.checked_sub(bytes.len() as u64).ok_or(StageError::Bytes)?;
         let (parent, name) = file.path.split();
         let parent = match parents.entry(parent) {
             std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
@@ -374,7 +374,7 @@ fn fill(
             }
         };
         write_new(parent, name, &bytes, if file.executable { 0o555 } else { 0o444 })?;
-        staged.insert(file.path.as_str().to_owned(), Staged::new(file, &bytes));
+        staged.insert(file.path.as_str().to_owned(), StagedFile::new(file, &bytes));
         // Descriptors are few: those of a wide skill are given back from time to time.
         if parents.len() > 64 {
             parents.clear();
@@ -442,14 +442,14 @@ fn places(skills: &Dir, name: &str) -> io::Result<Vec<String>> {
 }
 
 /// Removes the versions of skills that were replaced or came beside others. Nothing runs that could need them.
-fn sweep(skills: &Dir, manifests: &Dir) -> io::Result<()> {
+fn sweep(skills: &Dir, indexes: &Dir) -> io::Result<()> {
     for (name, _) in skills.entries(usize::MAX)?.0 {
         let text = name.to_string_lossy();
         if text.starts_with(OWN_PREFIX) {
             skills.remove_tree(&name)?;
         } else if text.contains(BESIDE) {
             skills.remove_tree(&name)?;
-            Manifest::forget(manifests, &text);
+            StagedIndex::forget(indexes, &text);
         }
     }
     Ok(())
@@ -475,7 +475,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), WorkspaceError> {
     {
         Ok(())
     } else {
-        Err(WorkspaceError::SkillName(crate::path::shown(name.as_ref())))
+        Err(WorkspaceError::SkillName(crate::path::printable(name.as_ref())))
     }
 }
 
@@ -501,7 +501,7 @@ mod tests {
             }
         };
         let workspaces = Workspaces::open(place.path().join("workspaces")).unwrap();
-        let workspace = workspaces.for_session("test").unwrap();
+        let workspace = workspaces.workspace("test").unwrap();
         let copies = Cell::new(0);
         // Between the first file and the second, as often as is said.
         let stage = |times: u32| {
@@ -526,9 +526,9 @@ mod tests {
             assert_eq!(staged, [times.to_string(), times.to_string()]);
             assert_eq!(copies.get(), times + 1);
         }
-        assert!(matches!(stage(MAX_LOCAL_ATTEMPTS), Err(StageLimit::Moved)));
+        assert!(matches!(stage(MAX_LOCAL_ATTEMPTS), Err(StageError::Moved)));
         assert_eq!(std::fs::read_dir(skills).unwrap().count(), 3, "nothing half is left");
-        // Staged skills are read-only, which keeps a plain user from removing the whole place.
+        // StagedFile skills are read-only, which keeps a plain user from removing the whole place.
         for times in [0, 1, 2] {
             workspace.dir().dir("skills").unwrap().remove_tree(format!("demo-{times}").as_ref()).unwrap();
         }

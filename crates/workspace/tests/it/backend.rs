@@ -17,7 +17,7 @@ fn backend() -> (TempDir, WorkspaceBackend) {
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let workspaces = Workspaces::open(scratch.path().join("workspaces")).unwrap();
     let executor = Arc::new(LocalExecutor::new(LocalOptions::default()));
-    let backend = WorkspaceBackend::new(workspaces.for_session("files").unwrap(), executor).unwrap();
+    let backend = WorkspaceBackend::new(workspaces.workspace("files").unwrap(), executor).unwrap();
     (scratch, backend)
 }
 

@@ -361,7 +361,7 @@ async fn nothing_stays_of_a_linked_input_when_nobody_waits_for_the_run() {
         vec![RunInput { mode: InputMode::Link, ..RunInput::copy(format!("host://{}", file.display())) }];
     let (skills, all) = (|name: &str| place.source(name), |_: &std::path::Path| true);
     let mut context = RunContext::new(&skills);
-    context.host = &all;
+    context.input_gate = &all;
     let running = runner.run("test", asked, context);
     tokio::time::timeout(std::time::Duration::from_millis(500), running).await.unwrap_err();
     assert_eq!(tree(&place.workspace().path().join("work")), ["inputs"]);
