@@ -327,7 +327,7 @@ async fn no_host_is_reached_without_permission() {
     assert!(said(json!(["example.org"])).await.contains("denied"));
     assert_eq!(
         said(json!(["evil.org"])).await,
-        "Error: Cannot run a command of skill 'kit': the host evil.org may not be reached; those that may are \
+        "Error: Cannot run a command of skill 'kit': the host evil.org is not allowed; allowed hosts: \
          *.example.com, example.org"
     );
     assert!(said(json!(["http://example.org/"])).await.contains("is no rule for hosts"));
@@ -338,7 +338,7 @@ async fn no_host_is_reached_without_permission() {
     }
     let reply = run(&closed, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
     assert!(
-        reply.text.ends_with("the host example.com may not be reached: the configuration allows no network"),
+        reply.text.ends_with("the host example.com is not allowed: the configuration allows no network"),
         "{}",
         reply.text
     );
