@@ -1,4 +1,4 @@
-//! Putting an input in its place.
+//! Copies or links an input into the workspace.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use rustix::fs::{FileType, RenameFlags, Stat, renameat_with};
 use rustix::io::Errno;
 
-use super::host::OpenedInput;
+use super::local_file::OpenedInput;
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::dir::{Dir, Owner, finish, special};
 use crate::path::{InnerPath, printable};
@@ -16,14 +16,14 @@ use crate::workspace::Workspace;
 /// The deepest directory of an input.
 const MAX_DEPTH: usize = 32;
 
-/// What is left of the limits on one request's inputs.
+/// How many more files and bytes the inputs of one request may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InputBudget {
     pub(super) files: usize,
     pub(super) bytes: u64,
 }
 
-/// Why an input was not put in its place.
+/// Why an input was not staged.
 pub(super) enum InputFailure {
     Refused(String),
     Io(io::Error),
@@ -41,13 +41,16 @@ impl From<Errno> for InputFailure {
     }
 }
 
-/// The directory that an input goes into, made if it is missing, and its name there.
-pub(super) fn place<'a>(workspace: &Workspace, to: &'a InnerPath) -> Result<(Dir, &'a str), InputFailure> {
+/// The directory that an input goes into, created if it is missing, and its name there.
+pub(super) fn destination<'a>(
+    workspace: &Workspace,
+    to: &'a InnerPath,
+) -> Result<(Dir, &'a str), InputFailure> {
     let (parent, name) = to.split();
     let directory = workspace.dir().make_dirs(parent, 0o755, workspace.owner()).map_err(|error| {
         match Errno::from_io_error(&error) {
             Some(Errno::LOOP | Errno::NOTDIR) => {
-                InputFailure::Refused(format!("on the way to `{to}` is a link, or a file"))
+                InputFailure::Refused(format!("the path `{to}` leads through a link or a file"))
             }
             _ => InputFailure::Io(error),
         }
@@ -58,13 +61,13 @@ pub(super) fn place<'a>(workspace: &Workspace, to: &'a InnerPath) -> Result<(Dir
 fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), InputFailure> {
     match found {
         Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            Err(InputFailure::Refused(format!("`{to}` is a directory already; give another `to`")))
+            Err(InputFailure::Refused(format!("`{to}` is a directory; give another `to`")))
         }
         _ => Ok(()),
     }
 }
 
-/// Copies a file or a directory to `to`. A file takes the place of another; nothing takes a directory's.
+/// Copies a file or directory to `to`. A file replaces another file; nothing replaces a directory.
 pub(super) fn copy(
     workspace: &Workspace,
     source: OpenedInput,
@@ -72,7 +75,7 @@ pub(super) fn copy(
     left: &mut InputBudget,
     warnings: &mut Vec<RunWarning>,
 ) -> Result<(), InputFailure> {
-    let (parent, name) = place(workspace, to)?;
+    let (parent, name) = destination(workspace, to)?;
     let owner = workspace.owner();
     let found = parent.entry(name)?;
     refuse_directory(&found, to)?;
@@ -85,10 +88,10 @@ pub(super) fn copy(
         }
         OpenedInput::Directory(source) => {
             if found.is_some() {
-                return Err(InputFailure::Refused(format!("`{to}` is there already; give another `to`")));
+                return Err(InputFailure::Refused(format!("`{to}` exists already; give another `to`")));
             }
             let (temporary, target) = parent.temporary_dir()?;
-            let mut copying = Copying { owner, left, warnings };
+            let mut copying = DirectoryCopy { owner, left, warnings };
             let copied = copying.directory(&source, &target, to.as_str(), 0).and_then(|()| {
                 Ok(renameat_with(&parent, &temporary, &parent, name, RenameFlags::NOREPLACE)?)
             });
@@ -97,14 +100,14 @@ pub(super) fn copy(
     }
 }
 
-/// Puts bytes at `to`.
+/// Writes bytes to `to`.
 pub(super) fn write(
     workspace: &Workspace,
     bytes: &[u8],
     to: &InnerPath,
     left: &mut InputBudget,
 ) -> Result<(), InputFailure> {
-    let (parent, name) = place(workspace, to)?;
+    let (parent, name) = destination(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     take(left, bytes.len() as u64)?;
     let (temporary, mut target) = parent.temporary_file()?;
@@ -115,22 +118,23 @@ pub(super) fn write(
     Ok(written.inspect_err(|_| parent.discard(&temporary))?)
 }
 
-/// Makes a link at `to` that leads to `source`, both in the workspace.
+/// Makes a link at `to` that leads to `source`; both are in the workspace.
 pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) -> Result<(), InputFailure> {
-    let (parent, name) = place(workspace, to)?;
+    let (parent, name) = destination(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     let up = "../".repeat(to.as_str().matches('/').count());
     let temporary = parent.temporary_link(&format!("{up}{source}"))?;
     Ok(parent.rename(&temporary, name).inspect_err(|_| parent.discard(&temporary))?)
 }
 
-struct Copying<'a> {
+/// A copy of a directory in progress.
+struct DirectoryCopy<'a> {
     owner: Owner,
     left: &'a mut InputBudget,
     warnings: &'a mut Vec<RunWarning>,
 }
 
-impl Copying<'_> {
+impl DirectoryCopy<'_> {
     fn directory(
         &mut self,
         source: &Dir,
@@ -168,7 +172,7 @@ impl Copying<'_> {
     }
 }
 
-/// Counts a file of so many bytes.
+/// Counts a file of this many bytes.
 fn take(left: &mut InputBudget, bytes: u64) -> Result<(), InputFailure> {
     let files = left.files.checked_sub(1);
     left.files = files
@@ -176,7 +180,7 @@ fn take(left: &mut InputBudget, bytes: u64) -> Result<(), InputFailure> {
     let bytes = left.bytes.checked_sub(bytes);
     left.bytes = bytes.ok_or_else(|| {
         InputFailure::Refused(format!(
-            "the inputs have more than {} MiB, the most that is copied; link what is larger",
+            "the inputs have more than {} MiB, the limit for copies; link large files instead",
             MAX_INPUT_BYTES >> 20
         ))
     })?;
@@ -190,7 +194,7 @@ fn copy_file(
     owner: Owner,
     left: &mut InputBudget,
 ) -> Result<(), InputFailure> {
-    // A size that is too large is refused before a byte of it is copied; one that grows, when it has.
+    // A file that is too large is refused before it is copied. A file that grows is refused afterwards.
     take(&mut left.clone(), u64::try_from(stat.st_size).unwrap_or(0))?;
     let copied = io::copy(&mut source.take(left.bytes.saturating_add(1)), &mut target)?;
     take(left, copied)?;

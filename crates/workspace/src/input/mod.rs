@@ -1,7 +1,8 @@
-//! Bringing files into a workspace before a run.
+//! Inputs: files that are copied or linked into a workspace before a run.
 
 mod copy;
-mod host;
+mod gate;
+mod local_file;
 mod placeholder;
 mod source;
 
@@ -22,37 +23,37 @@ use crate::span::{count, step};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 use copy::{InputBudget, InputFailure};
-use host::{LocalFile, OpenedInput};
+use local_file::{LocalFile, OpenedInput};
 use placeholder::Placeholder;
 
-pub use host::{InputGate, InputPaths};
+pub use gate::{InputGate, InputPaths};
 pub(crate) use placeholder::sweep;
 pub(crate) use source::InputSource;
 
 /// The most inputs of one request.
 pub const MAX_INPUTS: usize = 100;
-/// The most files that the inputs of one request may have.
+/// The most files of all inputs of one request.
 pub const MAX_INPUT_FILES: usize = 10_000;
-/// The most bytes that the inputs of one request may have.
+/// The most bytes of all inputs of one request.
 pub const MAX_INPUT_BYTES: u64 = 256 << 20;
 
-/// The inputs of a run.
+/// The staged inputs of a run.
 ///
-/// What only stands for the host's files in the workspace goes with the last clone of this value: keep it
-/// until nothing runs any more.
+/// Linked local files have placeholders in the workspace. They are removed with the last clone of this value, so keep it
+/// until the run has ended.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StagedInputs {
-    /// What the host has, and where in the workspace it is to be there, read-only:
+    /// Linked local files, and where commands see them in the workspace, read-only:
     /// [`Command::read_only`](crate::Command::read_only).
     pub read_only: Vec<(PathBuf, String)>,
-    /// What was left out or done otherwise.
+    /// What was left out or done differently.
     pub warnings: Vec<RunWarning>,
-    /// The last first: one may lie in another.
+    /// The last one first, because one can lie in another.
     placeholders: Vec<Arc<Placeholder>>,
 }
 
-/// An input whose every part is checked.
+/// A checked input.
 #[derive(Clone, Debug)]
 struct Input {
     from: String,
@@ -68,9 +69,9 @@ impl Input {
         let source = InputSource::parse(&input.from).map_err(refused)?;
         let given = input.to.as_deref().filter(|to| !to.is_empty());
         let to = given.map_or("work/inputs/".into(), expand);
-        // As `cp` has it: a place that ends in a slash is a directory to put it into.
+        // As with `cp`, a trailing slash means a directory to put the file into.
         let to = if to.ends_with('/') { format!("{to}{}", source.base()) } else { to.into_owned() };
-        // A skill finds its inputs in its `inputs/`, which leads there.
+        // `inputs/` in a skill is a link to `work/inputs/`.
         let to = if to.starts_with("inputs/") { format!("work/{to}") } else { to };
         let to = InnerPath::parse(&to)
             .map_err(|problem| refused(format!("`to` cannot be `{}`: {problem}", printable(to.as_ref()))))?;
@@ -80,7 +81,7 @@ impl Input {
         if let Some(path) = source.inner()
             && (to == *path || to.as_str().starts_with(&format!("{path}/")))
         {
-            return Err(refused(format!("`{to}` lies in it")));
+            return Err(refused(format!("`{to}` lies inside the input")));
         }
         Ok(Self { from, source, to, mode: input.mode })
     }
@@ -97,23 +98,22 @@ impl Input {
     }
 }
 
-/// Checks inputs without looking at any file.
+/// Checks inputs without touching any file.
 pub(crate) fn check(inputs: &[RunInput]) -> Result<(), WorkspaceError> {
     inputs.iter().try_for_each(|input| Input::parse(input).map(drop))
 }
 
 impl Workspace {
-    /// Brings inputs into the workspace, one after the other.
+    /// Stages inputs in the workspace, one after the other.
     ///
-    /// All of them are checked before the first is touched. Nothing is written through a link, over a
-    /// directory or below `skills/`, and a refusal deletes nothing. Files of the host come in only when `gate`
-    /// allows them; linked, they are no link in the workspace but entries of [`StagedInputs::read_only`],
-    /// and refused where another user could put something else in their place.
-    /// Copies lose every mode bit but the executable one.
+    /// All inputs are checked before the first is staged. Nothing is written through a link, over a directory or below
+    /// `skills/`, and a refusal deletes nothing. Local files need the permission of `gate`. A linked local file becomes
+    /// an entry of [`StagedInputs::read_only`], not a link in the workspace. It is refused if another user could
+    /// replace it. Copies keep only the executable bit.
     ///
     /// # Errors
     ///
-    /// The first input that is refused, and why. Those before it are there.
+    /// An input is refused. Inputs before it are staged.
     pub async fn stage_inputs(
         &self,
         inputs: &[RunInput],
@@ -183,7 +183,7 @@ impl Workspace {
     ) -> Result<(), WorkspaceError> {
         let InputSource::Local(path) = input.source.clone() else { return Ok(()) };
         let denied = |path: &std::path::Path| {
-            let reason = format!("reading {} of the host is not allowed", printable(path.as_os_str()));
+            let reason = format!("reading the local file {} is not allowed", printable(path.as_os_str()));
             input.refused(reason)
         };
         if !gate.allows(&path).await {
@@ -204,7 +204,7 @@ impl Workspace {
             let mut warnings = Vec::new();
             let done = match input.mode {
                 InputMode::Link => found
-                    .check_stays()
+                    .check_irreplaceable()
                     .map_err(InputFailure::Refused)
                     .and_then(|()| Placeholder::make(&workspace, &input.to, found.is_directory()))
                     .map(|placeholder| Some((found.path.clone(), placeholder))),
@@ -253,13 +253,13 @@ impl Workspace {
     }
 }
 
-/// Opens what is at `path` in the workspace, reached without a link.
+/// Opens a file or directory of the workspace. No link on the way is followed.
 fn open_in_workspace(workspace: &Workspace, path: &InnerPath) -> Result<OpenedInput, InputFailure> {
     match workspace.dir().file(path.as_str()) {
         Ok((file, stat)) => Ok(OpenedInput::File(file, stat)),
         Err(NoFile::Directory) => match workspace.dir().dir(path.as_str()) {
             Ok(directory) => Ok(OpenedInput::Directory(directory)),
-            Err(Errno::LOOP) => Err(InputFailure::Refused("it lies behind a link".to_owned())),
+            Err(Errno::LOOP) => Err(InputFailure::Refused("a link leads to it".to_owned())),
             Err(error) => Err(InputFailure::Refused(format!("it cannot be opened: {error}"))),
         },
         Err(refused) => Err(InputFailure::Refused(format!("it {}", refused.reason()))),

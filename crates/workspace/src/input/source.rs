@@ -1,4 +1,4 @@
-//! Where an input comes from.
+//! The source of an input, such as `artifact://report.txt@2`.
 
 use std::path::{Component, PathBuf};
 
@@ -6,13 +6,14 @@ use crate::artifact::ArtifactName;
 use crate::path::{InnerPath, expand};
 use crate::stage::check_name;
 
-/// Where an input comes from, checked.
+/// The checked source of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InputSource {
     Artifact {
         name: ArtifactName,
         version: Option<u64>,
     },
+    /// A local file or directory, written `host://abs/path`.
     Local(PathBuf),
     /// A path in the workspace.
     Workspace(InnerPath),
@@ -24,7 +25,7 @@ pub(crate) enum InputSource {
 }
 
 impl InputSource {
-    /// What `from` says, or why it is refused.
+    /// Parses `from`. The error says why it is refused.
     pub(crate) fn parse(from: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = from.split_once("://") else {
             return Err(format!("it has no scheme; {SCHEMES}"));
@@ -37,18 +38,18 @@ impl InputSource {
                 Ok(Self::Workspace(path))
             }
             "skill" => {
-                let (name, path) = rest.split_once('/').ok_or("it names no file of the skill")?;
+                let (name, path) = rest.split_once('/').ok_or("it does not name a file of the skill")?;
                 check_name(name).map_err(|error| error.to_string())?;
                 let path = InnerPath::parse(path).map_err(|problem| problem.to_string())?;
                 let whole = InnerPath::parse(&format!("skills/{name}/{path}"));
                 let path = whole.map_err(|problem| problem.to_string())?;
                 Ok(Self::Skill { name: name.to_owned(), path })
             }
-            _ => Err(format!("`{scheme}://` is no scheme of inputs; {SCHEMES}")),
+            _ => Err(format!("`{scheme}://` is not a scheme for inputs; {SCHEMES}")),
         }
     }
 
-    /// Its path in the workspace, if it is there.
+    /// Its path in the workspace, if it is in the workspace.
     pub(crate) fn inner(&self) -> Option<&InnerPath> {
         match self {
             Self::Workspace(path) | Self::Skill { path, .. } => Some(path),
@@ -56,7 +57,7 @@ impl InputSource {
         }
     }
 
-    /// The last name of it, for its default place.
+    /// Its file name, for the default place.
     pub(crate) fn base(&self) -> String {
         match self {
             Self::Artifact { name, .. } => name.base().to_owned(),
@@ -92,11 +93,11 @@ fn local(rest: &str) -> Result<InputSource, String> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err("it has a `..`".to_owned());
     }
-    // As its components are: no doubled slashes, no `.`.
+    // Without doubled slashes and `.`.
     let path: PathBuf = path.components().collect();
     match path.file_name() {
         Some(_) => Ok(InputSource::Local(path)),
-        None => Err("it names no file".to_owned()),
+        None => Err("it does not name a file".to_owned()),
     }
 }
 

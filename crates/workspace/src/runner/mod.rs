@@ -136,7 +136,7 @@ impl Runner {
                 return Err(RunError::Changed { skill: staged.name.clone() });
             }
         }
-        let staged: Vec<String> = skills().map(|skill| skill.place().to_owned()).collect();
+        let staged: Vec<String> = skills().map(|skill| skill.directory_name().to_owned()).collect();
         let inputs = command::point_at_staged(&request.inputs, skills());
         command::check_skill_inputs(&inputs, &staged)?;
         let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.input_gate).await?;
