@@ -224,9 +224,9 @@ impl Exit {
     pub fn killed_because(self) -> Option<&'static str> {
         match self {
             Self::Code(_) | Self::Signal(_) => None,
-            Self::TimedOut => Some("its time was over"),
-            Self::OutOfMemory => Some("it used more memory than it may"),
-            Self::TooMuchOutput => Some("it wrote more output than it may"),
+            Self::TimedOut => Some("it ran out of time"),
+            Self::OutOfMemory => Some("it used too much memory"),
+            Self::TooMuchOutput => Some("it wrote too much output"),
             Self::WorkspaceFull => Some("the workspace is full"),
             Self::Cancelled => Some("it was cancelled"),
         }

@@ -60,7 +60,7 @@ async fn a_command_that_hangs_is_killed_and_says_so() {
     };
     let report = backend.execute(request).await.unwrap();
     assert_eq!(report.exit_code, None);
-    assert_eq!(report.output, "begun\n\n[killed: its time was over]");
+    assert_eq!(report.output, "begun\n\n[killed: it ran out of time]");
 }
 
 #[tokio::test]
