@@ -169,7 +169,7 @@ impl Running<'_> {
         yield_ms: Option<u64>,
     ) -> Result<SkillAnswer, SkillError> {
         let wait = yield_ms.map_or(WAIT, Duration::from_millis);
-        let look: Result<LiveOutput, LiveError> = self.live(id)?.look(id, from, wait).await;
+        let look: Result<LiveOutput, LiveError> = self.live(id)?.read(id, from, wait).await;
         Ok(answer(&look.map_err(SkillError::Live)?))
     }
 }

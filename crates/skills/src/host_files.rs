@@ -123,7 +123,7 @@ pub(crate) struct HostInput {
 
 #[async_trait]
 impl InputGate for AskedHost<'_> {
-    async fn allow_host(&self, path: &Path) -> bool {
+    async fn allows(&self, path: &Path) -> bool {
         self.ask(path).await.is_ok()
     }
 }

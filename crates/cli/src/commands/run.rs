@@ -144,7 +144,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if let Some(why) = typed::denied(&policy, &entry) {
         bail!("nothing ran: {why}");
     }
-    if request.inputs.iter().any(|input| input.host().is_some()) {
+    if request.inputs.iter().any(|input| input.local_path().is_some()) {
         for warning in config.warnings() {
             writeln!(anstream::stderr(), "warning: {warning}")?;
         }
@@ -185,7 +185,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let executor = choice.build(options.sandbox, prefixes)?;
 
     let session = options.session.clone().unwrap_or_else(unnamed);
-    let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
+    let workspace = place.workspaces.workspace(&session).map_err(|error| anyhow!("{error}"))?;
     let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
     let mut runs = RunSetup::new(runner, session);
     if !options.allow_host.is_empty() {

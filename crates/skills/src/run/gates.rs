@@ -99,7 +99,7 @@ impl<'a> Running<'a> {
         let given_to = (self.caller == Caller::Person).then_some(own);
         let read = BTreeSet::new();
         let mut passed = Passed { request: staged, runs, sources, network, shell, expected, given_to, read };
-        for path in request.inputs.iter().filter_map(RunInput::host) {
+        for path in request.inputs.iter().filter_map(RunInput::local_path) {
             let real = passed.host(self, request).ask(&path).await.map_err(|error| match error {
                 Unread::Asks(question) => Halt::Asks(question),
                 Unread::Refused(refusal) => self::refused(&name, refusal).into(),
@@ -251,7 +251,7 @@ impl Passed<'_> {
         host: &'a dyn InputGate,
     ) -> RunContext<'a> {
         let mut context = RunContext::new(skills);
-        context.host = host;
+        context.input_gate = host;
         context.limits = self.runs.runs.limits.clone();
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);

@@ -6,7 +6,7 @@ use crate::command::Captured;
 
 /// Keeps the head and the tail of a stream.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_room: usize,
@@ -14,7 +14,7 @@ pub(super) struct Keep {
     total: u64,
 }
 
-impl Keep {
+impl Capture {
     /// Keeps at most `room` bytes, half from either end.
     pub(super) fn new(room: usize) -> Self {
         Self {
@@ -61,7 +61,7 @@ mod tests {
             room in 0usize..40,
         ) {
             let whole: Vec<u8> = pieces.concat();
-            let mut keep = Keep::new(room);
+            let mut keep = Capture::new(room);
             for piece in &pieces {
                 keep.push(piece);
             }

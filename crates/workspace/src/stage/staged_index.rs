@@ -11,32 +11,32 @@ use crate::digest::digest;
 use crate::dir::Dir;
 
 const VERSION: u64 = 1;
-/// The most that is read of a manifest: ten thousand files with the longest of names.
+/// The most that is read of a index: ten thousand files with the longest of names.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// The files of a staged skill.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Manifest {
+pub(super) struct StagedIndex {
     version: u64,
     /// When the machine was started. The copies are not forced to the disk, so what was staged before a
     /// crash of the machine is staged again.
     boot: String,
     /// The device and inode of the staged directory: whether it is still the one described here.
     pub(super) directory: (u64, u64),
-    pub(super) files: BTreeMap<String, Staged>,
+    pub(super) files: BTreeMap<String, StagedFile>,
     directories: Vec<String>,
 }
 
 /// A staged file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Staged {
+pub(super) struct StagedFile {
     pub(super) size: u64,
     pub(super) executable: bool,
     pub(super) digest: String,
     stamp: Option<String>,
 }
 
-impl Staged {
+impl StagedFile {
     pub(super) fn new(file: &StageFile, bytes: &[u8]) -> Self {
         Self {
             size: bytes.len() as u64,
@@ -57,31 +57,31 @@ impl Staged {
     }
 }
 
-impl Manifest {
+impl StagedIndex {
     pub(super) fn new(
         directory: (u64, u64),
-        files: BTreeMap<String, Staged>,
+        files: BTreeMap<String, StagedFile>,
         listing: &SkillListing,
     ) -> Self {
         Self { version: VERSION, boot: boot(), directory, files, directories: directories(listing) }
     }
 
-    /// The manifest of the skill `name`; `None` when there is none that can be used.
-    pub(super) fn read(manifests: &Dir, name: &str) -> Option<Self> {
-        let (file, _) = manifests.file(file_name(name)).ok()?;
+    /// The index of the skill `name`; `None` when there is none that can be used.
+    pub(super) fn read(indexes: &Dir, name: &str) -> Option<Self> {
+        let (file, _) = indexes.file(file_name(name)).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        let manifest: Self = serde_json::from_slice(&bytes).ok()?;
-        (manifest.version == VERSION && manifest.boot == boot()).then_some(manifest)
+        let index: Self = serde_json::from_slice(&bytes).ok()?;
+        (index.version == VERSION && index.boot == boot()).then_some(index)
     }
 
-    pub(super) fn write(&self, manifests: &Dir, name: &str) -> io::Result<()> {
-        manifests.replace(&file_name(name), &serde_json::to_vec(self)?, 0o600, None)
+    pub(super) fn write(&self, indexes: &Dir, name: &str) -> io::Result<()> {
+        indexes.replace(&file_name(name), &serde_json::to_vec(self)?, 0o600, None)
     }
 
-    /// Removes the manifest of the skill `name`.
-    pub(super) fn forget(manifests: &Dir, name: &str) {
-        manifests.discard(&file_name(name));
+    /// Removes the index of the skill `name`.
+    pub(super) fn forget(indexes: &Dir, name: &str) {
+        indexes.discard(&file_name(name));
     }
 
     /// Whether the same files and directories are listed, whatever they contain.

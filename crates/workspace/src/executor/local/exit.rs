@@ -2,17 +2,17 @@
 
 use rustix::process::WaitStatus;
 
-use super::supervise::Kept;
+use super::supervise::SandboxEnd;
 use crate::command::{Command, Exit};
 use crate::executor::ExecuteError;
-use crate::executor::ending::{left_out, told, with_memory};
+use crate::executor::exit::{cut_warnings, exit_of_code, exit_with_memory};
 use crate::warning::RunWarning;
 
 /// The command never began: what was said about it.
 #[derive(Debug)]
-pub(super) struct Never(String);
+pub(super) struct NotStarted(String);
 
-impl Never {
+impl NotStarted {
     /// Says whose fault it was.
     pub(super) fn explain(self, command: &Command) -> ExecuteError {
         if self.0.contains("Can't chdir to") {
@@ -27,23 +27,23 @@ impl Never {
 
 /// How a command ended.
 pub(super) fn exit(
-    kept: &Kept,
+    kept: &SandboxEnd,
     outside: Option<WaitStatus>,
     bare: bool,
     out_of_memory: bool,
     warnings: &mut Vec<RunWarning>,
-) -> Result<Exit, Never> {
+) -> Result<Exit, NotStarted> {
     if !kept.gone {
         warnings.push(RunWarning::Hangs);
     }
-    warnings.extend(left_out(&kept.stdout, &kept.stderr));
+    warnings.extend(cut_warnings(&kept.stdout, &kept.stderr));
     if let Some(verdict) = kept.verdict {
         return Ok(verdict);
     }
     let by_itself = match (kept.status.code, outside) {
-        (Some(code), _) => told(code),
+        (Some(code), _) => exit_of_code(code),
         (None, Some(status)) if bare => match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => told(code),
+            (Some(code), _) => exit_of_code(code),
             (None, Some(signal)) => Exit::Signal(signal),
             (None, None) => Exit::Signal(libc::SIGKILL),
         },
@@ -51,7 +51,7 @@ pub(super) fn exit(
         (None, Some(status)) if status.terminating_signal().is_some() => {
             Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL))
         }
-        _ => return Err(Never(String::from_utf8_lossy(&kept.stderr.head).trim().to_owned())),
+        _ => return Err(NotStarted(String::from_utf8_lossy(&kept.stderr.head).trim().to_owned())),
     };
-    Ok(with_memory(by_itself, out_of_memory, warnings))
+    Ok(exit_with_memory(by_itself, out_of_memory, warnings))
 }

@@ -78,11 +78,11 @@ mod tests {
     fn who_has_the_descriptor_can_connect_and_no_path_is_left() {
         let directory = Directory::new().unwrap();
         let path = directory.0.clone();
-        let (listener, way) = open_in(&directory).unwrap();
+        let (listener, proxy_socket) = open_in(&directory).unwrap();
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
         drop(directory);
         assert!(!path.exists());
-        let mut there = UnixStream::connect(format!("/proc/self/fd/{}", way.as_raw_fd())).unwrap();
+        let mut there = UnixStream::connect(format!("/proc/self/fd/{}", proxy_socket.as_raw_fd())).unwrap();
         let (mut here, _) = listener.accept().unwrap();
         here.set_nonblocking(false).unwrap();
         there.write_all(b"x").unwrap();

@@ -21,12 +21,12 @@ const LONGEST: Duration = Duration::from_secs(MAX_TIMEOUT.as_secs() + 120);
 
 /// Says that commands may write to a workspace, until it is dropped: then they are dead, and what they left is seen to.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct RunMark {
     marks: Dir,
     name: String,
 }
 
-impl Mark {
+impl RunMark {
     pub(super) fn new(root: &Dir, workspace: &str) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let marks = root.make_dir(MARKS, 0o700, None)?;
@@ -38,7 +38,7 @@ impl Mark {
     }
 }
 
-impl Drop for Mark {
+impl Drop for RunMark {
     fn drop(&mut self) {
         self.marks.discard(&self.name);
     }
@@ -56,9 +56,9 @@ impl Workspaces {
             };
             match self.settle(workspace) {
                 // Its commands may still be dying: the mark stays for later starts until none can be left.
-                Ok(Left::Settled) if !is_old(&marks, &mark) => {}
-                Ok(Left::Settled | Left::Gone) => marks.discard(&mark),
-                Ok(Left::InUse) => {}
+                Ok(Recovery::Settled) if !is_old(&marks, &mark) => {}
+                Ok(Recovery::Settled | Recovery::Gone) => marks.discard(&mark),
+                Ok(Recovery::InUse) => {}
                 Err(error) => {
                     tracing::warn!(workspace, %error, "what a killed run left could not be looked at");
                 }
@@ -66,27 +66,27 @@ impl Workspaces {
         }
     }
 
-    fn settle(&self, name: &str) -> io::Result<Left> {
+    fn settle(&self, name: &str) -> io::Result<Recovery> {
         let home = match self.root.dir(name) {
-            Err(rustix::io::Errno::NOENT) => return Ok(Left::Gone),
+            Err(rustix::io::Errno::NOENT) => return Ok(Recovery::Gone),
             home => home?,
         };
         let running = lock_file(&home, RUNNING)?;
         if running.try_lock().is_err() {
             // The run that uses it sees to it at its end.
-            return Ok(Left::InUse);
+            return Ok(Recovery::InUse);
         }
         let place = self.path.join(name);
         let left = set_ids::clear_workspace(&place.join(INSIDE));
         match left.or_else(|| set_ids::clear_own(&place.join(OWN))) {
-            None => Ok(Left::Settled),
+            None => Ok(Recovery::Settled),
             Some(problem) => Err(io::Error::other(problem.to_string())),
         }
     }
 }
 
 /// What became of a workspace with a mark.
-enum Left {
+enum Recovery {
     Settled,
     InUse,
     Gone,
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_next_start_sees_to_what_a_killed_runtime_left() {
         let place = tempfile::tempdir().unwrap();
-        let workspace = Workspaces::open(place.path()).unwrap().for_session("one").unwrap();
+        let workspace = Workspaces::open(place.path()).unwrap().workspace("one").unwrap();
         let apart = program(&workspace.own_directory("hooks").unwrap());
         let program = program(&workspace.path().join("out"));
         let guard = workspace.lock_running().unwrap();
@@ -139,7 +139,7 @@ mod tests {
         // As a runtime leaves it that is killed: the system gives up its locks, and the mark stays.
         let root = Dir::open(place.path()).unwrap();
         let name = workspace.path().parent().unwrap().file_name().unwrap().to_str().unwrap();
-        std::mem::forget(Mark::new(&root, name).unwrap());
+        std::mem::forget(RunMark::new(&root, name).unwrap());
         Workspaces::open(place.path()).unwrap();
         assert_eq!((mode(&program), marks(place.path())), (0o755, 1), "its commands may still be dying");
         assert_eq!(mode(&apart), 0o755, "of commands that ran apart, too");
@@ -154,7 +154,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         Workspaces::open(place.path()).unwrap();
         let root = Dir::open(place.path()).unwrap();
-        std::mem::forget(Mark::new(&root, &"0".repeat(32)).unwrap());
+        std::mem::forget(RunMark::new(&root, &"0".repeat(32)).unwrap());
         Workspaces::open(place.path()).unwrap();
         assert_eq!(marks(place.path()), 0);
     }

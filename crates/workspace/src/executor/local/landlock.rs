@@ -134,12 +134,12 @@ fn lacking(version: ABI) -> impl Iterator<Item = Missing> {
 
 /// The thread that started a command. A command can die with its thread, so this must outlive it.
 #[derive(Debug)]
-pub(super) struct Cage {
+pub(super) struct ConfinedThread {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Cage {
+impl Drop for ConfinedThread {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {
@@ -154,7 +154,7 @@ pub(super) fn spawn_confined(
     line: Vec<OsString>,
     variables: Vec<(String, String)>,
     descriptors: &[(&OwnedFd, RawFd)],
-) -> io::Result<(Pid, Cage)> {
+) -> io::Result<(Pid, ConfinedThread)> {
     let copies: io::Result<Vec<(OwnedFd, RawFd)>> =
         descriptors.iter().map(|(descriptor, number)| Ok((descriptor.try_clone()?, *number))).collect();
     let copies = copies?;
@@ -171,7 +171,7 @@ pub(super) fn spawn_confined(
         let _ = answer.send(started);
         let _: Result<(), _> = ended.recv();
     })?;
-    let cage = Cage { end: Some(end), thread: Some(thread) };
+    let cage = ConfinedThread { end: Some(end), thread: Some(thread) };
     let pid = answered.recv().map_err(io::Error::other)??;
     Ok((pid, cage))
 }

@@ -12,7 +12,7 @@ use rustix::process::{
 };
 
 use super::cgroup::Entrance;
-use super::confine::Cage;
+use super::landlock::ConfinedThread;
 use super::reaper::Reaper;
 
 /// A killed process that is not gone after this long hangs in the kernel, and is reported.
@@ -23,7 +23,7 @@ const KILLED_IS_DEAD: Duration = Duration::from_secs(5);
 /// Outside is bubblewrap, our child. Inside is the first process of a namespace of its own: when that dies the
 /// kernel kills all others in the namespace, whatever they did to hide, and only then does it count as dead.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct ProcessTree {
     outside: Pid,
     outside_handle: OwnedFd,
     outside_status: Option<WaitStatus>,
@@ -32,12 +32,12 @@ pub(super) struct Tree {
     bare: bool,
     reaper: Arc<Reaper>,
     /// What must outlive them.
-    cage: Option<Cage>,
+    cage: Option<ConfinedThread>,
     /// Where they are taken into their group, if they are not born in it.
     entrance: Option<Entrance>,
 }
 
-impl Tree {
+impl ProcessTree {
     /// The tree of a child that was just started.
     pub(super) fn new(outside: Pid, bare: bool, reaper: &Arc<Reaper>) -> io::Result<Self> {
         let handle = reaper.add(outside).and_then(|()| Ok(pidfd_open(outside, PidfdFlags::empty())?));
@@ -64,7 +64,7 @@ impl Tree {
     }
 
     /// Keeps what must outlive the processes.
-    pub(super) fn keep(&mut self, cage: Option<Cage>) {
+    pub(super) fn keep(&mut self, cage: Option<ConfinedThread>) {
         self.cage = cage;
     }
 

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::cell::Cell;
+use super::directory::ContainerDirectory;
 use super::engine::said;
 use super::instance::{self, Instance};
 use super::owner::namespace;
@@ -29,7 +29,7 @@ const DRAIN_FOR: Duration = Duration::from_secs(2);
 
 /// What became of a container.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ContainerEnd {
     /// What ended it early, if something did.
     pub(super) verdict: Option<Exit>,
     /// Whether the command was started.
@@ -40,7 +40,7 @@ pub(super) struct Kept {
     pub(super) left_behind: Option<String>,
 }
 
-impl Kept {
+impl ContainerEnd {
     /// There was none.
     pub(super) fn never(verdict: Exit) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
@@ -49,25 +49,25 @@ impl Kept {
 }
 
 /// Who has to hear of a container.
-pub(super) struct Ears<'a> {
+pub(super) struct Listeners<'a> {
     pub(super) cancel: &'a mut oneshot::Receiver<()>,
     pub(super) watcher: &'a mpsc::Sender<Piece>,
     /// Is told when the command begins.
     pub(super) began: &'a watch::Sender<bool>,
     /// Its secrets are hidden then.
-    pub(super) cell: &'a Cell,
+    pub(super) cell: &'a ContainerDirectory,
 }
 
 /// Keeps a container until the command has ended, or is to end. Then it is killed.
-pub(super) async fn keep(
+pub(super) async fn supervise(
     container: &Instance<'_>,
     output: instance::Output,
     limits: &Limits,
     secrets: &[SecretString],
-    mut ears: Ears<'_>,
+    mut listeners: Listeners<'_>,
     watch: &mut Watch,
-) -> Result<Kept, ExecuteError> {
-    let mut keeper = Keeper {
+) -> Result<ContainerEnd, ExecuteError> {
+    let mut supervisor = Supervisor {
         container,
         output,
         greeting: 0,
@@ -80,22 +80,22 @@ pub(super) async fn keep(
         deadline: Instant::now() + BEGINS_WITHIN,
         watch_at: None,
     };
-    while keeper.step(limits, &mut ears, watch).await? {}
-    if keeper.verdict.is_some() {
+    while supervisor.step(limits, &mut listeners, watch).await? {}
+    if supervisor.verdict.is_some() {
         container.signal("KILL").await;
     }
-    keeper.drain(limits, &ears).await;
-    let began = keeper.began();
-    Ok(Kept {
-        verdict: keeper.verdict,
+    supervisor.drain(limits, &listeners).await;
+    let began = supervisor.began();
+    Ok(ContainerEnd {
+        verdict: supervisor.verdict,
         began,
-        stdout: keeper.stdout.finish(),
-        stderr: keeper.stderr.finish(),
+        stdout: supervisor.stdout.finish(),
+        stderr: supervisor.stderr.finish(),
         left_behind: None,
     })
 }
 
-struct Keeper<'a> {
+struct Supervisor<'a> {
     container: &'a Instance<'a>,
     output: instance::Output,
     /// How much of the first process's word has come.
@@ -113,7 +113,7 @@ struct Keeper<'a> {
     watch_at: Option<Instant>,
 }
 
-impl Keeper<'_> {
+impl Supervisor<'_> {
     fn began(&self) -> bool {
         self.greeting == HERE.len()
     }
@@ -122,16 +122,16 @@ impl Keeper<'_> {
     async fn step(
         &mut self,
         limits: &Limits,
-        ears: &mut Ears<'_>,
+        listeners: &mut Listeners<'_>,
         watch: &mut Watch,
     ) -> Result<bool, ExecuteError> {
         let watch_at = self.watch_at.unwrap_or(self.deadline);
         tokio::select! {
             biased;
-            _ = &mut *ears.cancel => Ok(self.end(Exit::Cancelled)),
+            _ = &mut *listeners.cancel => Ok(self.end(Exit::Cancelled)),
             () = sleep_until(self.deadline) => self.time_is_over(limits).await,
             () = sleep_until(watch_at), if self.watch_at.is_some() => Ok(self.look(watch).await),
-            room = ears.watcher.reserve(), if !self.waiting.is_empty() => {
+            room = listeners.watcher.reserve(), if !self.waiting.is_empty() => {
                 let piece = self.waiting.remove(0);
                 // A watcher that has gone away is no reason to stop reading.
                 if let Ok(room) = room {
@@ -143,7 +143,7 @@ impl Keeper<'_> {
                 None => Ok(false),
                 Some(Err(error)) => Err(lost(&error)),
                 Some(Ok(piece)) => {
-                    self.take(piece, limits, ears);
+                    self.take(piece, limits, listeners);
                     let written = self.stdout.total() + self.stderr.total();
                     Ok(written <= limits.output_total || self.end(Exit::TooMuchOutput))
                 }
@@ -191,12 +191,12 @@ impl Keeper<'_> {
         true
     }
 
-    fn take(&mut self, piece: LogOutput, limits: &Limits, ears: &Ears<'_>) {
+    fn take(&mut self, piece: LogOutput, limits: &Limits, listeners: &Listeners<'_>) {
         match piece {
             LogOutput::StdErr { message } if self.began() => self.waiting.extend(self.stderr.push(&message)),
             LogOutput::StdErr { message } => self.early.extend_from_slice(&message),
             LogOutput::StdOut { message } | LogOutput::Console { message } => {
-                let rest = self.greet(&message, limits, ears);
+                let rest = self.greet(&message, limits, listeners);
                 if !rest.is_empty() {
                     self.waiting.extend(self.stdout.push(rest));
                 }
@@ -206,7 +206,7 @@ impl Keeper<'_> {
     }
 
     /// Takes the first process's word from what came. With it the command's time begins.
-    fn greet<'p>(&mut self, message: &'p [u8], limits: &Limits, ears: &Ears<'_>) -> &'p [u8] {
+    fn greet<'p>(&mut self, message: &'p [u8], limits: &Limits, listeners: &Listeners<'_>) -> &'p [u8] {
         let (word, rest) = message.split_at(message.len().min(HERE.len() - self.greeting));
         if word.is_empty() {
             return rest;
@@ -216,8 +216,8 @@ impl Keeper<'_> {
             let now = Instant::now();
             self.deadline = now + limits.timeout.min(MAX_TIMEOUT);
             self.watch_at = Some(now + WATCH_EVERY);
-            let _ = ears.began.send(true);
-            ears.cell.hide_secrets();
+            let _ = listeners.began.send(true);
+            listeners.cell.hide_secrets();
             let early = std::mem::take(&mut self.early);
             self.waiting.extend(self.stderr.push(&early));
         }
@@ -225,15 +225,15 @@ impl Keeper<'_> {
     }
 
     /// Reads what the dead left, and shows all that is left to show.
-    async fn drain(&mut self, limits: &Limits, ears: &Ears<'_>) {
+    async fn drain(&mut self, limits: &Limits, listeners: &Listeners<'_>) {
         let until = Instant::now() + DRAIN_FOR;
         loop {
-            self.show(ears).await;
+            self.show(listeners).await;
             let left = until.saturating_duration_since(Instant::now());
             let Ok(Some(Ok(piece))) = timeout(left, self.output.next()).await else { break };
             // What is too much is read all the same: an engine that cannot write does not see the end.
             if self.stdout.total() + self.stderr.total() <= limits.output_total {
-                self.take(piece, limits, ears);
+                self.take(piece, limits, listeners);
             }
         }
         if !self.began() {
@@ -244,13 +244,13 @@ impl Keeper<'_> {
         }
         self.waiting.extend(self.stdout.last());
         self.waiting.extend(self.stderr.last());
-        self.show(ears).await;
+        self.show(listeners).await;
     }
 
     /// Shows what waits. A watcher that has gone away needs nothing.
-    async fn show(&mut self, ears: &Ears<'_>) {
+    async fn show(&mut self, listeners: &Listeners<'_>) {
         for piece in self.waiting.drain(..) {
-            let _ = ears.watcher.send(piece).await;
+            let _ = listeners.watcher.send(piece).await;
         }
     }
 }

@@ -1,11 +1,16 @@
 //! What became of a run.
 
+mod room;
+
 use serde::Serialize;
 
 use crate::artifact::ArtifactFile;
 use crate::collect::CollectedFile;
 use crate::command::{Exit, Finished, Sandbox};
 use crate::warning::RunWarning;
+
+pub use room::MAX_REPORT_BYTES;
+pub(crate) use room::ReportRoom;
 
 /// What became of a run, as the model gets it. A command that failed or took too long is an answer too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

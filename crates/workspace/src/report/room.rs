@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::collect::{Collected, CollectedFile};
+use crate::collect::{CollectedBytes, CollectedFile};
 use crate::report::RunReport;
 use crate::warning::RunWarning;
 
@@ -12,7 +12,7 @@ pub const MAX_REPORT_BYTES: usize = 14 << 20;
 const MAX_NAME_BYTES: usize = 256 * 1024;
 
 /// What is left of a report for the text of files.
-pub(crate) struct Room {
+pub(crate) struct ReportRoom {
     bytes: usize,
     /// The files of which only a part is shown for want of room.
     cut: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Room {
     names: usize,
 }
 
-impl Room {
+impl ReportRoom {
     /// What a report has room for beside what it has already.
     pub(crate) fn beside(report: &RunReport) -> Self {
         let taken = size(&report.stdout) + size(&report.stderr) + MAX_NAME_BYTES;
@@ -45,7 +45,7 @@ impl Room {
     }
 
     /// The file as an answer has it, with as much of its text as there is room for, if that is wanted.
-    pub(crate) fn describe(&mut self, mut file: Collected, inline: bool) -> CollectedFile {
+    pub(crate) fn describe(&mut self, mut file: CollectedBytes, inline: bool) -> CollectedFile {
         let is_whole = !inline || file.bytes.len() <= self.bytes;
         if !is_whole {
             file.bytes = Bytes::copy_from_slice(&file.bytes[..self.bytes]);
@@ -66,7 +66,7 @@ impl Room {
     }
 
     /// Says in a report what there was no room for.
-    pub(crate) fn told(self, report: &mut RunReport) {
+    pub(crate) fn report_cuts(self, report: &mut RunReport) {
         if !self.cut.is_empty() {
             report.warnings.push(RunWarning::ShownInPart { paths: self.cut });
         }

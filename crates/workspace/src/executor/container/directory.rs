@@ -39,7 +39,7 @@ const MAX_PLACES: usize = 100_000;
 
 /// The directory of one container.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct ContainerDirectory {
     path: PathBuf,
     name: String,
     /// The directory itself, whatever its path leads to by now.
@@ -53,7 +53,7 @@ pub(super) struct Cell {
     private: Vec<&'static str>,
 }
 
-impl Cell {
+impl ContainerDirectory {
     /// A new one in a directory, for whoever commands run as.
     pub(super) fn new(
         at: &Path,
@@ -128,7 +128,7 @@ impl Cell {
     }
 }
 
-impl Drop for Cell {
+impl Drop for ContainerDirectory {
     fn drop(&mut self) {
         self.life = None;
         take_away(&self.path, &self.directory);
@@ -240,7 +240,7 @@ mod tests {
         let (_far, near) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let inputs = [Input::Closed, Input::Bytes("text".into()), Input::Pipe(near.into())];
         for stdin in &inputs {
-            let cell = Cell::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
+            let cell = ContainerDirectory::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
             cell.keep_places(&["one".into(), "two".into()]).unwrap();
             let path = cell.path().to_owned();
             assert!(path.join(SKILLS).join("two").is_dir());
@@ -256,7 +256,7 @@ mod tests {
     fn cells_of_the_dead_are_swept() {
         let at = tempfile::tempdir().unwrap();
         let dead = Owner::parse("00000000.1.2.3").unwrap();
-        let cell = Cell::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
+        let cell = ContainerDirectory::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
         cell.keep_places(&["one".into()]).unwrap();
         let path = cell.path().to_owned();
         std::mem::forget(cell);
@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn a_link_in_the_place_of_a_cell_is_not_followed() {
         let (at, (victim, file)) = (tempfile::tempdir().unwrap(), victim());
-        let cell = Cell::new(at.path(), &Owner::own(), &BTreeMap::new(), &Input::Closed).unwrap();
+        let cell =
+            ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &Input::Closed).unwrap();
         let (path, moved) = (cell.path().to_owned(), at.path().join("moved"));
         std::fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(victim.path(), &path).unwrap();
@@ -320,7 +321,7 @@ mod tests {
     fn secrets_lose_their_names() {
         let at = tempfile::tempdir().unwrap();
         let stdin = Input::Bytes("text".into());
-        let cell = Cell::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
+        let cell = ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
         cell.hide_secrets();
         let left = std::fs::read_dir(cell.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut left: Vec<_> = left.collect();

@@ -13,15 +13,15 @@ use super::cgroup::Group;
 /// What a cell does.
 type Job = Box<dyn FnOnce(&mut Option<Group>) + Send>;
 
-/// So many cells wait for work; others end with it.
+/// So many threads wait for work; others end with it.
 const IDLE: usize = 8;
 
-/// How long the end of the executor waits for its cells to take their groups away.
+/// How long the end of the executor waits for its threads to take their groups away.
 const GONE_BY: Duration = Duration::from_secs(5);
 
-/// Cells, as many as there are commands at once. Dropping them waits for their ends.
+/// RunThreads, as many as there are commands at once. Dropping them waits for their ends.
 #[derive(Debug, Default)]
-pub(super) struct Cells(Arc<Shared>);
+pub(super) struct RunThreads(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -31,21 +31,21 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The ways to cells that wait for work.
+    /// The ways to threads that wait for work.
     idle: Vec<Sender<Job>>,
-    /// How many cells there are.
+    /// How many threads there are.
     live: usize,
-    /// Whether cells end instead of waiting.
+    /// Whether threads end instead of waiting.
     closed: bool,
 }
 
-impl Cells {
+impl RunThreads {
     /// Does a job in a cell of its own.
     pub(super) fn start(&self, job: impl FnOnce(&mut Option<Group>) + Send + 'static) -> io::Result<()> {
         let idle = self.0.lock().idle.pop();
         let jobs = match idle {
             Some(jobs) => jobs,
-            None => new_cell(&self.0)?,
+            None => new_thread(&self.0)?,
         };
         let (shared, back) = (Arc::clone(&self.0), jobs.clone());
         let whole: Job = Box::new(move |group| {
@@ -59,7 +59,7 @@ impl Cells {
     }
 }
 
-impl Drop for Cells {
+impl Drop for RunThreads {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closed = true;
@@ -76,7 +76,7 @@ impl Shared {
 }
 
 /// A new cell, by the way to it.
-fn new_cell(shared: &Arc<Shared>) -> io::Result<Sender<Job>> {
+fn new_thread(shared: &Arc<Shared>) -> io::Result<Sender<Job>> {
     let (jobs, work) = channel::<Job>();
     let counted = Counted::new(shared);
     std::thread::Builder::new().name("prowess-cell".to_owned()).spawn(move || {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 /// Whether a run is over.
 #[derive(Debug, Default)]
-pub(super) struct Over {
+pub(super) struct RunOver {
     is: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Over {
+impl RunOver {
     pub(super) fn set(&self) {
         *self.is.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
@@ -25,16 +25,16 @@ impl Over {
 }
 
 /// Ends the run whose future is dropped, and waits until nothing of it is left.
-pub(super) struct Cancel {
+pub(super) struct CancelOnDrop {
     how: Box<dyn FnMut() + Send>,
-    over: Arc<Over>,
+    over: Arc<RunOver>,
     at_most: Duration,
     done: bool,
 }
 
-impl Cancel {
+impl CancelOnDrop {
     /// One that ends a run in this way, and waits no longer than this until it is over.
-    pub(super) fn new(over: Arc<Over>, at_most: Duration, how: impl FnMut() + Send + 'static) -> Self {
+    pub(super) fn new(over: Arc<RunOver>, at_most: Duration, how: impl FnMut() + Send + 'static) -> Self {
         Self { how: Box::new(how), over, at_most, done: false }
     }
 
@@ -49,13 +49,13 @@ impl Cancel {
     }
 }
 
-impl fmt::Debug for Cancel {
+impl fmt::Debug for CancelOnDrop {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Cancel").field("done", &self.done).finish_non_exhaustive()
+        to.debug_struct("CancelOnDrop").field("done", &self.done).finish_non_exhaustive()
     }
 }
 
-impl Drop for Cancel {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if !self.done {
             self.cancel();

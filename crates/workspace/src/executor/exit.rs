@@ -25,7 +25,7 @@ const DEADLY: [i32; 16] = [
 ];
 
 /// A code as sandboxes and shells tell it: above 128 it is a signal.
-pub(super) fn told(code: i32) -> Exit {
+pub(super) fn exit_of_code(code: i32) -> Exit {
     match code - 128 {
         signal if DEADLY.contains(&signal) => Exit::Signal(signal),
         _ => Exit::Code(code),
@@ -33,7 +33,7 @@ pub(super) fn told(code: i32) -> Exit {
 }
 
 /// How a command ended by itself, when something of it may have been killed for its memory.
-pub(super) fn with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut Vec<RunWarning>) -> Exit {
+pub(super) fn exit_with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut Vec<RunWarning>) -> Exit {
     match (out_of_memory, by_itself) {
         (true, Exit::Code(0)) => {
             warnings.push(RunWarning::ProcessOutOfMemory);
@@ -45,7 +45,7 @@ pub(super) fn with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut V
 }
 
 /// Says what is not in the answer.
-pub(super) fn left_out(stdout: &Captured, stderr: &Captured) -> Vec<RunWarning> {
+pub(super) fn cut_warnings(stdout: &Captured, stderr: &Captured) -> Vec<RunWarning> {
     let streams = [(Stream::Stdout, stdout.left_out()), (Stream::Stderr, stderr.left_out())];
     let lacking = streams.into_iter().filter(|(_, bytes)| *bytes > 0);
     lacking.map(|(stream, bytes)| RunWarning::OutputCut { stream, bytes }).collect()
@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn codes_above_128_are_signals() {
-        assert_eq!(told(137), Exit::Signal(9));
-        assert_eq!(told(143), Exit::Signal(15));
+        assert_eq!(exit_of_code(137), Exit::Signal(9));
+        assert_eq!(exit_of_code(143), Exit::Signal(15));
         assert_eq!(
-            [told(0), told(1), told(127), told(128), told(255)],
+            [exit_of_code(0), exit_of_code(1), exit_of_code(127), exit_of_code(128), exit_of_code(255)],
             [0, 1, 127, 128, 255].map(Exit::Code)
         );
     }
