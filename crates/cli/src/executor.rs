@@ -11,12 +11,12 @@ use crate::config::{ExecutorWord, SandboxSettings};
 
 /// What holds commands.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Choice {
+pub(crate) struct ExecutorArgs {
     /// What holds the command: a sandbox of this machine, or a container of Docker or Podman [default: local]
     #[arg(long, value_enum, value_name = "KIND")]
     executor: Option<Kind>,
     #[command(flatten)]
-    containers: Containers,
+    containers: ContainerArgs,
     /// What is enough when nobody says.
     #[arg(skip)]
     level: Option<Level>,
@@ -27,7 +27,7 @@ pub(crate) struct Choice {
 
 /// How containers are made.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Containers {
+pub(crate) struct ContainerArgs {
     /// The image of containers, which the engine must have [default: python:3-slim]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
@@ -45,7 +45,7 @@ enum Kind {
     Container,
 }
 
-impl Choice {
+impl ExecutorArgs {
     /// The choice where what was not given is as it is configured.
     pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
         let executor = self.executor.unwrap_or(match settings.executor {
@@ -105,7 +105,7 @@ impl Choice {
     }
 }
 
-impl Containers {
+impl ContainerArgs {
     /// The containers where what was not given is as it is configured.
     pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
         Self {

@@ -89,7 +89,7 @@ pub(crate) enum Command {
 /// Where to look for skills.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Where to look")]
-pub(crate) struct Places {
+pub(crate) struct RootArgs {
     /// Also look in this directory; it takes precedence over all others. Also from SKILLS_ROOT
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Vec<PathBuf>,

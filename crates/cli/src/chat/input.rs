@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::command::COMMANDS;
+use super::history::History;
+use super::input_display::{InputDisplay, InputRows};
 use super::keyboard::{Event, Keyboard};
 use super::keys::Key;
-use super::line::Line;
-use super::past::Past;
-use super::typing::{Display, Typing};
-use super::unsent::Unsent;
+use super::line_editor::LineEditor;
+use super::slash_commands::COMMANDS;
+use super::unsent_message::UnsentMessage;
 
 /// What stands before what a person says.
 const PROMPT: &str = "> ";
@@ -23,7 +23,7 @@ const MAX_WAITING: usize = 100;
 
 /// What came of asking a person for a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum Entered {
     Line(String),
     /// Ctrl-C: away with this line.
     Interrupted,
@@ -32,20 +32,20 @@ pub(super) enum Typed {
 }
 
 /// Shows what is typed.
-pub(super) type Show<'a> = dyn FnMut(Display) + 'a;
+pub(super) type Show<'a> = dyn FnMut(InputDisplay) + 'a;
 
 /// Where a person types.
 pub(super) struct Input {
     keyboard: Keyboard,
     draft: Draft,
-    unsent: Arc<Unsent>,
+    unsent: Arc<UnsentMessage>,
 }
 
 /// The message that a person is typing, and those that wait to be said.
 struct Draft {
-    line: Line,
+    line: LineEditor,
     waiting: VecDeque<String>,
-    past: Past,
+    history: History,
     /// The words that are looked for in earlier lines, and the line that was found.
     search: Option<(String, Option<(usize, String)>)>,
     /// What can be completed.
@@ -57,7 +57,7 @@ struct Draft {
 
 /// What a key asks for beyond the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wish {
+enum KeyAction {
     /// Nothing more than to see what was typed.
     Nothing,
     Enter,
@@ -69,8 +69,8 @@ enum Wish {
 
 impl Input {
     /// A keyboard with the history of a file, if it can be had.
-    pub(super) fn new(history: &Path, unsent: Arc<Unsent>) -> Result<Self> {
-        Ok(Self { keyboard: Keyboard::open()?, draft: Draft::new(Past::new(history.to_owned())), unsent })
+    pub(super) fn new(history: &Path, unsent: Arc<UnsentMessage>) -> Result<Self> {
+        Ok(Self { keyboard: Keyboard::open()?, draft: Draft::new(History::new(history.to_owned())), unsent })
     }
 
     /// The names that can be completed after a slash.
@@ -85,32 +85,32 @@ impl Input {
     }
 
     /// A line for the conversation: the first that waits, or else one that is typed now.
-    pub(super) async fn line(&mut self, show: &mut Show<'_>) -> Typed {
+    pub(super) async fn line(&mut self, show: &mut Show<'_>) -> Entered {
         if let Some(text) = self.draft.waiting.pop_front() {
-            show(Display::Finished { prompt: PROMPT.to_owned(), text: text.clone() });
-            return Typed::Line(text);
+            show(InputDisplay::Finished { prompt: PROMPT.to_owned(), text: text.clone() });
+            return Entered::Line(text);
         }
         loop {
             self.unsent.note(self.draft.line.text());
             if self.keyboard.is_idle() {
-                show(Display::Typing(self.draft.shown()));
+                show(InputDisplay::Typing(self.draft.rows()));
             }
-            let wish = match self.keyboard.next().await {
+            let action = match self.keyboard.next().await {
                 Event::Key(key) => self.draft.press(&key),
                 event => self.other(&event, show),
             };
-            if matches!(wish, Wish::Nothing | Wish::Clear | Wish::Suspend) {
-                self.fulfil(&wish, show);
+            if matches!(action, KeyAction::Nothing | KeyAction::Clear | KeyAction::Suspend) {
+                self.perform(&action, show);
                 continue;
             }
             let text = self.draft.line.take();
             // Whatever becomes of it, it can be found again.
-            self.unsent.settle(&mut self.draft.past, &text);
-            show(Display::Finished { prompt: PROMPT.to_owned(), text: text.clone() });
-            return match wish {
-                Wish::Interrupt => Typed::Interrupted,
-                Wish::End => Typed::End,
-                _ => Typed::Line(text),
+            self.unsent.settle(&mut self.draft.history, &text);
+            show(InputDisplay::Finished { prompt: PROMPT.to_owned(), text: text.clone() });
+            return match action {
+                KeyAction::Interrupt => Entered::Interrupted,
+                KeyAction::End => Entered::End,
+                _ => Entered::Line(text),
             };
         }
     }
@@ -120,18 +120,18 @@ impl Input {
         loop {
             self.unsent.note(self.draft.line.text());
             if self.keyboard.is_idle() {
-                show(Display::Typing(self.draft.shown_meanwhile()));
+                show(InputDisplay::Typing(self.draft.rows_during_turn()));
             }
-            let wish = match self.keyboard.next().await {
-                Event::Key(key) => self.draft.press_meanwhile(&key),
+            let action = match self.keyboard.next().await {
+                Event::Key(key) => self.draft.press_during_turn(&key),
                 // Nobody can want anything any more.
                 Event::Closed => return std::future::pending().await,
                 event => self.other(&event, show),
             };
-            if wish == Wish::Interrupt {
+            if action == KeyAction::Interrupt {
                 return;
             }
-            self.fulfil(&wish, show);
+            self.perform(&action, show);
         }
     }
 
@@ -139,28 +139,28 @@ impl Input {
     /// before it is there.
     pub(super) fn set_aside(&mut self) -> bool {
         let keys = self.keyboard.pressed();
-        let wishes = keys.iter().map(|key| self.draft.press_meanwhile(key));
-        let is_stopped = wishes.filter(|wish| *wish == Wish::Interrupt).count() > 0;
+        let actions = keys.iter().map(|key| self.draft.press_during_turn(key));
+        let is_stopped = actions.filter(|action| *action == KeyAction::Interrupt).count() > 0;
         self.unsent.note(self.draft.line.text());
         is_stopped
     }
 
     /// An answer to a question, which is not remembered.
-    pub(super) async fn answer(&mut self, question: &str, show: &mut Show<'_>) -> Typed {
-        let mut line = Line::new();
+    pub(super) async fn answer(&mut self, question: &str, show: &mut Show<'_>) -> Entered {
+        let mut line = LineEditor::new();
         let typed = loop {
-            show(Display::Typing(Typing {
+            show(InputDisplay::Typing(InputRows {
                 line: Some((question.to_owned(), line.text().to_owned(), line.position())),
                 waiting: self.draft.waiting.iter().cloned().collect(),
-                ..Typing::default()
+                ..InputRows::default()
             }));
             match self.keyboard.next().await {
-                Event::Key(Key::Enter) => break Typed::Line(line.text().to_owned()),
-                Event::Key(Key::Control('c')) => break Typed::Interrupted,
-                Event::Key(Key::Control('d')) if line.is_empty() => break Typed::End,
-                Event::Closed => break Typed::End,
-                Event::Key(Key::Control('l')) => self.fulfil(&Wish::Clear, show),
-                Event::Key(Key::Control('z')) => self.fulfil(&Wish::Suspend, show),
+                Event::Key(Key::Enter) => break Entered::Line(line.text().to_owned()),
+                Event::Key(Key::Control('c')) => break Entered::Interrupted,
+                Event::Key(Key::Control('d')) if line.is_empty() => break Entered::End,
+                Event::Closed => break Entered::End,
+                Event::Key(Key::Control('l')) => self.perform(&KeyAction::Clear, show),
+                Event::Key(Key::Control('z')) => self.perform(&KeyAction::Suspend, show),
                 Event::Key(key) => {
                     line.edit(&key);
                 }
@@ -169,7 +169,7 @@ impl Input {
                 }
             }
         };
-        show(Display::Finished { prompt: question.to_owned(), text: line.take() });
+        show(InputDisplay::Finished { prompt: question.to_owned(), text: line.take() });
         typed
     }
 
@@ -182,36 +182,36 @@ impl Input {
     pub(super) fn unsaid(&mut self) -> usize {
         self.set_aside();
         let rest = self.draft.line.take();
-        self.unsent.settle(&mut self.draft.past, &rest);
+        self.unsent.settle(&mut self.draft.history, &rest);
         let waiting = self.draft.waiting.iter().filter(|text| *text != QUIT);
         waiting.count() + usize::from(!rest.trim().is_empty())
     }
 
-    fn other(&self, event: &Event, show: &mut Show<'_>) -> Wish {
+    fn other(&self, event: &Event, show: &mut Show<'_>) -> KeyAction {
         match event {
-            Event::Resized => show(Display::Resized),
-            Event::Resumed => show(Display::Resumed),
-            Event::Closed => return Wish::End,
+            Event::Resized => show(InputDisplay::Resized),
+            Event::Resumed => show(InputDisplay::Resumed),
+            Event::Closed => return KeyAction::End,
             Event::Key(_) => {}
         }
-        Wish::Nothing
+        KeyAction::Nothing
     }
 
-    fn fulfil(&self, wish: &Wish, show: &mut Show<'_>) {
-        match wish {
-            Wish::Clear => show(Display::Clear),
-            Wish::Suspend => self.keyboard.suspend(),
-            Wish::Nothing | Wish::Enter | Wish::Interrupt | Wish::End => {}
+    fn perform(&self, action: &KeyAction, show: &mut Show<'_>) {
+        match action {
+            KeyAction::Clear => show(InputDisplay::Clear),
+            KeyAction::Suspend => self.keyboard.suspend(),
+            KeyAction::Nothing | KeyAction::Enter | KeyAction::Interrupt | KeyAction::End => {}
         }
     }
 }
 
 impl Draft {
-    fn new(past: Past) -> Self {
+    fn new(history: History) -> Self {
         Self {
-            line: Line::new(),
+            line: LineEditor::new(),
             waiting: VecDeque::new(),
-            past,
+            history,
             search: None,
             known: Vec::new(),
             choices: Vec::new(),
@@ -219,7 +219,7 @@ impl Draft {
         }
     }
 
-    fn shown(&self) -> Typing {
+    fn rows(&self) -> InputRows {
         let line = match &self.search {
             Some((words, found)) => {
                 let found = found.as_ref().map_or("", |(_, line)| line);
@@ -229,39 +229,39 @@ impl Draft {
         };
         let waiting = self.waiting.iter().cloned().collect();
         let choices = (!self.choices.is_empty()).then(|| self.choices.join("  "));
-        Typing { line: Some(line), waiting, notice: self.line.obstacle().or(choices), is_busy: false }
+        InputRows { line: Some(line), waiting, notice: self.line.obstacle().or(choices), is_busy: false }
     }
 
     /// While the agent is at work, a line is there only if something is in it.
-    fn shown_meanwhile(&self) -> Typing {
-        let shown = self.shown();
+    fn rows_during_turn(&self) -> InputRows {
+        let shown = self.rows();
         let line = shown.line.filter(|_| self.search.is_some() || !self.line.is_empty());
-        Typing { line, is_busy: true, ..shown }
+        InputRows { line, is_busy: true, ..shown }
     }
 
     /// Does what a key does while the agent is at work.
-    fn press_meanwhile(&mut self, key: &Key) -> Wish {
+    fn press_during_turn(&mut self, key: &Key) -> KeyAction {
         let is_free = self.has_taken || (self.line.is_empty() && self.search.is_none());
         self.has_taken = is_free && matches!(key, Key::Up | Key::Control('p')) && self.take_back();
         if self.has_taken {
-            return Wish::Nothing;
+            return KeyAction::Nothing;
         }
         match self.press(key) {
             // What waits is not without bounds, and nothing is lost for that.
-            Wish::Enter if self.waiting.len() >= MAX_WAITING => {
+            KeyAction::Enter if self.waiting.len() >= MAX_WAITING => {
                 self.line.edit(&Key::LineBreak);
-                Wish::Nothing
+                KeyAction::Nothing
             }
-            Wish::Enter => {
+            KeyAction::Enter => {
                 let text = self.line.take();
                 self.wait(text);
-                Wish::Nothing
+                KeyAction::Nothing
             }
-            Wish::End => {
+            KeyAction::End => {
                 self.waiting.push_back(QUIT.to_owned());
-                Wish::Nothing
+                KeyAction::Nothing
             }
-            wish => wish,
+            action => action,
         }
     }
 
@@ -280,35 +280,35 @@ impl Draft {
             return;
         }
         // Whatever happens to this conversation, it can be found again.
-        self.past.add(&text);
+        self.history.add(&text);
         self.waiting.push_back(text);
     }
 
     /// Does what a key does to the message.
-    fn press(&mut self, key: &Key) -> Wish {
+    fn press(&mut self, key: &Key) -> KeyAction {
         self.choices.clear();
-        if self.search.is_some() && self.look(key) {
-            return Wish::Nothing;
+        if self.search.is_some() && self.press_in_search(key) {
+            return KeyAction::Nothing;
         }
         match key {
             Key::Enter if self.line.goes_on() => {}
-            Key::Enter => return Wish::Enter,
-            Key::Control('c') => return Wish::Interrupt,
-            Key::Control('d') if self.line.is_empty() => return Wish::End,
-            Key::Control('l') => return Wish::Clear,
-            Key::Control('z') => return Wish::Suspend,
+            Key::Enter => return KeyAction::Enter,
+            Key::Control('c') => return KeyAction::Interrupt,
+            Key::Control('d') if self.line.is_empty() => return KeyAction::End,
+            Key::Control('l') => return KeyAction::Clear,
+            Key::Control('z') => return KeyAction::Suspend,
             Key::Control('r') => self.search = Some((String::new(), None)),
             Key::Tab => self.tab(),
             Key::Up | Key::Control('p') => {
                 if !self.line.up()
-                    && let Some(line) = self.past.older(self.line.text())
+                    && let Some(line) = self.history.older(self.line.text())
                 {
                     self.line.set(&line);
                 }
             }
             Key::Down | Key::Control('n') => {
                 if !self.line.down()
-                    && let Some(line) = self.past.newer()
+                    && let Some(line) = self.history.newer()
                 {
                     self.line.set(&line);
                 }
@@ -317,11 +317,11 @@ impl Draft {
                 self.line.edit(key);
             }
         }
-        Wish::Nothing
+        KeyAction::Nothing
     }
 
     /// Does what a key does while earlier lines are looked through; `false` if it ends that, and is still to be done.
-    fn look(&mut self, key: &Key) -> bool {
+    fn press_in_search(&mut self, key: &Key) -> bool {
         let Some((mut words, found)) = self.search.take() else { return false };
         let before = match key {
             Key::Text(c) => {
@@ -340,11 +340,11 @@ impl Draft {
                 if let Some((_, line)) = found {
                     self.line.set(&line);
                 }
-                self.past.leave();
+                self.history.leave();
                 return false;
             }
         };
-        let next = if words.is_empty() { None } else { self.past.find(&words, before) };
+        let next = if words.is_empty() { None } else { self.history.find(&words, before) };
         // What cannot be found leaves what was.
         let next = next.or(found.filter(|(_, line)| line.contains(&words) && !words.is_empty()));
         self.search = Some((words, next));
@@ -390,19 +390,22 @@ mod tests {
 
     fn draft() -> (Draft, tempfile::TempDir) {
         let place = tempfile::tempdir().unwrap();
-        let mut draft = Draft::new(Past::new(place.path().join("history")));
+        let mut draft = Draft::new(History::new(place.path().join("history")));
         draft.known = ["/help", "/context", "/compact", "/model ", "/csv-report "].map(str::to_owned).into();
         (draft, place)
     }
 
-    fn press(draft: &mut Draft, keys: &str) -> Vec<Wish> {
+    fn press(draft: &mut Draft, keys: &str) -> Vec<KeyAction> {
         let keys = Decoder::default().push(keys.as_bytes());
-        keys.iter().map(|key| draft.press(key)).filter(|wish| *wish != Wish::Nothing).collect()
+        keys.iter().map(|key| draft.press(key)).filter(|action| *action != KeyAction::Nothing).collect()
     }
 
-    fn press_meanwhile(draft: &mut Draft, keys: &str) -> Vec<Wish> {
+    fn press_during_turn(draft: &mut Draft, keys: &str) -> Vec<KeyAction> {
         let keys = Decoder::default().push(keys.as_bytes());
-        keys.iter().map(|key| draft.press_meanwhile(key)).filter(|wish| *wish != Wish::Nothing).collect()
+        keys.iter()
+            .map(|key| draft.press_during_turn(key))
+            .filter(|action| *action != KeyAction::Nothing)
+            .collect()
     }
 
     #[test]
@@ -423,14 +426,14 @@ mod tests {
     fn earlier_lines_are_searched() {
         let (mut draft, _place) = draft();
         for line in ["a tide", "b tide", "moon"] {
-            draft.past.add(line);
+            draft.history.add(line);
         }
         press(&mut draft, "\x12ti");
-        assert_eq!(draft.shown().line.unwrap().1, "b tide");
+        assert_eq!(draft.rows().line.unwrap().1, "b tide");
         press(&mut draft, "\x12");
-        assert_eq!(draft.shown().line.unwrap(), ("(search: ti) ".to_owned(), "a tide".to_owned(), 0));
+        assert_eq!(draft.rows().line.unwrap(), ("(search: ti) ".to_owned(), "a tide".to_owned(), 0));
         press(&mut draft, "x");
-        assert_eq!(draft.shown().line.unwrap().1, "");
+        assert_eq!(draft.rows().line.unwrap().1, "");
         press(&mut draft, "\x7f\x05!");
         assert_eq!((draft.line.text(), draft.search.is_none()), ("b tide!", true));
         press(&mut draft, "\x15kept\x12moo\x07");
@@ -441,7 +444,7 @@ mod tests {
     fn lines_wait_within_bounds_and_are_given_back_whole() {
         let (mut draft, _place) = draft();
         let all: Vec<String> = (0..MAX_WAITING + 3).map(|number| format!("line {number}")).collect();
-        assert_eq!(press_meanwhile(&mut draft, &(all.join("\r") + "\r\x03")), [Wish::Interrupt]);
+        assert_eq!(press_during_turn(&mut draft, &(all.join("\r") + "\r\x03")), [KeyAction::Interrupt]);
         assert_eq!(draft.waiting.len(), MAX_WAITING);
         draft.give_back();
         assert_eq!(draft.line.text().trim_end(), all.join("\n"));
@@ -451,23 +454,23 @@ mod tests {
     #[test]
     fn lines_are_taken_back_from_the_last() {
         let (mut draft, _place) = draft();
-        press_meanwhile(&mut draft, "one\rtwo\rthree\r\x1b[A");
+        press_during_turn(&mut draft, "one\rtwo\rthree\r\x1b[A");
         assert_eq!((draft.line.text(), draft.waiting.len()), ("three", 2));
-        press_meanwhile(&mut draft, "\x1b[A");
+        press_during_turn(&mut draft, "\x1b[A");
         assert_eq!((draft.line.text(), draft.waiting.len()), ("two\nthree", 1));
         // What was changed is not mixed with what waits.
-        press_meanwhile(&mut draft, "!\x1b[A\x1b[A\x1b[B\x1b[B\x1b[B");
+        press_during_turn(&mut draft, "!\x1b[A\x1b[A\x1b[B\x1b[B\x1b[B");
         assert_eq!((draft.line.text(), draft.waiting.len()), ("two\nthree!", 1));
-        press_meanwhile(&mut draft, "\r");
+        press_during_turn(&mut draft, "\r");
         assert_eq!(draft.waiting, ["one", "two\nthree!"]);
     }
 
     #[test]
     fn while_the_agent_works_a_line_is_there_if_something_is_in_it() {
         let (mut draft, _place) = draft();
-        assert_eq!(draft.shown_meanwhile().line, None);
-        press_meanwhile(&mut draft, " \r\x04x");
+        assert_eq!(draft.rows_during_turn().line, None);
+        press_during_turn(&mut draft, " \r\x04x");
         assert_eq!(draft.waiting, [QUIT]);
-        assert_eq!(draft.shown_meanwhile().line.unwrap().1, "x");
+        assert_eq!(draft.rows_during_turn().line.unwrap().1, "x");
     }
 }

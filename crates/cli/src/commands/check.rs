@@ -1,5 +1,10 @@
 //! `prowess check [SKILL…]`
 
+mod github;
+pub(crate) mod human;
+pub(crate) mod machine;
+mod sarif;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,14 +12,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use prowess_catalog::check::{CheckReport, Profile, check_directory};
-use prowess_catalog::{Code, Diagnostic};
+use prowess_catalog::{Code, Diagnostic, Severity};
 
-use crate::check::{github, human, machine, sarif};
-use crate::commands::Outcome;
-use crate::options::Places;
+use crate::commands::CommandOutcome;
+use crate::options::RootArgs;
 use crate::progress::Progress;
 use crate::skills::Skills;
-use crate::terminal::{Terminal, count, shown};
+use crate::terminal::{Terminal, count, printable};
 
 /// A fix may uncover another one; nothing needs more rounds than this.
 const FIX_ROUNDS: usize = 8;
@@ -31,14 +35,14 @@ pub(crate) struct Options {
     /// Print JSON: the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Whose rules to apply
+    /// ScopeArgs rules to apply
     #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
     profile: ProfileName,
     /// Mend what can be mended safely
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,7 +95,7 @@ struct Tally {
     failures: Vec<anyhow::Error>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
@@ -156,7 +160,7 @@ impl Options {
             }
             let Some(skills) = &found else { return Ok(given.clone()) };
             skills.directory_of(name).map_err(|error| {
-                anyhow!("{} cannot be checked: no such file or directory, and {error}", shown(name))
+                anyhow!("{} cannot be checked: no such file or directory, and {error}", printable(name))
             })
         });
         unnamed.into_iter().map(Ok).chain(named).collect()
@@ -177,7 +181,7 @@ fn tell(met: &[Diagnostic]) -> Result<()> {
         if found.code.leaves_out() && met[..at].iter().any(|other| is_like(&other)) {
             continue;
         }
-        writeln!(err, "{}", shown(&found.to_string()))?;
+        writeln!(err, "{}", printable(&found.to_string()))?;
         let more = met[at + 1..].iter().filter(is_like).count();
         if found.code.leaves_out() && more > 0 {
             let limit = if found.code == Code::DepthCap { "; --max-depth N looks deeper" } else { "" };
@@ -188,15 +192,15 @@ fn tell(met: &[Diagnostic]) -> Result<()> {
 }
 
 /// What could not be done comes before what is wrong; all but the last of it is told here.
-fn outcome(mut tally: Tally) -> Result<Outcome> {
+fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
     if let Some(last) = tally.failures.pop() {
         for failure in &tally.failures {
-            writeln!(anstream::stderr(), "prowess: {}", shown(&format!("{failure:#}")))?;
+            writeln!(anstream::stderr(), "prowess: {}", printable(&format!("{failure:#}")))?;
         }
         return Err(last);
     }
     let well = tally.valid == tally.skills && !tally.incomplete;
-    Ok(if well { Outcome::Done } else { Outcome::Findings })
+    Ok(if well { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 fn take(
@@ -280,6 +284,11 @@ fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     }
     terminal.table(&HEADING, &rows)?;
     Ok(())
+}
+
+/// The severity of a finding in a check: an error if it makes the skill invalid, even if the skill loads.
+fn severity(report: &CheckReport, found: &Diagnostic) -> Severity {
+    if report.profile.rejects(found.code) { Severity::Error } else { found.severity.min(Severity::Warning) }
 }
 
 fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {

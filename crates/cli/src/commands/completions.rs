@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::Result;
 use clap::Args;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::complete::Shell;
 use crate::terminal::Terminal;
 
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     terminal.write_all(&options.shell.script()?)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -13,13 +13,13 @@ use prowess_workspace::{
 };
 use serde::Serialize;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::config::{Config, OfProject, SandboxSettings};
-use crate::executor::Containers;
-use crate::isolation;
+use crate::executor::ContainerArgs;
 use crate::options::VERSION;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, shown, size, styled};
+use crate::sandbox_level;
+use crate::terminal::{Style, Terminal, printable, size, styled};
+use crate::workspace_dir::WorkspaceDir;
 
 const AFTER_HELP: &str =
     "Exit codes: 0 skills can run, 1 nothing can run until something is mended, 2 misuse";
@@ -31,9 +31,9 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    containers: Containers,
+    containers: ContainerArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
 }
 
 #[derive(Serialize)]
@@ -110,18 +110,18 @@ struct LimitsReport {
     output_bytes: u64,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let report = examine(options)?;
     if options.json {
         terminal.json(&report)?;
     } else {
         print(&report, terminal)?;
     }
-    Ok(if report.can_run { Outcome::Done } else { Outcome::Findings })
+    Ok(if report.can_run { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 fn examine(options: &Options) -> Result<Report> {
-    let kept = &options.kept;
+    let workspace_dir = &options.workspace_dir;
     let mut problems = Vec::new();
     // Whatever is wrong with the configuration is one thing more to mend.
     let settings = match Config::load(&OfProject::Nothing, &[]) {
@@ -143,7 +143,7 @@ fn examine(options: &Options) -> Result<Report> {
         problems.push(error.to_string());
     }
     let containers = runtime.block_on(examine_containers(&options.containers.over(&settings)));
-    let workspaces = match kept.workspaces() {
+    let workspaces = match workspace_dir.workspaces() {
         Ok(place) => {
             Directory { writable: is_writable(&place.path), path: Some(place.path), note: place.moved }
         }
@@ -155,7 +155,7 @@ fn examine(options: &Options) -> Result<Report> {
     if let (Some(path), false) = (&workspaces.path, workspaces.writable) {
         problems.push(format!("{} cannot be written; give another --workspace DIR", path.display()));
     }
-    let artifacts = match kept.artifacts().and_then(|_| kept.artifacts_path()) {
+    let artifacts = match workspace_dir.artifacts().and_then(|_| workspace_dir.artifacts_path()) {
         Ok(path) => Directory { writable: is_writable(&path), path: Some(path), note: None },
         Err(error) => Directory { path: None, writable: false, note: Some(format!("{error:#}")) },
     };
@@ -181,7 +181,7 @@ fn examine(options: &Options) -> Result<Report> {
 }
 
 /// Asks the engine who it is, and runs nothing in a container for real.
-async fn examine_containers(containers: &Containers) -> ContainersReport {
+async fn examine_containers(containers: &ContainerArgs) -> ContainersReport {
     let options = containers.options();
     let image = options.image.clone();
     let executor = ContainerExecutor::new(options);
@@ -241,7 +241,7 @@ fn program(name: &str, package: &'static str) -> Program {
         let output = Command::new(path).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
         String::from_utf8(output.ok()?.stdout).ok()
     });
-    let version = said.and_then(|said| said.lines().next()?.split(' ').next_back().map(shown));
+    let version = said.and_then(|said| said.lines().next()?.split(' ').next_back().map(printable));
     Program { path, version, package }
 }
 
@@ -253,7 +253,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     };
     writeln!(terminal, "{verdict}\n")?;
     let mut line = |label: &str, text: &str| {
-        writeln!(terminal, "  {} {}", styled(format!("{label:<12}"), Style::Faint), shown(text))
+        writeln!(terminal, "  {} {}", styled(format!("{label:<12}"), Style::Faint), printable(text))
     };
     for problem in &report.problems {
         line("to mend", problem)?;
@@ -261,7 +261,10 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     line("prowess", report.version)?;
     line(
         "sandbox",
-        &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),
+        &report
+            .sandbox
+            .as_ref()
+            .map_or("none can be had".to_owned(), |sandbox| describe_level(sandbox.level)),
     )?;
     let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
     // Memory has a line of its own.
@@ -320,7 +323,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     line(
         "",
         &format!(
-            "{} a file, {} and {} files a workspace, {} in /tmp, {} of output kept, killed at {}",
+            "{} a file, {} and {} files a workspace, {} in /tmp, {} of output workspace_dir, killed at {}",
             size(limits.file_bytes),
             size(limits.workspace_bytes),
             limits.workspace_files,
@@ -347,8 +350,8 @@ fn network(report: &Report) -> String {
     }
 }
 
-fn described(level: Level) -> String {
-    format!("{level}: {}", isolation::described(level))
+fn describe_level(level: Level) -> String {
+    format!("{level}: {}", sandbox_level::describe(level))
 }
 
 fn told(program: &Program) -> String {

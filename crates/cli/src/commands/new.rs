@@ -10,9 +10,9 @@ use prowess_catalog::skill::Location;
 use prowess_catalog::{Code, Environment, RootLayout, Skill, SkillName};
 use serde_json::json;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::commands::run::place;
-use crate::terminal::{Style, Terminal, shown, styled};
+use crate::terminal::{Style, Terminal, printable, styled};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -31,13 +31,13 @@ pub(crate) struct Options {
 
 const DESCRIPTION: &str = "Describe in a sentence what this skill does. Use when the user asks for …";
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let description = options.description.as_deref().unwrap_or(DESCRIPTION);
     if SkillName::parse(&options.name).is_ok_and(|name| name.as_str() != options.name) {
         let name = SkillName::spelling(&options.name);
         bail!(
             "`{}` cannot be made: it is not written as a name would be; try `{name}`",
-            shown(&options.name)
+            printable(&options.name)
         );
     }
     let manifest = manifest(&options.name, description);
@@ -73,15 +73,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         terminal.json(&json!({
             "name": options.name, "directory": directory.to_string_lossy(), "needs_trust": needs_trust,
         }))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
-    let directory = shown(&directory.to_string_lossy());
+    let directory = printable(&directory.to_string_lossy());
     writeln!(terminal, "{} {directory}", styled("made", Style::Good))?;
     writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then `prowess check {directory}`")?;
     if needs_trust {
         writeln!(terminal, "It belongs to this project: read it, then `prowess trust` lets models see it")?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
@@ -109,7 +109,7 @@ fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
         } else {
             format!("; try `{suggestion}`")
         };
-        bail!("`{}` cannot be made: {}{hint}", shown(name), found.message);
+        bail!("`{}` cannot be made: {}{hint}", printable(name), found.message);
     }
     Ok(())
 }

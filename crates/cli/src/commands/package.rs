@@ -10,11 +10,10 @@ use prowess_catalog::check::Profile;
 use prowess_catalog::package::{PackageError, Packaged};
 use serde_json::json;
 
-use crate::check::{human, machine};
-use crate::commands::Outcome;
-use crate::commands::check::ProfileName;
-use crate::options::Places;
-use crate::terminal::{Terminal, count, shown, size};
+use crate::commands::CommandOutcome;
+use crate::commands::check::{ProfileName, human, machine};
+use crate::options::RootArgs;
+use crate::terminal::{Terminal, count, printable, size};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -27,17 +26,17 @@ pub(crate) struct Options {
     /// Replace an archive that exists
     #[arg(long)]
     force: bool,
-    /// Whose rules the skill must follow
+    /// ScopeArgs rules the skill must follow
     #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
     profile: ProfileName,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let mut archive = std::io::Cursor::new(Vec::new());
     let packaged = match pack(options, &mut archive)? {
         Ok(packaged) => packaged,
@@ -49,7 +48,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             }
             terminal.flush()?;
             writeln!(anstream::stderr(), "not packed: mend what `prowess check` finds first")?;
-            return Ok(Outcome::Findings);
+            return Ok(CommandOutcome::Findings);
         }
         Err(error) => bail!("{error}"),
     };
@@ -63,14 +62,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             "name": packaged.name, "archive": output.to_string_lossy(), "bytes": archive.get_ref().len(),
             "files": packaged.files, "left_out": packaged.left_out,
         }))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     for path in &packaged.left_out {
-        writeln!(terminal, "left out: {}", shown(path))?;
+        writeln!(terminal, "left out: {}", printable(path))?;
     }
     let (files, bytes) = (count(packaged.files.len(), "file"), size(archive.get_ref().len() as u64));
-    writeln!(terminal, "{}: {files}, {bytes}", shown(&output.to_string_lossy()))?;
-    Ok(Outcome::Done)
+    writeln!(terminal, "{}: {files}, {bytes}", printable(&output.to_string_lossy()))?;
+    Ok(CommandOutcome::Done)
 }
 
 /// A path is taken as one; anything else is a skill's name.

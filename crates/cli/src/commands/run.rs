@@ -1,5 +1,9 @@
 //! `prowess run SKILL -- COMMAND`
 
+mod output;
+mod permission;
+mod results;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
@@ -21,17 +25,16 @@ use prowess_workspace::{
 };
 use serde::Serialize;
 
-use crate::artifacts::{self, Whose};
-use crate::commands::Outcome;
+use self::output::OutputPrinter;
+use self::permission::{CommandLineAsker, NAME};
+use crate::artifacts::{self, ScopeArgs};
+use crate::commands::CommandOutcome;
 use crate::config::Config;
-use crate::executor::Choice;
-use crate::live::Live;
-use crate::options::Places;
-use crate::results;
+use crate::executor::ExecutorArgs;
+use crate::options::RootArgs;
 use crate::signals::Signals;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, shown, size, styled};
-use crate::typed::{self, NAME, Typed};
+use crate::terminal::{Style, Terminal, printable, size, styled};
+use crate::workspace_dir::WorkspaceDir;
 
 /// Workspaces that nobody used for so long are removed.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -110,7 +113,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LEVEL", value_parser = level())]
     sandbox: Option<Level>,
     #[command(flatten)]
-    choice: Choice,
+    choice: ExecutorArgs,
     /// Work in the workspace of this name, with what earlier runs left there; else in a new one
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
@@ -118,30 +121,30 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    whose: Whose,
+    whose: ScopeArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let skills = options.places.discover()?;
     let entry = skills.find(&options.skill)?;
     if entry.trust == Trust::Untrusted {
-        let reason = skills.standing.reason(skills.project.as_ref(), &entry);
+        let reason = skills.trust_status.reason(skills.project.as_ref(), &entry);
         bail!(
             "`{}` of this project is not trusted{}: read {}, then `prowess trust`, or --trust-project for once",
-            shown(entry.skill.name.as_str()),
+            printable(entry.skill.name.as_str()),
             reason.map(|reason| format!(" ({reason})")).unwrap_or_default(),
-            shown(entry.skill.location.directory())
+            printable(entry.skill.location.directory())
         );
     }
     options.to.as_deref().map_or(Ok(()), results::check)?;
     let request = options.request(entry.skill.name.as_str())?;
     let config = Config::load(&skills.configuration()?, &[])?;
-    let policy = config.policy(NAME, &options.kept);
-    if let Some(why) = typed::denied(&policy, &entry) {
+    let policy = config.policy(NAME, &options.workspace_dir);
+    if let Some(why) = permission::denied(&policy, &entry) {
         bail!("nothing ran: {why}");
     }
     if request.inputs.iter().any(|input| input.host().is_some()) {
@@ -150,9 +153,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
     }
     let given = options.stdin.as_deref().map(stdin).transpose()?;
-    let place = options.kept.workspaces()?;
+    let place = options.workspace_dir.workspaces()?;
     if let Some(moved) = &place.moved {
-        writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
+        writeln!(anstream::stderr(), "{}: workspaces are at {}", printable(moved), place.path.display())?;
     }
     // What cannot be removed is not this run's trouble.
     let _ = place.workspaces.cleanup(KEPT_FOR);
@@ -162,7 +165,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let runtime = runtime.context("the run cannot be started")?;
     let mut artifacts = None;
     if needs_artifacts {
-        let all = options.kept.artifacts()?;
+        let all = options.workspace_dir.artifacts()?;
         let project = artifacts::project(&skills)?;
         let scope = match runtime.block_on(options.whose.named(&all))? {
             Some(scope) => scope,
@@ -173,7 +176,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         };
         artifacts = Some(all.in_scope(scope));
     }
-    let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
+    let to_sweep = artifacts.clone().filter(|_| options.workspace_dir.is_sweep_due());
     let saved_in = artifacts.as_ref().map(|artifacts| artifacts.scope().clone());
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
     let mut prefixes = Vec::new();
@@ -193,7 +196,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     let permissions = Permissions::unattended(policy);
     let builder = SkillSession::builder(skills.catalog).permissions(permissions).runs(runs);
-    let (live, command) = (Live::new(options.json), request.command.clone());
+    let (live, command) = (OutputPrinter::new(options.json), request.command.clone());
     let report = runtime.block_on(async {
         let service = builder.open().await;
         let view = service.engine().at(&SkillState::default());
@@ -202,7 +205,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             let _ = artifacts.sweep(SWEPT_AFTER).await;
         }
         // Who is dropped here ends all that it started.
-        let ran = service.run_typed(&view, request, given, &live, &Typed);
+        let ran = service.run_typed(&view, request, given, &live, &CommandLineAsker);
         Ok::<_, anyhow::Error>(tokio::select! {
             report = ran => Ok(report),
             () = live.closed() => Err(BROKEN_PIPE),
@@ -213,15 +216,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     runtime.shutdown_background();
     let report = match report? {
         Ok(report) => report,
-        Err(code) => return Ok(Outcome::Code(code)),
+        Err(code) => return Ok(CommandOutcome::Code(code)),
     };
     let mut report = match report {
         prowess_skills::Outcome::Done(report) => report,
         prowess_skills::Outcome::Refused(error) => {
-            bail!("nothing ran: {}", typed::explained(&error, &command));
+            bail!("nothing ran: {}", permission::explained(&error, &command));
         }
         prowess_skills::Outcome::Asks(question) => {
-            bail!("nothing ran: nobody answered whether to {}", shown(&question.wording().title));
+            bail!("nothing ran: nobody answered whether to {}", printable(&question.wording().title));
         }
     };
     if options.out.is_empty() {
@@ -235,7 +238,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         None => Vec::new(),
     };
     if options.json {
-        terminal.json(&Printed { report: &report, workspace: workspace.path().to_string_lossy() })?;
+        terminal.json(&JsonReport { report: &report, workspace: workspace.path().to_string_lossy() })?;
     } else {
         // Who saw it live has seen all of it.
         report.warnings.retain(|warning| !matches!(warning, RunWarning::OutputCut { .. }));
@@ -244,11 +247,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         if is_within_line {
             writeln!(err)?;
         }
-        let fetch =
-            |saved: &ArtifactFile| Some(artifacts::fetch_line(saved_in.as_ref()?, saved, &options.kept));
-        summarize(&report, &copied, workspace.path(), &fetch, &mut err)?;
+        let fetch = |saved: &ArtifactFile| {
+            Some(artifacts::get_command(saved_in.as_ref()?, saved, &options.workspace_dir))
+        };
+        print_summary(&report, &copied, workspace.path(), &fetch, &mut err)?;
     }
-    Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
+    Ok(CommandOutcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
 }
 
 impl Options {
@@ -298,11 +302,11 @@ fn input(given: &str, mode: InputMode) -> Result<RunInput> {
     let mut input = RunInput { mode, ..RunInput::copy(from) };
     input.to = to.filter(|to| !to.is_empty()).map(ToOwned::to_owned);
     if !from.contains("://") {
-        let path =
-            named(Path::new(from)).with_context(|| format!("the input {} cannot be read", shown(from)))?;
+        let path = named(Path::new(from))
+            .with_context(|| format!("the input {} cannot be read", printable(from)))?;
         let path = path.to_str().map(|path| format!("host://{path}"));
         input.from =
-            path.with_context(|| format!("the place of {} has a name that is no text", shown(from)))?;
+            path.with_context(|| format!("the place of {} has a name that is no text", printable(from)))?;
     }
     Ok(input)
 }
@@ -329,13 +333,13 @@ fn stdin(from: &str) -> Result<Bytes> {
     let source: Box<dyn std::io::Read> = if from == "-" {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(from).with_context(|| format!("{} cannot be read", shown(from)))?)
+        Box::new(std::fs::File::open(from).with_context(|| format!("{} cannot be read", printable(from)))?)
     };
     let mut bytes = Vec::new();
     let read = source.take(MAX_STDIN + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("{} cannot be read", shown(from)))?;
+    read.with_context(|| format!("{} cannot be read", printable(from)))?;
     if bytes.len() as u64 > MAX_STDIN {
-        bail!("{} has more than {}: give it with --input", shown(from), size(MAX_STDIN));
+        bail!("{} has more than {}: give it with --input", printable(from), size(MAX_STDIN));
     }
     Ok(bytes.into())
 }
@@ -347,7 +351,7 @@ fn variable(given: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
-    // Containers are chosen with --executor.
+    // ContainerArgs are chosen with --executor.
     let local = Level::ALL.into_iter().filter(|level| *level != Level::Container);
     PossibleValuesParser::new(local.map(Level::name)).try_map(|given| given.parse::<Level>())
 }
@@ -378,7 +382,7 @@ fn copy_out(
 
 /// What became of it, for a program: the report, and where its files are.
 #[derive(Serialize)]
-struct Printed<'a> {
+struct JsonReport<'a> {
     #[serde(flatten)]
     report: &'a RunReport,
     /// The directory that names of files are relative to.
@@ -386,7 +390,7 @@ struct Printed<'a> {
 }
 
 /// What became of it, for a person.
-fn summarize(
+fn print_summary(
     report: &RunReport,
     copied: &[PathBuf],
     workspace: &Path,
@@ -402,7 +406,7 @@ fn summarize(
     };
     writeln!(err, "{}, sandbox {}", styled(end, style), report.sandbox.level)?;
     let mut line = |label: &str, text: &str| {
-        writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), shown(text))
+        writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), printable(text))
     };
     for missing in &report.sandbox.missing {
         line("missing", &missing.to_string())?;

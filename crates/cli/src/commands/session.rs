@@ -1,5 +1,14 @@
 //! `prowess session`
 
+mod command;
+mod console;
+mod input;
+mod manual_session;
+mod output;
+mod question;
+mod read_loop;
+mod state_file;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,15 +24,18 @@ use prowess_skills::options::{Placement, UnloadedText};
 use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
 
+use self::console::Console;
+use self::input::Input;
+use self::output::Show;
+use self::state_file::StateFile;
 use crate::artifacts;
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::commands::run::unnamed;
 use crate::config::{Config, SkillSettings, guards, path_base};
-use crate::executor::Choice;
-use crate::options::Places;
-use crate::session::{Front, Input, Show, StateFile, drive};
-use crate::state::Kept;
-use crate::terminal::{Terminal, shown};
+use crate::executor::ExecutorArgs;
+use crate::options::RootArgs;
+use crate::terminal::{Terminal, printable};
+use crate::workspace_dir::WorkspaceDir;
 
 const AFTER_HELP: &str = "\
 Reads one command a line from standard input, or from -c; `help` lists them. In a script, `#` begins a \
@@ -49,15 +61,15 @@ pub(crate) struct Options {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
-    running: Running,
+    running: RunToolArgs,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
 /// Whether and where the model's commands run.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Running commands")]
-pub(crate) struct Running {
+#[command(next_help_heading = "RunToolArgs commands")]
+pub(crate) struct RunToolArgs {
     /// Give the model the tools that run commands of skills; they are asked about unless a rule allows them
     #[arg(long)]
     run: bool,
@@ -65,16 +77,16 @@ pub(crate) struct Running {
     #[arg(long, value_name = "HOST", requires = "run")]
     allow_host: Vec<HostRule>,
     #[command(flatten)]
-    choice: Choice,
+    choice: ExecutorArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
 }
 
 /// How the session behaves.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "How the session behaves")]
 struct Behaviour {
-    /// Whose tools and words the model has [default: skills.dialect, else deepagents]
+    /// ScopeArgs tools and words the model has [default: skills.dialect, else deepagents]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
     /// How many skills may be loaded at once [default: 10]
@@ -121,12 +133,12 @@ struct Files {
     state: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
     let skills = options.places.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
-    let policy = policy(&options.files, &config, options.running.kept())?;
+    let policy = policy(&options.files, &config, options.running.workspace_dir())?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
     let workspace = options.files.workspace()?;
@@ -158,13 +170,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             builder = builder.runs(runs);
         }
         let session = builder.start().await;
-        let mut front = Front::new(input, &broker, options.json, terminal);
-        drive(session, &options.places, options.show, state.as_ref(), &mut front).await
+        let mut console = Console::new(input, &broker, options.json, terminal);
+        read_loop::run_lines(session, &options.places, options.show, state.as_ref(), &mut console).await
     })?;
-    Ok(if failed && is_script { Outcome::Findings } else { Outcome::Done })
+    Ok(if failed && is_script { CommandOutcome::Findings } else { CommandOutcome::Done })
 }
 
-impl Running {
+impl RunToolArgs {
     /// Whether clients or models get tools that run commands.
     pub(crate) fn is_wanted(&self) -> bool {
         self.run
@@ -172,12 +184,12 @@ impl Running {
 
     /// The artifacts of this scope.
     pub(crate) fn artifacts(&self, scope: Scope) -> Result<Artifacts> {
-        Ok(self.kept.artifacts()?.in_scope(scope))
+        Ok(self.workspace_dir.artifacts()?.in_scope(scope))
     }
 
-    /// Where workspaces and artifacts are kept.
-    pub(crate) fn kept(&self) -> &Kept {
-        &self.kept
+    /// Where workspaces and artifacts are workspace_dir.
+    pub(crate) fn workspace_dir(&self) -> &WorkspaceDir {
+        &self.workspace_dir
     }
 
     /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
@@ -185,9 +197,9 @@ impl Running {
         if !self.run {
             return Ok(None);
         }
-        let place = self.kept.workspaces()?;
+        let place = self.workspace_dir.workspaces()?;
         if let Some(moved) = &place.moved {
-            writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
+            writeln!(anstream::stderr(), "{}: workspaces are at {}", printable(moved), place.path.display())?;
         }
         let runner = Runner {
             workspaces: place.workspaces,
@@ -249,12 +261,12 @@ impl Behaviour {
 }
 
 /// The rules in a file, over the defaults; those of the configuration where no file was named.
-fn policy(files: &Files, config: &Config, kept: &Kept) -> Result<Policy> {
+fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Result<Policy> {
     let Some(path) = &files.permissions else {
         for warning in config.warnings() {
             writeln!(anstream::stderr(), "warning: {warning}")?;
         }
-        return Ok(config.policy("session", kept));
+        return Ok(config.policy("session", workspace_dir));
     };
     let name = path.display().to_string();
     let mut text = String::new();
@@ -264,12 +276,13 @@ fn policy(files: &Files, config: &Config, kept: &Kept) -> Result<Policy> {
     let config = PermissionConfig::located(&text, &name, &[], &path_base());
     let config = config.map_err(|error| anyhow!("{error}"))?;
     for warning in &config.warnings {
-        writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;
+        writeln!(anstream::stderr(), "warning: {}", printable(&warning.to_string()))?;
     }
-    let policy = Policy::new().with(RuleSource::Defaults, guards(kept)).with(RuleSource::User, config.rules);
+    let policy =
+        Policy::new().with(RuleSource::Defaults, guards(workspace_dir)).with(RuleSource::User, config.rules);
     let Some(agent) = &files.agent else { return Ok(policy) };
     let rules = config.agents.get(agent).cloned();
-    let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", shown(agent)))?;
+    let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", printable(agent)))?;
     Ok(policy.with(RuleSource::Agent, rules))
 }
 

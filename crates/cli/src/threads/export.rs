@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::message::Content;
 use prowess_agent::{ThreadId, ThreadState};
 
-use crate::terminal::{shown, shown_lines};
+use crate::terminal::{printable, printable_lines};
 
 /// Writes a conversation into a new file, and gives its path.
 pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) -> Result<PathBuf> {
@@ -44,7 +44,11 @@ pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
                     section(&mut text, "The model", &said);
                 }
                 for call in message.tool_calls() {
-                    section(&mut text, &format!("Call of `{}`", shown(&call.name)), &fenced(&call.arguments));
+                    section(
+                        &mut text,
+                        &format!("Call of `{}`", printable(&call.name)),
+                        &fenced(&call.arguments),
+                    );
                 }
             }
             Content::Tool(result) => {
@@ -57,7 +61,7 @@ pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
 }
 
 fn section(text: &mut String, heading: &str, body: &str) {
-    text.push_str(&format!("\n## {heading}\n\n{}\n", shown_lines(body).trim_end()));
+    text.push_str(&format!("\n## {heading}\n\n{}\n", printable_lines(body).trim_end()));
 }
 
 /// A text as a block of code that it cannot close.

@@ -12,8 +12,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::config::MCP_TOKEN;
-use crate::state;
-use crate::terminal::shown;
+use crate::directories;
+use crate::terminal::printable;
 
 /// What holds the token, where no file does.
 pub(crate) const VARIABLE: &str = MCP_TOKEN;
@@ -81,7 +81,7 @@ impl Http {
         let listener = listener.with_context(|| format!("{address} cannot be listened on"))?;
         let mut err = anstream::stderr();
         writeln!(err, "serving at {}", url(listener.local_addr()?))?;
-        writeln!(err, "clients present the token in {}", shown(&kept))?;
+        writeln!(err, "clients present the token in {}", printable(&kept))?;
         Ok((listener, options))
     }
 
@@ -97,13 +97,13 @@ impl Http {
         if let Some(secret) = std::env::var_os(VARIABLE) {
             return of(&secret.to_string_lossy(), VARIABLE.to_owned());
         }
-        let state = state::directory();
+        let state = directories::state();
         let state =
             state.with_context(|| format!("there is no home to keep a token in: set {VARIABLE}, or HOME"))?;
         let file = state.join(FILE);
         let place = file.display().to_string();
         let failed = || format!("{place} cannot be made; set {VARIABLE}, or give --token-file FILE");
-        state::make_directory(&state).with_context(failed)?;
+        directories::make_directory(&state).with_context(failed)?;
         let (token, secret) = Token::random()?;
         let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
         match new {
