@@ -1,4 +1,4 @@
-//! ScopeArgs artifacts a command takes and keeps.
+//! The artifacts that a command uses: the options `--thread` and `--scope`, and command lines about artifacts.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use crate::skills::Skills;
 use crate::threads::{self, Lookup};
 use crate::workspace_dir::WorkspaceDir;
 
-/// ScopeArgs artifacts, if somebody says so.
+/// The options that choose an artifact scope.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "ScopeArgs artifacts")]
+#[command(next_help_heading = "Artifacts")]
 pub(crate) struct ScopeArgs {
-    /// Those of this thread of `prowess chat`: its name, the beginning or the end of it, or `last`
+    /// Use the artifacts of this thread of `prowess chat`: its name, the start or end of the name, or `last`
     #[arg(long, value_name = "THREAD", conflicts_with = "scope", add = crate::complete::threads())]
     thread: Option<String>,
-    /// Those of this scope, as `prowess artifacts list` shows it: thread:ID, session:ID, project:DIR, user or shared
+    /// Use the artifacts of this scope, as in `prowess artifacts list`: thread:ID, session:ID, project:DIR, user or shared
     #[arg(long, value_name = "SCOPE")]
     scope: Option<String>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn configured(word: ScopeWord, own: Scope, project: &Path) -> Result<
 
 /// The scope of a project.
 pub(crate) fn of_project(project: &Path) -> Result<Scope> {
-    Scope::project(project).with_context(|| format!("{} has no scope of artifacts", project.display()))
+    Scope::project(project).with_context(|| format!("{} cannot have an artifact scope", project.display()))
 }
 
 /// The directory that makes a project: its top, and the working directory where there is no project.

@@ -27,7 +27,7 @@ pub(crate) fn can_ask() -> bool {
 /// Asks whether to remove something. If nobody can be asked, it is an error that says so.
 pub(crate) fn confirm(question: &str) -> Result<bool> {
     if !can_ask() {
-        bail!("nobody can be asked here, so nothing was removed: add --yes if it is to go");
+        bail!("nothing was removed: there is no terminal to ask on; add --yes to remove without asking");
     }
     Ok(ask(&[question], &mut std::io::stdin().lock())? == Confirmation::Yes)
 }

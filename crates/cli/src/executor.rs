@@ -12,7 +12,7 @@ use crate::config::{ExecutorWord, SandboxSettings};
 /// What holds commands.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecutorArgs {
-    /// What holds the command: a sandbox of this machine, or a container of Docker or Podman [default: local]
+    /// Where commands run: in a sandbox on this machine, or in a Docker or Podman container [default: local]
     #[arg(long, value_enum, value_name = "KIND")]
     executor: Option<Kind>,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct ExecutorArgs {
 /// How containers are made.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ContainerArgs {
-    /// The image of containers, which the engine must have [default: python:3-slim]
+    /// The container image, which the engine must already have [default: python:3-slim]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// The image when nobody names one.
@@ -81,10 +81,10 @@ impl ExecutorArgs {
                 Ok(Arc::new(LocalExecutor::new(local)))
             }
             Kind::Container if least.is_some() => {
-                bail!("--sandbox is for the local executor: a container is a level of its own")
+                bail!("--sandbox is for the local executor: a container has its own level")
             }
             Kind::Container if !prefixes.is_empty() => {
-                bail!("--prefix is for the local executor: a container has the programs of its image")
+                bail!("--prefix is for the local executor: a container has only the programs of its image")
             }
             Kind::Container => {
                 let mut containers = self.containers.options();

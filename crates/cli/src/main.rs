@@ -113,7 +113,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let given = std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some());
     let code = if given.as_deref() == Some("run") { NOTHING_RAN } else { MISUSE };
     let help = given.map_or_else(String::new, |name| format!("{name} "));
-    let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess {help}--help` shows what there is");
+    let _ = writeln!(anstream::stderr(), "prowess: {told}; see `prowess {help}--help`");
     ExitCode::from(code)
 }
 

@@ -23,7 +23,7 @@ impl SandboxCheck {
     /// Tries the sandbox for real. `least` is the weakest level that the user allows.
     pub(crate) fn probe(least: Level) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("the sandbox cannot be tried")?;
+        let runtime = runtime.context("cannot test the sandbox")?;
         let try_level = |least: Level| {
             let mut options = LocalOptions::default();
             options.least = least;
@@ -47,7 +47,7 @@ pub(crate) fn accept_weaker(level: Level, why: &str) -> Result<bool> {
     let question = [
         printable(why),
         format!("The strongest sandbox that works here is `{level}`: {}.", describe(level)),
-        format!("To not be asked: `sandbox.level = \"{level}\"` in your prowess.toml."),
+        format!("To avoid this question, set `sandbox.level = \"{level}\"` in your prowess.toml."),
         format!("Run commands with `{level}` this time?"),
     ];
     let lines = question.each_ref().map(String::as_str);
@@ -58,9 +58,9 @@ pub(crate) fn accept_weaker(level: Level, why: &str) -> Result<bool> {
 pub(crate) fn describe(level: Level) -> &'static str {
     match level {
         Level::Container => "a container",
-        Level::Bwrap => "namespaces, a filter of system calls, no network, a read-only system",
-        Level::BwrapNoproc => "the same as bwrap, but commands have no /proc",
-        Level::Landlock => "rules for files and a filter of system calls, no namespaces",
-        _ => "limits only: commands see all that this user sees",
+        Level::Bwrap => "namespaces, a system call filter, no network, a read-only system",
+        Level::BwrapNoproc => "like bwrap, but commands have no /proc",
+        Level::Landlock => "file rules and a system call filter, no namespaces",
+        _ => "limits only: commands can read everything that you can read",
     }
 }

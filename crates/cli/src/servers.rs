@@ -46,7 +46,8 @@ pub(crate) async fn connect(
     let cache = match cache(&labels, roots) {
         Ok(cache) => cache,
         Err(error) => {
-            notices.push(format!("files of MCP servers are not kept: {}", printable(&format!("{error:#}"))));
+            notices
+                .push(format!("files of MCP servers are not cached: {}", printable(&format!("{error:#}"))));
             None
         }
     };
@@ -102,7 +103,7 @@ fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
 }
 
 fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
-    let (program, arguments) = command.split_first().context("`command` names no program")?;
+    let (program, arguments) = command.split_first().context("`command` is empty")?;
     let given: BTreeMap<OsString, OsString> = settings
         .env
         .iter()
@@ -113,13 +114,13 @@ fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
         *env = given;
         // Programs take code from where they start, and the working directory may be a stranger's.
         let place = settings.directory.clone().or_else(home);
-        *directory = Some(place.context("HOME is not set: `directory` says where to start it")?);
+        *directory = Some(place.context("HOME is not set: set `directory`, where the server starts")?);
     }
     Ok(connection)
 }
 
 fn variable(name: &str) -> Result<String> {
-    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is no text", printable(name)))
+    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is not valid text", printable(name)))
 }
 
 /// An address and a digest, as they are written in the configuration.

@@ -86,7 +86,7 @@ impl RootArgs {
         }
         for path in &self.root {
             if !surroundings.working_directory.join(path).is_dir() {
-                bail!("{}: there is no such directory to look in; check --root", path.display());
+                bail!("{}: no such directory; check --root", path.display());
             }
         }
         // What servers offer stays as it is: whoever knows them asks them.
@@ -162,7 +162,7 @@ impl Skills {
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         writeln!(
             anstream::stderr(),
-            "{what} not followed, because {they}: {first}{others}; {FOLLOW} follows links"
+            "{what} not followed because {they}: {first}{others}; use {FOLLOW} to follow links"
         )?;
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Skills {
             let place = printable(other.skill.location.as_str());
             writeln!(
                 anstream::stderr(),
-                "another `{}` is in this project, and is not trusted: {place}",
+                "this project has another `{}`, which is not trusted: {place}",
                 printable(name)
             )?;
         }
@@ -211,13 +211,13 @@ impl Skills {
         if let Some(link) = self.skipped_links().find(|link| link.rsplit('/').next() == Some(name)) {
             let link = printable(link);
             return anyhow!(
-                "`{shown_name}` is a link that leads out of its root: {link}; {FOLLOW} follows it"
+                "`{shown_name}` is a link that leads out of its root: {link}; use {FOLLOW} to follow it"
             );
         }
         let all = || self.catalog.entries().iter().chain(self.catalog.untrusted());
         if all().next().is_none() {
             return anyhow!(
-                "there is no skill `{shown_name}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
+                "there is no skill `{shown_name}`, and no other skill was found; use --root DIR to look elsewhere, or `prowess new` to create one"
             );
         }
         match nearest(name, all().map(|entry| entry.skill.name.as_str())) {
@@ -236,13 +236,12 @@ fn tell_caps(catalog: &Catalog) -> Result<()> {
     });
     if let Some(first) = met.next() {
         let more = met.count();
-        let others =
-            if more > 0 { format!(", and {more} more: `prowess list --diagnostics`") } else { String::new() };
-        writeln!(
-            anstream::stderr(),
-            "not everything was looked at: {}{others}",
-            printable(&first.to_string())
-        )?;
+        let others = if more > 0 {
+            format!(", and {more} more; see `prowess list --diagnostics`")
+        } else {
+            String::new()
+        };
+        writeln!(anstream::stderr(), "some places were skipped: {}{others}", printable(&first.to_string()))?;
     }
     Ok(())
 }

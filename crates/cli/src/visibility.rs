@@ -19,7 +19,7 @@ use crate::workspace_dir::WorkspaceDir;
 pub(crate) const CHAT_AGENT: &str = "chat";
 
 /// What a person is told when the rules cannot be read.
-pub(crate) const UNKNOWN: &str = "what a model sees is not known";
+pub(crate) const UNKNOWN: &str = "cannot tell which skills the model sees";
 /// How many skills that rules deny are named in a line.
 const MAX_NAMED: usize = 10;
 
@@ -128,7 +128,7 @@ impl VisibleSkills {
         names.extend((denied.len() > MAX_NAMED).then(|| "…".to_owned()));
         (!denied.is_empty()).then(|| {
             format!(
-                "{} {} denied by rules, and not shown to the model: {}",
+                "{} {} denied by rules and hidden from the model: {}",
                 count(denied.len(), "skill"),
                 if denied.len() == 1 { "is" } else { "are" },
                 names.join(", ")
@@ -157,8 +157,8 @@ impl Visibility {
     pub(crate) fn explain(&self, untrusted: Option<&str>) -> String {
         match self {
             Self::Yes => "yes".to_owned(),
-            Self::WithFiles => "once a file is in play that its `paths` match".to_owned(),
-            Self::Marked => "yes, marked as one that only people start".to_owned(),
+            Self::WithFiles => "only once a file that matches its `paths` is used".to_owned(),
+            Self::Marked => "yes, marked as a skill that only people start".to_owned(),
             Self::Manual => "no, only people start it".to_owned(),
             Self::Denied(verdict) => format!("no, denied by {}", describe_rule(verdict)),
             Self::Untrusted => {

@@ -18,9 +18,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where workspaces and artifacts are kept.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Where files are kept")]
+#[command(next_help_heading = "Storage")]
 pub(crate) struct WorkspaceDir {
-    /// Keep workspaces and artifacts below this directory, not in ~/.local/state/prowess
+    /// Keep workspaces and artifacts in this directory instead of ~/.local/state/prowess
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
 }
@@ -46,17 +46,17 @@ impl WorkspaceDir {
         let closed = closed.display();
         if self.workspace.is_some() {
             bail!(
-                "commands of root run as nobody, who may not pass {closed}: `chmod o+x {closed}`, or give another --workspace DIR"
+                "as root, commands run as the user nobody, who cannot enter {closed}: run `chmod o+x {closed}`, or choose another --workspace DIR"
             );
         }
         let shared = directories::shared_workspaces();
-        let moved = format!("commands of root run as nobody, who may not pass {closed}");
+        let moved = format!("as root, commands run as the user nobody, who cannot enter {closed}");
         make(&shared)?;
         check_owned(&shared)?;
         let path = shared.join(WORKSPACES);
         let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
         if let Some(closed) = workspaces.closed_to_commands() {
-            bail!("{moved}, nor {}; give a --workspace DIR that everybody may pass", closed.display());
+            bail!("{moved} or {}; choose a --workspace DIR that everybody can enter", closed.display());
         }
         Ok(OpenWorkspaces { workspaces, path, moved: Some(moved) })
     }
@@ -112,13 +112,13 @@ impl WorkspaceDir {
             return std::path::absolute(given).context("the working directory cannot be read");
         }
         directories::state()
-            .context("there is no home to keep workspaces in: set HOME, or give --workspace DIR")
+            .context("there is no home directory for workspaces: set HOME, or use --workspace DIR")
     }
 }
 
 fn make(path: &Path) -> Result<()> {
     directories::make_directory(path)
-        .with_context(|| format!("{} cannot be made; give another --workspace DIR", path.display()))
+        .with_context(|| format!("cannot create {}; choose another --workspace DIR", path.display()))
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ impl ChatAgents {
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let changed = || "the skills have changed; the model reads what there is now".to_owned();
+        let changed = || "the skills have changed; the model now sees the new list".to_owned();
         Ok((!is_same).then(|| news.unwrap_or_else(changed)))
     }
 
@@ -285,7 +285,7 @@ impl ChatAgents {
                 })) if begun.elapsed() < PATIENCE => {
                     let owner = owner.split(" (").next().unwrap_or_default();
                     waits(&format!(
-                        "waiting for {owner}, which has this thread; one that was killed lets go of it in seconds"
+                        "waiting for {owner}, which uses this thread (a killed process releases it within seconds)"
                     ));
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
@@ -294,7 +294,7 @@ impl ChatAgents {
                     ..
                 })) => {
                     let owner = owner.split(" (").next().unwrap_or_default();
-                    bail!("{owner} works on {id}: wait until it is done, or end it");
+                    bail!("{owner} is using {id}: wait until it is done, or end it");
                 }
                 Err(error) => return Err(anyhow!("{error}")),
             }
@@ -406,7 +406,7 @@ fn check_own(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => bail!("{name} is not a file: remove it"),
         Ok(found) if found.mode() & 0o022 != 0 || found.uid() != rustix::process::geteuid().as_raw() => {
-            bail!("{name} can be written by others: `chmod 600` it, if what is in it is yours")
+            bail!("others can write to {name}: run `chmod 600` on it if its content is yours")
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("{name} cannot be read"))
@@ -417,7 +417,7 @@ fn check_own(path: &Path) -> Result<()> {
 
 /// Dollars, as a limit.
 fn dollars(amount: f64) -> Result<Price> {
-    amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is no amount of dollars: {amount}"))
+    amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is not an amount in dollars: {amount}"))
 }
 
 /// The rules: those of this program, and then the person's.
@@ -438,5 +438,5 @@ fn same(one: &Catalog, other: &Catalog) -> bool {
 pub(super) fn make(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.with_context(|| format!("{} cannot be made", printable(&path.display().to_string())))
+    made.with_context(|| format!("cannot create {}", printable(&path.display().to_string())))
 }

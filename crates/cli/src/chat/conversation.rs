@@ -159,14 +159,14 @@ impl Conversation {
             let reply = match self.approver {
                 Approver::Yes => {
                     let title = waiting.question.wording().title;
-                    self.show(&ChatEvent::Note { text: format!("allowed by --yes: {title}") })?;
+                    self.show(&ChatEvent::Note { text: format!("approved by --yes: {title}") })?;
                     CallReply::Approve
                 }
                 Approver::Nobody => return Ok(TurnEnd::Waiting),
                 Approver::Person => match self.ask(waiting).await? {
                     QuestionReply::Reply(CallReply::Always) => {
                         let file = self.agents.state.join("approvals.json").display().to_string();
-                        let text = format!("it is not asked again here; {file} has what was allowed");
+                        let text = format!("you won't be asked again in this directory (saved in {file})");
                         self.show(&ChatEvent::Note { text })?;
                         CallReply::Always
                     }
@@ -402,7 +402,7 @@ async fn watched<T>(
 fn told(error: AgentError) -> anyhow::Error {
     match error {
         AgentError::Thread(ThreadError::LeaseLost(thread)) => {
-            anyhow!("another process went on with {thread}: /resume {thread} reads it again")
+            anyhow!("another process continued {thread}; /resume {thread} reads it again")
         }
         error => anyhow!("{error}"),
     }

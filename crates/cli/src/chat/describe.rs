@@ -44,8 +44,7 @@ pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Opt
         return Some(printable_start(text.trim(), MAX_LINE));
     }
     let Some(ToolData::Ran(ran)) = data else { return None };
-    let mut told =
-        if ran.timed_out { "ended: its time was over".to_owned() } else { format!("exit {}", ran.exit_code) };
+    let mut told = if ran.timed_out { "timed out".to_owned() } else { format!("exit {}", ran.exit_code) };
     if !ran.sandbox.is_empty() {
         told.push_str(&format!(", sandbox {}", ran.sandbox));
     }
@@ -62,7 +61,7 @@ pub(super) fn file(event: &ChatEvent) -> Option<(String, String)> {
     let ChatEvent::File { name, path, bytes, fetch, .. } = event else { return None };
     Some(match (path, fetch) {
         (Some(path), _) => (printable(path), bytes.map(size).unwrap_or_default()),
-        (None, Some(fetch)) => (format!("{} is kept", printable(name)), format!("`{}`", printable(fetch))),
+        (None, Some(fetch)) => (format!("{} is saved", printable(name)), format!("`{}`", printable(fetch))),
         (None, None) => (printable(name), String::new()),
     })
 }
@@ -91,9 +90,9 @@ pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
 pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
     let advice = match outcome {
         TurnOutcome::TooManySteps { .. } => {
-            "say what is next, or allow more with --max-turns or `limits.steps`"
+            "send another message, or allow more with --max-model-calls or `limits.model_calls`"
         }
-        TurnOutcome::TooManyTokens { .. } => "say what is next, or allow more with `limits.tokens`",
+        TurnOutcome::TooManyTokens { .. } => "send another message, or allow more with `limits.tokens`",
         _ => return None,
     };
     Some(advice.to_owned())
@@ -135,7 +134,7 @@ mod tests {
         let told = |ran: RunSummary| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
         assert_eq!(told(ran.clone()).as_deref(), Some("exit 0, sandbox bwrap"));
         let late = RunSummary { timed_out: true, ..ran };
-        assert_eq!(told(late).as_deref(), Some("ended: its time was over, sandbox bwrap"));
+        assert_eq!(told(late).as_deref(), Some("timed out, sandbox bwrap"));
         // What a tool says is no report, whatever it looks like.
         assert_eq!(result("{\"exit_code\": 1}", false, None), None);
         assert_eq!(

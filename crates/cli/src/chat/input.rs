@@ -229,7 +229,7 @@ impl Draft {
         };
         let waiting = self.waiting.iter().cloned().collect();
         let choices = (!self.choices.is_empty()).then(|| self.choices.join("  "));
-        InputRows { line: Some(line), waiting, notice: self.line.obstacle().or(choices), is_busy: false }
+        InputRows { line: Some(line), waiting, notice: self.line.size_notice().or(choices), is_busy: false }
     }
 
     /// While the agent is at work, a line is there only if something is in it.

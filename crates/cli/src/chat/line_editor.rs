@@ -18,23 +18,23 @@ pub(super) struct LineEditor {
     is_full: bool,
 }
 
-/// Keeps what is cut out.
-struct WorkspaceDir<'a>(&'a mut String);
+/// Keeps the text that is cut out.
+struct CutText<'a>(&'a mut String);
 
-impl DeleteListener for WorkspaceDir<'_> {
+impl DeleteListener for CutText<'_> {
     fn delete(&mut self, _: usize, text: &str, _: Direction) {
         text.clone_into(self.0);
     }
 }
 
-/// Wants to know nothing.
-struct Nobody;
+/// Ignores all changes.
+struct IgnoreChanges;
 
-impl DeleteListener for Nobody {
+impl DeleteListener for IgnoreChanges {
     fn delete(&mut self, _: usize, _: &str, _: Direction) {}
 }
 
-impl ChangeListener for Nobody {
+impl ChangeListener for IgnoreChanges {
     fn insert_char(&mut self, _: usize, _: char) {}
     fn insert_str(&mut self, _: usize, _: &str) {}
     fn replace(&mut self, _: usize, _: &str, _: &str) {}
@@ -65,7 +65,7 @@ impl LineEditor {
             end -= 1;
         }
         self.is_full = end < text.len();
-        self.buffer.update(&text[..end], end, &mut Nobody);
+        self.buffer.update(&text[..end], end, &mut IgnoreChanges);
     }
 
     /// Replaces the text before the cursor.
@@ -94,12 +94,12 @@ impl LineEditor {
 
     /// Puts text where the cursor stands. What does not fit is left out as a whole.
     fn insert(&mut self, text: &str) {
-        self.is_full = self.buffer.yank(text, 1, &mut Nobody).is_none() && !text.is_empty();
+        self.is_full = self.buffer.yank(text, 1, &mut IgnoreChanges).is_none() && !text.is_empty();
     }
 
     /// Why the text of the last key is not there.
-    pub(super) fn obstacle(&self) -> Option<String> {
-        let text = || format!("that does not fit: a message has at most {}", size(MAX_MESSAGE as u64));
+    pub(super) fn size_notice(&self) -> Option<String> {
+        let text = || format!("this does not fit: a message has at most {}", size(MAX_MESSAGE as u64));
         self.is_full.then(text)
     }
 
@@ -111,20 +111,20 @@ impl LineEditor {
             Key::Text(c) => self.insert(c.encode_utf8(&mut [0; 4])),
             Key::Pasted(text) => self.insert(text),
             Key::LineBreak => self.insert("\n"),
-            Key::Backspace => _ = buffer.backspace(1, &mut Nobody),
-            Key::Delete | Key::Control('d') => _ = buffer.delete(1, &mut Nobody),
+            Key::Backspace => _ = buffer.backspace(1, &mut IgnoreChanges),
+            Key::Delete | Key::Control('d') => _ = buffer.delete(1, &mut IgnoreChanges),
             Key::Left | Key::Control('b') => _ = buffer.move_backward(1),
             Key::Right | Key::Control('f') => _ = buffer.move_forward(1),
             Key::Home | Key::Control('a') => _ = buffer.move_home(),
             Key::End | Key::Control('e') => _ = buffer.move_end(),
             Key::Meta('b') => _ = buffer.move_to_prev_word(Word::Emacs, 1),
             Key::Meta('f') => _ = buffer.move_to_next_word(At::AfterEnd, Word::Emacs, 1),
-            Key::Control('k') => _ = buffer.kill_line(&mut WorkspaceDir(cut)),
-            Key::Control('u') => _ = buffer.discard_line(&mut WorkspaceDir(cut)),
-            Key::Control('w') => _ = buffer.delete_prev_word(Word::Big, 1, &mut WorkspaceDir(cut)),
-            Key::Meta('\u{7f}') => _ = buffer.delete_prev_word(Word::Emacs, 1, &mut WorkspaceDir(cut)),
-            Key::Meta('d') => _ = buffer.delete_word(At::AfterEnd, Word::Emacs, 1, &mut WorkspaceDir(cut)),
-            Key::Control('t') => _ = buffer.transpose_chars(&mut Nobody),
+            Key::Control('k') => _ = buffer.kill_line(&mut CutText(cut)),
+            Key::Control('u') => _ = buffer.discard_line(&mut CutText(cut)),
+            Key::Control('w') => _ = buffer.delete_prev_word(Word::Big, 1, &mut CutText(cut)),
+            Key::Meta('\u{7f}') => _ = buffer.delete_prev_word(Word::Emacs, 1, &mut CutText(cut)),
+            Key::Meta('d') => _ = buffer.delete_word(At::AfterEnd, Word::Emacs, 1, &mut CutText(cut)),
+            Key::Control('t') => _ = buffer.transpose_chars(&mut IgnoreChanges),
             Key::Control('y') => {
                 let text = cut.clone();
                 self.insert(&text);
@@ -228,9 +228,9 @@ mod tests {
         let length = line.text().len();
         line.edit(&Key::Pasted("xyz".to_owned()));
         assert_eq!(line.text().len(), length);
-        assert_eq!(line.obstacle().unwrap(), "that does not fit: a message has at most 1.0 MiB");
+        assert_eq!(line.size_notice().unwrap(), "this does not fit: a message has at most 1.0 MiB");
         line.edit(&Key::Left);
-        assert_eq!(line.obstacle(), None);
+        assert_eq!(line.size_notice(), None);
         line.set(&"潮".repeat(MAX_MESSAGE));
         assert_eq!(line.text().len(), length);
     }

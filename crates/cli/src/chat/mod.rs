@@ -35,8 +35,7 @@ pub(crate) use self::conversation::Approver;
 use self::conversation::{Conversation, TurnEnd};
 use self::events::ChatEvent;
 use self::input::{Entered, Input};
-use self::slash_commands::act::{Next, act, begun, opened};
-use self::slash_commands::{Command, Line, fork};
+use self::slash_commands::{Command, Line, Next, execute, new_thread_id, show_opened, thread_event};
 pub(crate) use self::thread_directory::ThreadDirectory;
 use self::unsent_message::UnsentMessage;
 pub(crate) use self::view::{JsonView, PipeView, ScreenView, View};
@@ -107,7 +106,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     let (agents, notices) = ChatAgents::new(found).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
-        None => fork::name(&agents).await?,
+        None => new_thread_id(&agents).await?,
     };
     // From here on the keyboard is ours.
     let input = match prompt {
@@ -133,7 +132,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
 }
 
 async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Result<End> {
-    begun(conversation)?;
+    show_opened(conversation)?;
     if let Some(prompt) = prompt {
         return once(conversation, prompt).await;
     }
@@ -142,13 +141,14 @@ async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Resu
     let unsaid = conversation.input.as_mut().map_or(0, Input::unsaid);
     if unsaid > 0 {
         let were = if unsaid == 1 { "was" } else { "were" };
-        let text = format!("{} {were} not said: Up brings back what you typed", count(unsaid, "line"));
+        let text =
+            format!("{} {were} not sent; next time, press Up to find what you typed", count(unsaid, "line"));
         conversation.show(&ChatEvent::Note { text })?;
     }
     if !conversation.thread.run().messages().is_empty() {
         let line = conversation.agents.resume_line(conversation.thread.id());
-        let waits = if conversation.thread.waiting().is_empty() { "" } else { "a question waits: " };
-        conversation.show(&ChatEvent::Note { text: format!("{waits}`{line}` goes on with this") })?;
+        let waits = if conversation.thread.waiting().is_empty() { "" } else { "a question is waiting; " };
+        conversation.show(&ChatEvent::Note { text: format!("{waits}continue with `{line}`") })?;
     }
     Ok(End::Well)
 }
@@ -159,8 +159,9 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
     let went_on = conversation.go_on().await?;
     if let Some(rest @ (TurnEnd::Waiting | TurnEnd::Left)) = &went_on {
         if !prompt.trim().is_empty() {
-            conversation
-                .show(&ChatEvent::Note { text: "your prompt was not said: the thread waits".to_owned() })?;
+            conversation.show(&ChatEvent::Note {
+                text: "your prompt was not sent: the thread is waiting for a reply".to_owned(),
+            })?;
         }
         return unfinished(conversation, rest);
     }
@@ -170,10 +171,10 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
         Line::Command(
             Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
         ) => {
-            bail!("this is for a conversation at the keyboard; with a PROMPT there are --model and --resume")
+            bail!("this command works only in an interactive chat; with a PROMPT, use --model and --resume")
         }
         Line::Command(command) => {
-            act(conversation, command).await?;
+            execute(conversation, command).await?;
             Ok(End::Well)
         }
         Line::Message(text) => {
@@ -195,7 +196,9 @@ fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
                 (conversation.agents.resume_line(conversation.thread.id()), conversation.thread.waiting());
             let title = waiting.first().map(|waiting| waiting.question.wording().title);
             let title = title.unwrap_or_else(|| "a call".to_owned());
-            let text = format!("a question waits: {title}; `{line}` asks it, and with --yes says yes to all");
+            let text = format!(
+                "a question is waiting: {title}; reply with `{line}`, or add --yes to approve everything"
+            );
             conversation.show(&ChatEvent::Note { text })?;
             conversation.rest()?;
             End::Waiting
@@ -237,16 +240,16 @@ async fn forever(conversation: &mut Conversation) -> Result<()> {
 /// is an error, because there is nothing left to go on with.
 async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
     let next = match &line {
-        Line::Command(command) => act(conversation, command.clone()).await,
+        Line::Command(command) => execute(conversation, command.clone()).await,
         _ => Ok(Next::Stay),
     };
-    if matches!(next, Ok(Next::Reopen | Next::Again)) {
+    if matches!(next, Ok(Next::Reopen | Next::ReadAgain)) {
         conversation.reopen().await?;
     }
     let rest = match (next, line) {
         (Err(error), _) => Err(error),
-        (Ok(Next::Again), _) => begun(conversation).and(conversation.go_on().await),
-        (Ok(Next::Reopen), _) => conversation.show(&opened(conversation)).map(|()| None),
+        (Ok(Next::ReadAgain), _) => show_opened(conversation).and(conversation.go_on().await),
+        (Ok(Next::Reopen), _) => conversation.show(&thread_event(conversation)).map(|()| None),
         (Ok(Next::Stay), Line::Message(text)) => conversation.say(text).await.map(Some),
         (Ok(Next::Stay), _) => Ok(None),
     };
@@ -271,7 +274,7 @@ async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
             Ok(true)
         }
         Err(error) => {
-            conversation.show(&ChatEvent::Note { text: format!("nothing was said or done: {error:#}") })?;
+            conversation.show(&ChatEvent::Note { text: format!("nothing was sent: {error:#}") })?;
             Ok(false)
         }
     }
@@ -296,7 +299,7 @@ fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
     let shown = crate::terminal::printable(name);
     match visible_skills.visibility(entry) {
         Visibility::Untrusted => {
-            Some(format!("`{shown}` of this project is not trusted: `prowess trust` shows what it brings"))
+            Some(format!("`{shown}` of this project is not trusted; `prowess trust` shows what it contains"))
         }
         Visibility::Denied(verdict) => Some(format!(
             "the skill /{shown} is denied by {}; nothing was sent",
@@ -304,7 +307,7 @@ fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
         )),
         _ if entry.skill.extensions.user_invocable => None,
         Visibility::Yes | Visibility::WithFiles | Visibility::Marked | Visibility::Manual => Some(format!(
-            "only the model starts the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask for what it does"
+            "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model for what it does"
         )),
     }
 }

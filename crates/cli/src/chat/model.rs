@@ -24,7 +24,7 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     {
         let name = printable(&settings.model.name.to_string());
         bail!(
-            "there is a limit of ${most} and no price for {name}: say under [price.\"{name}\"] of your prowess.toml what input and output cost"
+            "there is a cost limit of ${most} but no price for {name}: add [price.\"{name}\"] with input and output to your prowess.toml"
         );
     }
     let mut limits = ModelLimits::default();
@@ -95,7 +95,7 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
             format!("check the network and `provider.{name}.base_url`, which is {}", printable(&url))
         }
         ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {
-            "say it again in a while, or take another model with /model".to_owned()
+            "try again later, or switch to another model with /model".to_owned()
         }
         _ => return None,
     })

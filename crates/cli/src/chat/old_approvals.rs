@@ -18,7 +18,7 @@ pub(super) async fn renew(broker: &Broker, directory: &Path) -> Vec<String> {
                 let _ = broker.remember(&Question::about_place(old.kind.clone(), place)).await;
             }
             None => notices.push(format!(
-                "approvals.json: the approval of {} `{}` is not used: it could mean another file now, so you are asked again",
+                "approvals.json: the approval of {} `{}` is ignored, because it could mean another file now; you will be asked again",
                 old.kind,
                 printable(old.pattern.as_str())
             )),

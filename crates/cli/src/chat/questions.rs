@@ -102,7 +102,7 @@ pub(super) async fn ask(input: &mut Input, waiting: &WaitingCall, show: &mut Sho
             }
             "n" | "no" => {
                 let message = match rest.trim() {
-                    "" => match input.answer("why? (for the model; may be empty) ", show).await {
+                    "" => match input.answer("why? (sent to the model; may be empty) ", show).await {
                         Entered::Line(reason) => reason.trim().to_owned(),
                         Entered::Interrupted => return QuestionReply::Stop,
                         Entered::End => String::new(),

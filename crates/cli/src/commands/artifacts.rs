@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the artifacts of all scopes, or of one
+    /// List the artifacts of all scopes, or of one scope
     List {
         /// Print JSON
         #[arg(long)]
@@ -32,21 +32,21 @@ enum Command {
     },
     /// Print an artifact, or write it to a file
     Get {
-        /// Its name; the latest version unless one is given
+        /// The artifact's name; the latest version unless one is given
         #[arg(value_name = "NAME[@VERSION]")]
         name: String,
-        /// Write it to this file
+        /// Write the artifact to this file
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
         args: ArtifactArgs,
     },
-    /// Remove an artifact with all its versions, or all artifacts of a thread or a scope
+    /// Remove an artifact with all its versions, or all artifacts of a thread or scope
     Rm {
-        /// Its name; all of a thread or a scope without one
+        /// The artifact's name; without it, all artifacts of the thread or scope
         #[arg(required_unless_present_any = ["thread", "scope"])]
         name: Option<String>,
-        /// Do not ask before all of a thread or a scope go
+        /// Do not ask before all artifacts of a thread or scope are removed
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -115,7 +115,7 @@ impl ArtifactArgs {
             // Names of threads begin with the day: the newest first.
             let mut err = anstream::stderr();
             found.iter().rev().try_for_each(|one| writeln!(err, "  {}", printable(&line(one))))?;
-            bail!("`{}` is in {} scopes: take one of these commands", printable(name.as_str()), found.len());
+            bail!("`{}` is in {} scopes: use one of these commands", printable(name.as_str()), found.len());
         }
         found.pop().with_context(|| {
             format!("there is no artifact `{}`; `prowess artifacts list` shows all", printable(name.as_str()))
@@ -143,7 +143,7 @@ async fn list(args: &ArtifactArgs, json: bool, terminal: &mut Terminal) -> Resul
         return terminal.json(&listed);
     }
     if listed.is_empty() {
-        writeln!(anstream::stderr(), "there are no artifacts; `prowess run --save` makes them")?;
+        writeln!(anstream::stderr(), "there are no artifacts; `prowess run --save` creates them")?;
         return Ok(());
     }
     let row = |one: &ArtifactRow| {
@@ -185,7 +185,7 @@ async fn get(
     }
     let text = std::str::from_utf8(&loaded.bytes);
     let Ok(text) = text else {
-        bail!("it is {}, which is no text: -o FILE writes it to a file", printable(&loaded.mime_type));
+        bail!("it is {}, which is not text: -o FILE writes it to a file", printable(&loaded.mime_type));
     };
     writeln!(terminal, "{}", crate::terminal::printable_lines(text).trim_end_matches('\n'))?;
     Ok(())
@@ -207,7 +207,7 @@ async fn remove_all(args: &ArtifactArgs, yes: bool) -> Result<CommandOutcome> {
         let scope = printable(artifacts.scope().as_str());
         let listed = artifacts.list().await.map_err(|error| anyhow!("{error}"))?;
         if listed.is_empty() {
-            bail!("there are no artifacts of {scope}; `prowess artifacts list` shows all");
+            bail!("there are no artifacts in {scope}; `prowess artifacts list` shows all");
         }
         let what = format!("{} of {scope}", count(listed.len(), "artifact"));
         if !yes && !confirm(&format!("Remove {what}, with all versions?"))? {

@@ -25,35 +25,35 @@ use crate::workspace_dir::WorkspaceDir;
 const MAX_PROMPT: u64 = 4 << 20;
 
 const AFTER_HELP: &str = "\
-Without a PROMPT you talk at the keyboard; /help lists what there is besides talking. Where input is no terminal, the PROMPT \
-is read from it. A PROMPT can be a command of a conversation, such as /context.
+Without a PROMPT the chat is interactive, and /help lists its commands. If standard input is not a terminal, prowess \
+reads the PROMPT from it. A PROMPT can also be a chat command, such as /context.
 
-Exit codes: 0 answered, 1 there is no answer or a question waits for a person, 2 misuse, 130 stopped by Ctrl-C";
+Exit codes: 0 answered, 1 no answer or a question is waiting, 2 usage error, 130 stopped by Ctrl-C";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// What to say; then the program ends with the answer
+    /// The message to send; prowess prints the answer and exits
     prompt: Option<String>,
-    /// Which model answers: PROVIDER:NAME, or offline, which needs neither key nor network
+    /// The model: PROVIDER:NAME, or offline, which needs no API key and no network
     #[arg(long, value_name = "MODEL", add = crate::complete::models())]
     model: Option<String>,
-    /// Go on with this thread: its name, the beginning or the end of it, or `last`, the last of this directory
+    /// Continue this thread: its name, the start or end of the name, or `last` for the last one in this directory
     #[arg(long, value_name = "THREAD", add = crate::complete::threads())]
     resume: Option<String>,
-    /// Say yes, once, to everything that is asked; what rules deny stays denied
+    /// Approve everything that needs approval, once; what rules deny stays denied
     #[arg(long)]
     yes: bool,
-    /// The weakest sandbox_level that is enough for commands; the strongest that works here is taken
+    /// The weakest sandbox level to accept for commands; prowess uses the strongest that works
     #[arg(long, value_name = "LEVEL", value_parser = level())]
     sandbox: Option<Level>,
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_turns: Option<String>,
-    /// How many dollars the thread may cost with its sub-agents; it needs a price for the model in prowess.toml
+    /// The most that the thread and its sub-agents may cost, in dollars; needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
-    /// Print what happens as JSON, one object a line; with a PROMPT, or from a pipe
+    /// Print events as JSON, one object per line; needs a PROMPT or piped input
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let state = state()?;
     let place = options.workspace_dir.workspaces()?;
     if let Some(moved) = &place.moved {
-        notices.push(format!("{}: workspaces are at {}", printable(moved), place.path.display()));
+        notices.push(format!("{}; workspaces are in {} instead", printable(moved), place.path.display()));
     }
     let choice = options.choice.over(&config.settings.sandbox);
     let least = options.sandbox_level(&choice, &mut notices)?;
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         config,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("the conversation cannot be started")?;
+    let runtime = runtime.context("cannot start the chat")?;
     let ended = runtime.block_on(chat::run(start));
     // What a sandbox still does is ended with it.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
@@ -132,7 +132,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
 impl Options {
     /// What is to be said, if not at the keyboard.
     fn prompt(&self) -> Result<Option<String>> {
-        const NOTHING: &str = "there is nothing to say: give a PROMPT, or write it to standard input";
+        const NOTHING: &str = "there is no PROMPT: give one as an argument, or write it to standard input";
         if let Some(prompt) = &self.prompt {
             if prompt.trim().is_empty() {
                 bail!(NOTHING);
@@ -142,15 +142,15 @@ impl Options {
         let input = std::io::stdin();
         if input.is_terminal() {
             if self.json || !std::io::stdout().is_terminal() {
-                bail!("to talk at the keyboard, output has to be a terminal too; or give a PROMPT");
+                bail!("an interactive chat needs a terminal for its output; otherwise give a PROMPT");
             }
             return Ok(None);
         }
         let mut prompt = String::new();
         let read = input.lock().take(MAX_PROMPT + 1).read_to_string(&mut prompt);
-        read.context("the PROMPT cannot be read from standard input")?;
+        read.context("cannot read the PROMPT from standard input")?;
         if prompt.len() as u64 > MAX_PROMPT {
-            bail!("standard input has more than {} MiB: that is no PROMPT", MAX_PROMPT >> 20);
+            bail!("the PROMPT on standard input is larger than {} MiB", MAX_PROMPT >> 20);
         }
         // Who resumes a thread may only want it to go on.
         if prompt.trim().is_empty() && self.resume.is_none() {
@@ -185,7 +185,7 @@ impl Options {
             Some(level) if sandbox_level::accept_weaker(level, &why)? => Ok(Some(level)),
             _ => {
                 let why = printable(&why);
-                notices.push(format!("commands of skills are refused: {why}"));
+                notices.push(format!("skill commands cannot run: {why}"));
                 Ok(self.sandbox)
             }
         }
@@ -216,14 +216,12 @@ impl Options {
 
 /// Where everything is kept, which has to be written to.
 fn state() -> Result<PathBuf> {
-    let path = directories::state().context("there is no home to keep threads in: set HOME")?;
+    let path = directories::state().context("there is no home directory for threads: set HOME")?;
     let made = directories::make_directory(&path);
     let may = made.and_then(|()| Ok(rustix::fs::access(&path, rustix::fs::Access::WRITE_OK)?));
     may.with_context(|| {
         let path = printable(&path.display().to_string());
-        format!(
-            "threads cannot be kept in {path}; make it writable, or set XDG_STATE_HOME to another directory"
-        )
+        format!("cannot keep threads in {path}; make it writable, or set XDG_STATE_HOME to another directory")
     })?;
     Ok(path)
 }
@@ -240,7 +238,7 @@ fn greeting(config: &Config, visible_skills: &VisibleSkills) -> Vec<String> {
     if config.settings.model.name == crate::config::ModelName::Offline {
         let text = [
             "offline is not a language model: it picks a skill by its words and runs its first example.",
-            "`prowess chat --model openai:NAME` asks a real one.",
+            "`prowess chat --model openai:NAME` uses a real one.",
         ];
         lines.extend(text.map(|line| styled(line, Style::Faint)));
     }

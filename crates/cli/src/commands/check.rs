@@ -25,20 +25,19 @@ const FIX_ROUNDS: usize = 8;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Names of skills, their directories or SKILL.md files, or directories with skills somewhere below them. A path that
-    /// exists wins over a name [default: the directories that --root names, or the working directory]
+    /// Skill names, skill directories, SKILL.md files, or directories that contain skills. An existing path wins over a name [default: the directories of --root, else the working directory]
     #[arg(value_name = "SKILL", add = crate::complete::skills_and_paths())]
     skills: Vec<PathBuf>,
-    /// How to print what is found
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
     /// Print JSON: the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// ScopeArgs rules to apply
+    /// The rules to apply
     #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
     profile: ProfileName,
-    /// Mend what can be mended safely
+    /// Fix what can be fixed safely
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
@@ -47,11 +46,11 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// With the source lines, for people
+    /// Source lines with explanations, for people
     Human,
     /// One JSON array
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// SARIF 2.1.0, for code scanning
     Sarif,
@@ -62,11 +61,11 @@ enum Format {
 /// The names of [`Profile`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileName {
-    /// The open specification, to the letter
+    /// The open specification, strictly
     Spec,
     /// What Claude's products accept
     Claude,
-    /// The specification, and every field that has effect in prowess
+    /// The specification, plus every field that prowess uses
     Prowess,
 }
 
@@ -251,12 +250,12 @@ fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
 
 /// Puts `text` in the file's place, unless somebody wrote to it meanwhile.
 fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
-    let context = || format!("{} cannot be mended", path.display());
+    let context = || format!("cannot fix {}", path.display());
     if path.symlink_metadata().with_context(context)?.is_symlink() {
-        bail!("{} is a link: mend the file that it leads to", path.display());
+        bail!("{} is a link: fix the file it points to", path.display());
     }
     if std::fs::read(path).with_context(context)? != expected {
-        bail!("{} was changed while it was checked; check again", path.display());
+        bail!("{} changed during the check; run the check again", path.display());
     }
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
@@ -294,7 +293,7 @@ fn severity(report: &CheckReport, found: &Diagnostic) -> Severity {
 fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     let mut line = format!("{} checked: {} valid", count(tally.skills, "skill"), tally.valid);
     if tally.valid < tally.skills {
-        line = format!("{line}, {} not", tally.skills - tally.valid);
+        line = format!("{line}, {} invalid", tally.skills - tally.valid);
     }
     if tally.fixed > 0 {
         line = format!(
@@ -303,10 +302,10 @@ fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
         );
     }
     if tally.fixable > 0 {
-        line = format!("{line}; --fix would mend {}", count(tally.fixable, "finding"));
+        line = format!("{line}; --fix would fix {}", count(tally.fixable, "finding"));
     }
     if tally.incomplete {
-        line = format!("{line}; not everything was looked at");
+        line = format!("{line}; some places were skipped");
     }
     writeln!(terminal, "{line}")?;
     Ok(())

@@ -10,8 +10,8 @@ use crate::complete::Shell;
 use crate::terminal::Terminal;
 
 const AFTER_HELP: &str = "\
-The script asks `prowess` whenever you press Tab, so names of skills, threads and models are those of the moment. It writes \
-nothing, starts nothing and reaches no network.
+The script asks `prowess` each time you press Tab, so it always offers the current skills, threads and models. \
+Completion writes nothing, starts nothing and uses no network.
 
   bash  prowess completions bash > ~/.local/share/bash-completion/completions/prowess
   zsh   prowess completions zsh > ~/.zfunc/_prowess, with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc

@@ -16,14 +16,14 @@ use crate::sandbox_level::{self, SandboxCheck};
 use crate::terminal::{Terminal, printable};
 
 const AFTER_HELP: &str = "\
-It needs neither a key nor a network, and leaves nothing behind.
+The demo needs no API key and no network, and leaves nothing behind.
 
-Exit codes: 0 all stages were played, 1 commands cannot be isolated here, 2 misuse or a stage failed";
+Exit codes: 0 all stages ran, 1 commands cannot be isolated here, 2 usage error or a stage failed";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The weakest sandbox_level that is enough for commands
+    /// The weakest sandbox level to accept for commands
     #[arg(long, value_name = "LEVEL", value_parser = level())]
     sandbox: Option<Level>,
 }
@@ -50,6 +50,6 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 fn refusal(why: &str, strongest: Option<Level>) -> String {
     let offer = strongest
         .map(Level::name)
-        .map(|level| format!(" `prowess demo --sandbox {level}` plays it with less around the commands."));
+        .map(|level| format!(" `prowess demo --sandbox {level}` runs it with weaker isolation."));
     format!("commands cannot be isolated here: {why}{}", offer.unwrap_or_default())
 }

@@ -114,7 +114,7 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
     let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
     let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
     let explained = |seen: &Visibility| seen.explain(info.untrusted.as_deref());
-    let sees = info.seen.as_ref().map_or_else(|| "not known".to_owned(), explained);
+    let sees = info.seen.as_ref().map_or_else(|| "unknown".to_owned(), explained);
     let fields = [
         ("location", Some(skill.location.to_string())),
         ("source", Some(format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str()))),

@@ -17,10 +17,10 @@ use crate::visibility::{Visibility, VisibleSkills};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Also list skills that others take precedence over
+    /// Also list skills that others of the same name replace
     #[arg(long)]
     all: bool,
-    /// Also show what was found wrong or passed over
+    /// Also show problems and what was skipped
     #[arg(long)]
     diagnostics: bool,
     /// Count each skill's scripts, references and assets
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if rows.is_empty() {
         writeln!(
             terminal,
-            "No skills were found. `prowess new NAME` makes one here; --root DIR looks elsewhere."
+            "No skills were found. `prowess new NAME` creates one here; --root DIR looks elsewhere."
         )?;
     } else {
         print(&rows, options, terminal)?;
@@ -199,7 +199,7 @@ fn summarise(skills: &Skills) -> Result<()> {
         parts.push(format!("{} shadowed", count(catalog.shadowed().len(), "skill")));
     }
     if !parts.is_empty() {
-        writeln!(anstream::stderr(), "{}: `prowess list --all --diagnostics` says more", parts.join(", "))?;
+        writeln!(anstream::stderr(), "{}; see `prowess list --all --diagnostics`", parts.join(", "))?;
     }
     skills.tell_trust()
 }

@@ -35,7 +35,7 @@ use crate::signals::Signals;
 use crate::skills::Skills;
 use crate::terminal::{Terminal, printable};
 
-/// ScopeArgs rules in the configuration are for this, beside everybody's.
+/// The agent name of this command in permission rules: `[agent.mcp.permission]`.
 const NAME: &str = "mcp";
 /// How long what still runs may take to end.
 const LAST: Duration = Duration::from_secs(2);
@@ -43,21 +43,19 @@ const LAST: Duration = Duration::from_secs(2);
 const CLEANED_EVERY: Duration = Duration::from_secs(60 * 60);
 
 const AFTER_HELP: &str = "\
-A client starts this program and talks to it, or to one that runs already with --http; --print-config says how it is told \
-to. Questions about permissions go to the \
-person at the client, where it can ask; what was answered with \"always\" is remembered as for `prowess chat`. The rules are \
-those of prowess.toml, with [agent.mcp.permission].
+An MCP client starts this program and talks to it, or connects to one that runs with --http. --print-config prints \
+the configuration for your client. If an action needs permission, the client asks its user. A reply of \"always\" is \
+remembered, as in `prowess chat`. The rules come from prowess.toml, including [agent.mcp.permission].
 
-Exit codes: 0 standard input ended, 2 misuse, 128 and the signal's number when one ended it";
+Exit codes: 0 standard input ended, 2 usage error, 128 plus the signal's number if a signal ended it";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Print the configuration that has a client start this server with the other options given, or with --http find it,
-    /// and end
-    #[arg(long, value_enum, value_name = "HOST")]
+    /// Print the client configuration for CLIENT, including the given options, and exit
+    #[arg(long, value_enum, value_name = "CLIENT")]
     print_config: Option<McpClient>,
-    /// ScopeArgs tools and words clients have [default: skills.dialect, else deepagents]
+    /// The dialect: the names and texts of the tools that clients see [default: skills.dialect, else deepagents]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
     #[command(flatten)]
@@ -74,7 +72,7 @@ struct ServerFactory {
     options: SessionOptions,
     permissions: Permissions,
     runs: Option<RunSetup>,
-    /// ScopeArgs artifacts all clients have; each has its own otherwise.
+    /// The artifact scope that all clients share; without it, each client has its own.
     wider: Option<Scope>,
     artifacts: Option<Artifacts>,
     /// How many there were.
@@ -89,7 +87,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let mut err = anstream::stderr();
     if options.http.address().is_none() && std::io::stdin().is_terminal() {
         bail!(
-            "standard input is a terminal: a client starts this; `prowess mcp --print-config HOST` says how"
+            "standard input is a terminal: an MCP client starts this command; see `prowess mcp --print-config CLIENT`"
         );
     }
     let skills = options.places.discover()?;
@@ -101,7 +99,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         writeln!(err, "{notice}")?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("the server cannot be started")?;
+    let runtime = runtime.context("cannot start the server")?;
     let ended = runtime.block_on(serve(options, skills, &config));
     // What a command still does is ended with it.
     runtime.shutdown_timeout(LAST);
@@ -120,7 +118,7 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Com
     behaviour.create_in.clone_from(&skills.create_in);
     let permissions =
         Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.workspace_dir()));
-    let own = Scope::new_session().context("there are no random bytes")?;
+    let own = Scope::new_session().context("cannot get random bytes")?;
     let scope = config.settings.artifacts.scope;
     let scope = artifacts::configured(scope, own.clone(), &artifacts::project(&skills)?)?;
     let wider = Some(scope.clone()).filter(|scope| *scope != own);
@@ -227,7 +225,7 @@ fn watch(live: &Arc<LiveSkills>, skills: Skills, reloader: &Arc<SkillReloader>) 
         Ok(watching) => Ok(Some(watching)),
         Err(error) => {
             let error = printable(&error.to_string());
-            writeln!(anstream::stderr(), "changes of skills are not seen until the next start: {error}")?;
+            writeln!(anstream::stderr(), "cannot watch the skills; restart to see changes: {error}")?;
             Ok(None)
         }
     }
@@ -255,20 +253,20 @@ fn print(client: McpClient, address: Option<SocketAddr>, terminal: &mut Terminal
     let mut err = anstream::stderr();
     if let Some(address) = address {
         if address.port() == 0 {
-            bail!("a client has to know the port: give --http one other than 0");
+            bail!("the client needs a fixed port: give --http a port other than 0");
         }
         write!(terminal, "{}", client.remote(&http::url(address), http::VARIABLE))?;
         terminal.flush()?;
-        writeln!(err, "this belongs in {}", client.place())?;
+        writeln!(err, "put this in {}", client.place())?;
         writeln!(err, "{}", client.how_it_gets(http::VARIABLE))?;
         return Ok(CommandOutcome::Done);
     }
-    let program = std::env::current_exe().context("the path of this program is not known")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let configuration =
         client.configuration(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
     write!(terminal, "{configuration}")?;
     terminal.flush()?;
-    writeln!(err, "this belongs in {}", client.place())?;
+    writeln!(err, "put this in {}", client.place())?;
     Ok(CommandOutcome::Done)
 }
 

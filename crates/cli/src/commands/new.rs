@@ -18,7 +18,7 @@ use crate::terminal::{Style, Terminal, printable, styled};
 pub(crate) struct Options {
     /// The skill's name: lowercase letters, digits and hyphens
     name: String,
-    /// The directory to make it in
+    /// The directory to create it in
     #[arg(long = "in", value_name = "DIR", default_value = ".prowess/skills")]
     parent: PathBuf,
     /// What it does and when to use it
@@ -35,25 +35,25 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let description = options.description.as_deref().unwrap_or(DESCRIPTION);
     if SkillName::parse(&options.name).is_ok_and(|name| name.as_str() != options.name) {
         let name = SkillName::spelling(&options.name);
-        bail!(
-            "`{}` cannot be made: it is not written as a name would be; try `{name}`",
-            printable(&options.name)
-        );
+        bail!("cannot create `{}`: this is not a valid skill name; try `{name}`", printable(&options.name));
     }
     let manifest = manifest(&options.name, description);
     refuse_invalid(&options.name, &manifest)?;
 
     let directory = options.parent.join(&options.name);
     if directory.symlink_metadata().is_ok() {
-        bail!("{} exists; choose another name, or another directory with --in DIR", directory.display());
+        bail!(
+            "{} already exists; choose another name, or another directory with --in DIR",
+            directory.display()
+        );
     }
     // Made beside its place and moved there, so that nobody finds half a skill.
     std::fs::create_dir_all(&options.parent)
-        .with_context(|| format!("{} cannot be made", options.parent.display()))?;
+        .with_context(|| format!("cannot create {}", options.parent.display()))?;
     let draft = tempfile::Builder::new()
         .prefix(".new-skill-")
         .tempdir_in(&options.parent)
-        .with_context(|| format!("{} cannot be written to", options.parent.display()))?;
+        .with_context(|| format!("cannot write to {}", options.parent.display()))?;
     for (path, text, mode) in [
         ("SKILL.md", manifest.as_str(), 0o644),
         ("scripts/hello.sh", SCRIPT, 0o755),
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     std::fs::set_permissions(draft.path(), std::fs::Permissions::from_mode(0o755))?;
     std::fs::rename(draft.path(), &directory)
-        .with_context(|| format!("{} cannot be made", directory.display()))?;
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     // It is not where it was made any more: there is nothing to clean up.
     let _ = draft.keep();
 
@@ -76,10 +76,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         return Ok(CommandOutcome::Done);
     }
     let directory = printable(&directory.to_string_lossy());
-    writeln!(terminal, "{} {directory}", styled("made", Style::Good))?;
-    writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then `prowess check {directory}`")?;
+    writeln!(terminal, "{} {directory}", styled("created", Style::Good))?;
+    writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then run `prowess check {directory}`")?;
     if needs_trust {
-        writeln!(terminal, "It belongs to this project: read it, then `prowess trust` lets models see it")?;
+        writeln!(
+            terminal,
+            "It belongs to this project: review it, then run `prowess trust` so that models see it"
+        )?;
     }
     Ok(CommandOutcome::Done)
 }
@@ -109,7 +112,7 @@ fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
         } else {
             format!("; try `{suggestion}`")
         };
-        bail!("`{}` cannot be made: {}{hint}", printable(name), found.message);
+        bail!("cannot create `{}`: {}{hint}", printable(name), found.message);
     }
     Ok(())
 }
@@ -169,7 +172,7 @@ Say which requests this skill is for, and which it is not for.
 
 const SCRIPT: &str = "\
 #!/usr/bin/env bash
-# Greets whoever is named. Replace it with what your skill does.
+# Greets the person named. Replace it with what your skill does.
 set -euo pipefail
 
 if [[ $# -ne 1 || \"$1\" == \"--help\" ]]; then

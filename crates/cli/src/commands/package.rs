@@ -20,13 +20,13 @@ pub(crate) struct Options {
     /// The skill's name, or its directory
     #[arg(add = crate::complete::skills_and_paths())]
     skill: String,
-    /// Where to write the archive; NAME.skill in the working directory otherwise
+    /// The archive to write [default: NAME.skill in the working directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace an archive that exists
+    /// Replace an existing archive
     #[arg(long)]
     force: bool,
-    /// ScopeArgs rules the skill must follow
+    /// The rules that the skill must follow
     #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
     profile: ProfileName,
     /// Print JSON
@@ -47,13 +47,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
                 human::report(&report, terminal)?;
             }
             terminal.flush()?;
-            writeln!(anstream::stderr(), "not packed: mend what `prowess check` finds first")?;
+            writeln!(anstream::stderr(), "not packed: fix what `prowess check` finds first")?;
             return Ok(CommandOutcome::Findings);
         }
         Err(error) => bail!("{error}"),
     };
     if options.output.as_deref() == Some(Path::new("-")) {
-        bail!("an archive is not written to standard output; --output FILE names a file");
+        bail!("cannot write an archive to standard output; use --output FILE");
     }
     let output = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.skill", packaged.name)));
     save(&output, archive.get_ref(), options.force)?;
@@ -78,7 +78,7 @@ fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Res
     let path = Path::new(&options.skill);
     if options.skill.contains('/') || options.skill == "." || options.skill == ".." {
         if !path.is_dir() {
-            bail!("{}: there is no such directory", path.display());
+            bail!("{}: no such directory", path.display());
         }
         return Ok(prowess_catalog::package::package(path, profile, archive));
     }
@@ -100,7 +100,7 @@ fn save(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
         file.persist(path).with_context(context)?;
     } else if let Err(error) = file.persist_noclobber(path) {
         if error.error.kind() == std::io::ErrorKind::AlreadyExists {
-            bail!("{} exists; --force replaces it, --output FILE writes elsewhere", path.display());
+            bail!("{} already exists; --force replaces it, --output FILE writes elsewhere", path.display());
         }
         return Err(error).with_context(context);
     }

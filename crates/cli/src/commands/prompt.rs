@@ -22,19 +22,19 @@ pub(crate) struct Options {
     /// The form of the overview
     #[arg(long, value_enum, default_value_t = Form::Section)]
     form: Form,
-    /// Show this skill as loaded
+    /// Show this skill as loaded; can be repeated
     #[arg(long, value_name = "NAME", add = crate::complete::skills())]
     loaded: Vec<String>,
-    /// Tell the model to read files itself, where it has no tool to load a skill
+    /// Tell the model to read skill files itself, for agents without a tool that loads skills
     #[arg(long)]
     read_file: bool,
-    /// List skills that only people may start, marked as such
+    /// Also list skills that only people may start, and mark them
     #[arg(long)]
     manual: bool,
-    /// Show what files each skill has
+    /// Show the files of each skill
     #[arg(long)]
     resources: bool,
-    /// A template for the section, with the slots {skills_locations} and {skills_list}
+    /// A template for the section, with the placeholders {skills_locations} and {skills_list}
     #[arg(long, value_name = "FILE")]
     template: Option<std::path::PathBuf>,
     /// Print JSON
@@ -48,11 +48,11 @@ pub(crate) struct Options {
 enum Form {
     /// The whole section of the system prompt
     Section,
-    /// Its list of skills alone
+    /// Only the list of skills
     List,
     /// The specification's <available_skills>
     Xml,
-    /// One line a skill
+    /// One line per skill
     Compact,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if options.form == Form::Section && rendered.text.is_empty() {
         writeln!(
             anstream::stderr(),
-            "the system prompt says nothing about skills: in this dialect a tool lists them"
+            "the system prompt does not mention skills: in this dialect a tool lists them"
         )?;
     }
     if let Some(denied) = visible_skills.denied_line() {
@@ -137,7 +137,7 @@ fn session(
     });
     let policy = visible_skills.policy().clone().with(RuleSource::Agent, allowed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the session cannot be started")?;
+    let runtime = runtime.context("cannot start the session")?;
     runtime.block_on(async {
         let permissions = Permissions::new(Broker::in_memory(), visibility::CHAT_AGENT, policy);
         let session = SkillSession::builder(skills.catalog.clone())

@@ -14,7 +14,7 @@ use crate::visibility::VisibleSkills;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// What to look for
+    /// The words to search for
     #[arg(required = true)]
     words: Vec<String>,
     /// The most skills to show
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             .collect();
         terminal.json(&rows)?;
     } else if best.is_empty() {
-        writeln!(terminal, "No skill has these words; `prowess list` shows all there are.")?;
+        writeln!(terminal, "No skill matches these words. `prowess list` shows all skills.")?;
     } else {
         let rows: Vec<Vec<String>> = best
             .iter()

@@ -20,18 +20,18 @@ use crate::servers;
 use crate::terminal::{Style, Terminal, count, printable, printable_lines, styled};
 
 const AFTER_HELP: &str = "\
-Servers are configured in prowess.toml, under [mcp.LABEL]. What they say is shown as they say it; nothing of it is trusted, and \
-nothing is fetched but the SKILL.md that you ask for.
+Configure servers in prowess.toml, under [mcp.LABEL]. prowess shows what servers report, trusts none of it, and \
+fetches only the SKILL.md that you ask for.
 
-Exit codes: 0 all of them answered, 1 some did not, 2 misuse";
+Exit codes: 0 all servers answered, 1 some did not, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The server to look at, by its label; all of them otherwise
+    /// The label of the server to show [default: all servers]
     #[arg(add = crate::complete::servers())]
     label: Option<String>,
-    /// A skill of it to look at before anybody loads it, as `label:path`, as its path or by its address
+    /// A skill of this server to read before you load it: `label:path`, its path or its address
     skill: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -85,11 +85,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         check(label, settings)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("servers cannot be asked")?;
+    let runtime = runtime.context("cannot ask the servers")?;
     let ended = runtime.block_on(async {
         let connected = servers::connect(settings, options.label.as_deref(), &skills.roots).await?;
         let Some(connected) = connected else {
-            writeln!(anstream::stderr(), "there are no servers; [mcp.LABEL] in {} adds one", own_file())?;
+            writeln!(anstream::stderr(), "there are no servers; add [mcp.LABEL] to {}", own_file())?;
             return Ok(CommandOutcome::Done);
         };
         for notice in &connected.notices {
@@ -124,9 +124,9 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
     match nearest(&label, settings.mcp.keys().map(String::as_str)) {
         Some(known) => bail!("there is no server `{label}`; did you mean `{known}`?"),
         None if label.parse::<ServerLabel>().is_ok() => {
-            bail!("there is no server `{label}`; [mcp.{label}] in {} adds it", own_file())
+            bail!("there is no server `{label}`; add [mcp.{label}] to {}", own_file())
         }
-        None => bail!("there is no server `{label}`: the label comes first, and then a skill of it"),
+        None => bail!("there is no server `{label}`: give the label first, then the skill"),
     }
 }
 

@@ -23,10 +23,10 @@ use crate::threads::{self, ago};
 use crate::workspace_dir::WorkspaceDir;
 
 const AFTER_HELP: &str = "\
-A thread is a conversation of `prowess chat`, which `prowess chat --resume THREAD` goes on with. THREAD is its name, the \
-beginning or the end of it, or `last`, the last one of this directory.
+A thread is a conversation of `prowess chat`. `prowess chat --resume THREAD` continues it. THREAD is its name, the \
+start or end of the name, or `last` for the last one in this directory.
 
-Exit codes: 0 done, 1 some could not be removed, 2 misuse";
+Exit codes: 0 done, 1 some could not be removed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -37,9 +37,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List conversations, the one that changed last first
+    /// List conversations, the last changed first
     List {
-        /// The most to list
+        /// The most threads to list
         #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
         limit: u16,
         /// Print JSON
@@ -48,32 +48,32 @@ enum Command {
     },
     /// Print a conversation
     Show {
-        /// Which one
+        /// The thread
         #[arg(add = crate::complete::threads())]
         thread: String,
         /// Print its messages as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write a conversation into a new file: Markdown, or JSON if its name ends with .json
+    /// Write a conversation to a new file: Markdown, or JSON if its name ends with .json
     Export {
-        /// Which one
+        /// The thread
         #[arg(add = crate::complete::threads())]
         thread: String,
         /// The file [default: prowess-THREAD.md in the working directory]
         file: Option<PathBuf>,
     },
-    /// Remove conversations, with their workspaces, artifacts and all files that belong to them
+    /// Remove conversations with their workspaces, artifacts and other files
     Rm {
-        /// Which ones
+        /// The threads
         #[arg(required = true, value_name = "THREAD", add = crate::complete::threads())]
         threads: Vec<String>,
         #[command(flatten)]
         removal: Removal,
     },
-    /// Remove all conversations that did not change for a while
+    /// Remove all conversations that have not changed for a while
     Prune {
-        /// How long: a number of minutes, hours, days or weeks, such as 12h, 30d or 8w
+        /// The age: a number of minutes, hours, days or weeks, such as 12h, 30d or 8w
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Duration,
         #[command(flatten)]
@@ -83,7 +83,7 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct Removal {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 /// The database, and the thread in it that somebody means.
 async fn found(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
     let (_, store) =
-        threads::open_store().await?.context("there are no threads yet; `prowess chat` begins one")?;
+        threads::open_store().await?.context("there are no threads yet; `prowess chat` starts one")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let id = threads::find(&store, &directory, wanted).await?;
     Ok((store, id))
@@ -154,7 +154,7 @@ async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<Comma
         return Ok(CommandOutcome::Done);
     }
     if listed.is_empty() {
-        writeln!(anstream::stderr(), "there are no threads yet; `prowess chat` begins one")?;
+        writeln!(anstream::stderr(), "there are no threads yet; `prowess chat` starts one")?;
         return Ok(CommandOutcome::Done);
     }
     table(&listed, terminal)?;
@@ -170,8 +170,8 @@ fn table(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
         .iter()
         .map(|row| {
             let said = match (&row.problem, row.questions.first()) {
-                (Some(_), _) => "(it cannot be read)".to_owned(),
-                (None, Some(_)) => format!("(a question waits) {}", row.title),
+                (Some(_), _) => "(cannot be read)".to_owned(),
+                (None, Some(_)) => format!("(a question is waiting) {}", row.title),
                 (None, None) => row.title.clone(),
             };
             let model = printable(row.model.as_deref().unwrap_or("-"));
@@ -218,7 +218,7 @@ async fn show(wanted: &str, json: bool, terminal: &mut Terminal) -> Result<Comma
     }
     let mut text = threads::markdown(&id, &read.run);
     for question in &read.questions {
-        text.push_str(&format!("\n## A question waits\n\n{}\n", printable(question)));
+        text.push_str(&format!("\n## A question is waiting\n\n{}\n", printable(question)));
     }
     if terminal.is_screen() {
         let mut rows = Markdown::new(terminal.width());
@@ -235,7 +235,7 @@ async fn export(wanted: &str, file: Option<PathBuf>, terminal: &mut Terminal) ->
     let (store, id) = found(wanted).await?;
     let read = threads::read(&store, &id).await?;
     let path = threads::export(&id, &read.run, file)?;
-    writeln!(terminal, "the conversation is in {}", printable(&path.to_string_lossy()))?;
+    writeln!(terminal, "wrote the conversation to {}", printable(&path.to_string_lossy()))?;
     Ok(CommandOutcome::Done)
 }
 
@@ -279,7 +279,7 @@ async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal)
         writeln!(terminal, "There is nothing to remove.")?;
         return Ok(CommandOutcome::Done);
     }
-    let what = format!("{} of conversations that are gone or empty", count(leftovers.count(), "remnant"));
+    let what = format!("{} of conversations that are gone or empty", count(leftovers.count(), "leftover"));
     if !removal.yes && !confirm(&format!("Remove {what}?"))? {
         writeln!(terminal, "Nothing was removed.")?;
         return Ok(CommandOutcome::Findings);

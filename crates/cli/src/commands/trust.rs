@@ -13,11 +13,11 @@ use crate::terminal::{Terminal, count, printable};
 use crate::trust::{ReviewScope, TrustFile, TrustReview, ask_to_trust};
 
 const AFTER_HELP: &str = "\
-Until you trust a project, its skills are listed but neither shown to models nor run, and its prowess.toml and AGENTS.md \
-are not used. Each skill and file is remembered by its contents: only what is new or changed is asked about, and the rest \
-stays trusted.
+Until you trust a project, prowess lists its skills, but does not show them to models or run them. Its prowess.toml \
+and AGENTS.md are not used. Trust is bound to the content of each skill and file: you are asked again only about what \
+is new or changed.
 
-Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 misuse";
+Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -25,13 +25,13 @@ pub(crate) struct Options {
     /// A directory of the project [default: the working directory]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, conflicts_with_all = ["list", "revoke"])]
     yes: bool,
-    /// List the projects that are trusted
+    /// List the trusted projects
     #[arg(long, conflicts_with_all = ["revoke", "directory"])]
     list: bool,
-    /// Trust the project no longer
+    /// Stop trusting the project
     #[arg(long)]
     revoke: bool,
     /// Print JSON
@@ -50,18 +50,18 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     let Some(project) = Project::around(&surroundings, &RootLayout::default()) else {
         bail!(
-            "{} is a home directory or above one, which is no project: go to a directory below it",
+            "{} is a home directory or contains one, so it is not a project: go to a directory below it",
             printable(&here)
         );
     };
     let top = printable(&project.top().display().to_string());
     let review = TrustReview::of(&project, ReviewScope::Refused)?;
     if review.is_empty() {
-        writeln!(terminal, "{top} brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
+        writeln!(terminal, "{top} has nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
         return Ok(CommandOutcome::Done);
     }
     if review.is_trusted() {
-        writeln!(terminal, "{top} is trusted, and is as it was then.")?;
+        writeln!(terminal, "{top} is trusted and has not changed.")?;
         return Ok(CommandOutcome::Done);
     }
     write!(terminal, "{}", review.summary())?;
@@ -72,13 +72,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         writeln!(terminal)?;
     } else {
         if !std::io::stdin().is_terminal() {
-            bail!("nobody can be asked here whether to trust {top}: add --yes if it is to be trusted");
+            bail!("there is no terminal to ask on: add --yes to trust {top}");
         }
         is_trusted = ask_to_trust(&review, &mut std::io::stdin().lock())?;
     }
     Ok(match (review.unfit(), is_trusted, review.trusted()) {
         (Some(unfit), true, _) => {
-            writeln!(terminal, "{top} is trusted, except for what cannot be: {unfit}.")?;
+            writeln!(terminal, "{top} is trusted, except for what cannot be trusted: {unfit}.")?;
             CommandOutcome::Findings
         }
         (None, true, _) => {
@@ -104,7 +104,7 @@ fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
         return Ok(CommandOutcome::Done);
     }
     if projects.is_empty() {
-        writeln!(terminal, "No project is trusted. `prowess trust` trusts the one around you.")?;
+        writeln!(terminal, "No project is trusted. Run `prowess trust` in a project to trust it.")?;
         return Ok(CommandOutcome::Done);
     }
     let rows: Vec<Vec<String>> = projects
@@ -113,18 +113,18 @@ fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
             vec![printable(&trusted.project), printable(&trusted.at), count(trusted.items.len(), "item")]
         })
         .collect();
-    terminal.table(&["PROJECT", "SINCE", "BRINGS"], &rows)?;
+    terminal.table(&["PROJECT", "SINCE", "ITEMS"], &rows)?;
     Ok(CommandOutcome::Done)
 }
 
 /// A project that is gone can be revoked by its path as well.
 fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let file = TrustFile::of_user().context("there is no home, and so nothing is trusted: set HOME")?;
+    let file = TrustFile::of_user().context("there is no home directory, so nothing is trusted: set HOME")?;
     let top = RootLayout::default().project_top(surroundings);
     let top = top.unwrap_or_else(|| surroundings.working_directory.clone());
     let shown_top = printable(&top.display().to_string());
     if !file.remove(&top)? {
-        bail!("{shown_top} was not trusted; `prowess trust --list` shows what is");
+        bail!("{shown_top} was not trusted; `prowess trust --list` shows trusted projects");
     }
     writeln!(terminal, "{shown_top} is no longer trusted.")?;
     Ok(CommandOutcome::Done)

@@ -16,15 +16,15 @@ use crate::confirm::confirm;
 use crate::terminal::{Style, Terminal, printable, styled};
 
 const AFTER_HELP: &str = "\
-Skills stay, wherever they are, and so does what a project has: .prowess, prowess.toml, AGENTS.md. Links are removed, and \
-what they lead to stays. Without a terminal nothing is removed unless --yes is given.
+Your skills stay, and so do the files of projects: .prowess, prowess.toml, AGENTS.md. prowess removes links, but not \
+what they point to. Without a terminal, nothing is removed unless you add --yes.
 
-Exit codes: 0 all of it is gone, 1 nothing was removed or not all, 2 misuse";
+Exit codes: 0 everything was removed, 1 nothing or not everything was removed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     /// Keep your prowess.toml
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     // Nobody is asked in vain, and nobody is kept from working while the question is open.
     drop(lock_threads()?);
-    if !options.yes && !confirm("Remove all of it? It cannot be brought back.")? {
+    if !options.yes && !confirm("Remove all of this? You cannot undo it.")? {
         writeln!(terminal, "Nothing was removed.")?;
         return Ok(CommandOutcome::Findings);
     }
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if failed {
         return Ok(CommandOutcome::Findings);
     }
-    writeln!(terminal, "All of it is gone.")?;
+    writeln!(terminal, "Everything was removed.")?;
     Ok(CommandOutcome::Done)
 }
 

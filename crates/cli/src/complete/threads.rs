@@ -18,7 +18,7 @@ pub(super) fn names() -> Option<Vec<Suggestion>> {
         .map(|info| (info.id.to_string(), Some(ago(info.changed))))
         .collect();
     if !names.is_empty() {
-        names.push(("last".to_owned(), Some("the last one of this directory".to_owned())));
+        names.push(("last".to_owned(), Some("the last one in this directory".to_owned())));
     }
     Some(names)
 }

@@ -65,12 +65,14 @@ impl Lookup {
         let wanted = printable_start(wanted, MAX_SHOWN);
         match self {
             Self::Found(id) => Ok(id),
-            Self::Several(one, other) => bail!("`{wanted}` can be {one} or {other}: write more of it"),
+            Self::Several(one, other) => {
+                bail!("`{wanted}` matches {one} and {other}: write more of the name")
+            }
             Self::NoLast => {
-                bail!("there is no thread of this directory; `prowess threads list` shows those of others")
+                bail!("this directory has no thread; `prowess threads list` shows all")
             }
             Self::Nothing => bail!(
-                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` is the last one of this directory"
+                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` means the last one in this directory"
             ),
         }
     }

@@ -56,7 +56,7 @@ pub(crate) struct LoadedThread {
 
 /// The state directory, and the database of threads in it. None is made for those who only look.
 pub(crate) async fn open_store() -> Result<Option<(PathBuf, SqliteStore)>> {
-    let state = directories::state().context("there is no home to keep threads in: set HOME")?;
+    let state = directories::state().context("there is no home directory for threads: set HOME")?;
     let path = state.join(FILE);
     if !path.exists() {
         return Ok(None);

@@ -124,7 +124,7 @@ impl<'a> Entry<'a> {
     /// Takes in what is at `path` below the directory of skills; `below` is its path below the entry.
     fn take(&mut self, path: &str, below: &str, depth: usize) -> Result<(), String> {
         let place = if below.is_empty() { "it" } else { below };
-        let unread = |error: Errno| format!("cannot be read whole: {}: {error}", printable(place));
+        let unread = |error: Errno| format!("cannot be read completely: {}: {error}", printable(place));
         let base = self.root.directory.as_fd();
         self.left.files = self.left.files.checked_sub(1).ok_or_else(changing)?;
         if depth > MAX_DEPTH {
@@ -141,7 +141,7 @@ impl<'a> Entry<'a> {
                     return Err(too_large("files", MAX_FILES));
                 }
                 for name in all.names {
-                    let name = name.to_str().map_err(|_| "has a name that is no text".to_owned())?;
+                    let name = name.to_str().map_err(|_| "has a name that is not valid text".to_owned())?;
                     let inner = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
                     self.take(&format!("{path}/{name}"), &inner, depth + 1)?;
                 }
@@ -166,11 +166,14 @@ impl<'a> Entry<'a> {
                     // What it leads to is taken in where it is.
                     LinkTarget::Within(entries) => self.leads_to.extend(entries),
                     LinkTarget::NoText => {
-                        return Err(format!("has a link whose target is no text: {}", printable(place)));
+                        return Err(format!(
+                            "has a link whose target is not valid text: {}",
+                            printable(place)
+                        ));
                     }
                     LinkTarget::Out => {
                         let place = printable(place);
-                        let out = "has a link that leads out of the project's directories of skills";
+                        let out = "has a link that leads out of the project's skill directories";
                         return Err(format!("{out}: {place}"));
                     }
                 }
@@ -180,7 +183,7 @@ impl<'a> Entry<'a> {
             }
             _ => {
                 return Err(format!(
-                    "has something that is no file, directory or link: {}",
+                    "contains something that is not a file, directory or link: {}",
                     printable(place)
                 ));
             }
@@ -224,7 +227,7 @@ pub(super) fn contents(
 
 /// What is said of an entry that is larger than it was a moment ago.
 fn changing() -> String {
-    "changes while it is looked at".to_owned()
+    "changed while it was being read".to_owned()
 }
 
 pub(super) fn too_large(what: &str, most: impl std::fmt::Display) -> String {
@@ -245,7 +248,7 @@ pub(super) struct Names {
 
 /// Reads the names in a directory.
 pub(super) fn names(base: BorrowedFd<'_>, path: &str) -> Result<Names, String> {
-    let unread = |error: Errno| format!("cannot be read whole: {}: {error}", printable(path));
+    let unread = |error: Errno| format!("cannot be read completely: {}: {error}", printable(path));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let directory = rustix::fs::openat2(base, path, flags, Mode::empty(), resolve).map_err(unread)?;

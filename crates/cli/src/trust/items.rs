@@ -193,7 +193,8 @@ fn entries<'a>(
     };
     if all.is_cut {
         // Of more than can be looked at, those are looked at that are remembered.
-        let problem = format!("has more than {MAX_FILES} entries; only those that you know are looked at");
+        let problem =
+            format!("has more than {MAX_FILES} entries; only the ones that you decided about are read");
         unfit(ItemKind::Directory, &root.path, problem);
         let known = remembered.iter().filter_map(|path| path.strip_prefix(&root.path)?.strip_prefix('/'));
         let known =
@@ -204,14 +205,14 @@ fn entries<'a>(
     for name in all.names {
         let path = format!("{}/{}", root.path, name.to_string_lossy());
         let Ok(name) = name.into_string() else {
-            unfit(ItemKind::Skill, &path, "has a name that is no text".to_owned());
+            unfit(ItemKind::Skill, &path, "has a name that is not valid text".to_owned());
             continue;
         };
         match link_of(places, root, &name) {
             Some(LinkTarget::Within(entries))
                 if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
             Some(LinkTarget::Out) => {
-                let problem = "is a link that leads out of the project's directories of skills";
+                let problem = "is a link that leads out of the project's skill directories";
                 unfit(ItemKind::Skill, &path, problem.to_owned());
             }
             _ => candidates.push(Candidate { path, what: What::Entry(root, name) }),

@@ -120,10 +120,10 @@ impl<'a> TrustReview<'a> {
         if !self.has_questions() {
             return Ok(());
         }
-        let file = TrustFile::of_user().context("there is no home to remember it in: set HOME")?;
+        let file = TrustFile::of_user().context("there is no home directory to save this in: set HOME")?;
         let top = self.project.top().to_str();
         let top =
-            top.with_context(|| format!("{} has a name that is no text", self.project.top().display()))?;
+            top.with_context(|| format!("the path {} is not valid text", self.project.top().display()))?;
         file.change(top, |record| self.asked().for_each(|(path, digest)| change(record, path, digest)))
     }
 }

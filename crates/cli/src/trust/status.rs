@@ -207,8 +207,11 @@ impl TrustStatus {
 
     fn unused(&self, project: Option<&Project>) -> Option<String> {
         let project = project.filter(|project| project.has_configuration() && !self.trusts(FILE_NAME))?;
-        let stays =
-            if self.earlier(project).is_some() { ", except what you trusted of it forbids" } else { "" };
+        let stays = if self.earlier(project).is_some() {
+            ", except the restrictions that you trusted before"
+        } else {
+            ""
+        };
         Some(format!("its {FILE_NAME} not used{stays}"))
     }
 
@@ -236,9 +239,11 @@ impl TrustStatus {
                 "part of this project is not trusted ({named}): {left_out}; {trusted}; `prowess trust` shows the rest"
             )
         } else if items.values().all(is_new) {
-            format!("this project is not trusted: {left_out}; `prowess trust` shows what it brings")
+            format!("this project is not trusted: {left_out}; `prowess trust` shows what it contains")
         } else {
-            format!("this project is not trusted ({named}): {left_out}; `prowess trust` shows what it brings")
+            format!(
+                "this project is not trusted ({named}): {left_out}; `prowess trust` shows what it contains"
+            )
         })
     }
 }

@@ -27,11 +27,9 @@ const MAX_LINES: usize = 400;
 const MAX_DESCRIPTION: usize = 200;
 
 /// What is asked where nothing of a project is trusted.
-pub(super) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
-                                   and AGENTS.md count. You are asked again about what is new or changes.";
+pub(super) const QUESTION: &str = "Trust this project? Models will see its skills and can ask to run them, and its prowess.toml and AGENTS.md will be used. You will be asked again about anything new or changed.";
 /// What is asked where something was said of it before.
-pub(super) const QUESTION_OF_PART: &str = "Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md \
-                                           among them counts. The rest stays as it is.";
+pub(super) const QUESTION_OF_PART: &str = "Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among them will be used. The rest stays as it is.";
 
 impl TrustReview<'_> {
     /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.
@@ -45,7 +43,7 @@ impl TrustReview<'_> {
             (0, false) => ", besides what you refused",
             (_, false) => ", besides what you trust",
         };
-        let _ = writeln!(text, "{top} brings{of_part}:");
+        let _ = writeln!(text, "{top} contains{of_part}:");
         for (path, item) in &self.items {
             let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.status)) else {
                 continue;
@@ -64,7 +62,7 @@ impl TrustReview<'_> {
                     let _ = writeln!(text, "    {}", styled(problem, Style::Bad));
                 }
                 ItemStatus::LeadsTo(_) => {
-                    let _ = writeln!(text, "    is as it was, and {}", judged.status);
+                    let _ = writeln!(text, "    has not changed, but {}", judged.status);
                     continue;
                 }
                 _ => {}
@@ -159,10 +157,10 @@ fn of(item: &Item) -> String {
         return format!("a link to {}", printable(target));
     }
     match item.kind {
-        ItemKind::Directory => "a directory of skills".to_owned(),
+        ItemKind::Directory => "a skill directory".to_owned(),
         ItemKind::Skill => format!("{}, {}", count(item.files.len(), "file"), size(item.bytes)),
         ItemKind::Configuration => format!("settings, {}", size(item.bytes)),
-        ItemKind::Memory => format!("told to the model, {}", size(item.bytes)),
+        ItemKind::Memory => format!("text for the model, {}", size(item.bytes)),
     }
 }
 
@@ -195,7 +193,7 @@ fn skill(skill: &Skill, text: &mut String) {
                 }
             }
             _ => {
-                let _ = writeln!(text, "    hooks: in a form that is not understood");
+                let _ = writeln!(text, "    hooks: in an unknown form");
             }
         }
     }

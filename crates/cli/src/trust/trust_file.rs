@@ -154,9 +154,7 @@ impl TrustFile {
         let file = File::open(&self.path).with_context(unread)?;
         let found = file.metadata().with_context(unread)?;
         if found.mode() & 0o022 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
-            bail!(
-                "{name} can be written by others: `chmod 600` it, and check what `prowess trust --list` says"
-            );
+            bail!("others can write to {name}: run `chmod 600` on it, and check `prowess trust --list`");
         }
         let mut bytes = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes).with_context(unread)?;
@@ -164,7 +162,7 @@ impl TrustFile {
             bail!("{name} is larger than {MAX_BYTES} bytes: remove it, and trust your projects again");
         }
         let damaged = |error: serde_json::Error| {
-            anyhow!("{name} is damaged: {error}; mend or remove it, and trust your projects again")
+            anyhow!("{name} is damaged: {error}; fix or remove it, and trust your projects again")
         };
         let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
         match version {
@@ -176,7 +174,9 @@ impl TrustFile {
                 let stored: Stored<Record> = serde_json::from_slice(&bytes).map_err(damaged)?;
                 Ok(stored.projects)
             }
-            _ => bail!("{name} has version {version}, and this program knows {VERSION}: use a newer one"),
+            _ => bail!(
+                "{name} has version {version}, but this prowess knows only {VERSION}: use a newer prowess"
+            ),
         }
     }
 
@@ -215,7 +215,7 @@ impl TrustFile {
     fn update(&self, change: impl FnOnce(&mut Vec<Record>)) -> Result<()> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         directories::make_directory(directory)
-            .with_context(|| format!("{} cannot be made", directory.display()))?;
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let unlocked = || format!("{} cannot be locked", self.path.display());
         let lock = private().create(true).open(self.beside(".lock")).with_context(unlocked)?;
         lock.lock().with_context(unlocked)?;

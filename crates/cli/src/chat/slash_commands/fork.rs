@@ -1,32 +1,27 @@
-//! New threads of a conversation: their names, and copies.
+//! `/fork`
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::thread::ThreadError;
 use prowess_agent::{Thread, ThreadId, ThreadStore};
 
+use super::new::new_thread_id;
+use super::note;
 use crate::chat::agents::{ChatAgents, make};
+use crate::chat::conversation::Conversation;
 
-/// A name for a new thread that no other has: the day, and something of its own that is short enough to type.
-pub(in crate::chat) async fn name(agents: &ChatAgents) -> Result<ThreadId> {
-    let day = jiff::Zoned::now().strftime("%Y-%m-%d").to_string();
-    loop {
-        let own = ThreadId::new();
-        let own = &own.as_str()[own.as_str().len() - 6..];
-        let name: ThreadId = format!("{day}-{own}").parse().map_err(|error| anyhow!("{error}"))?;
-        match agents.store.events(&name, 0, 1).await {
-            Err(ThreadError::NotFound(_)) => return Ok(name),
-            Err(error) => return Err(anyhow!("{error}")),
-            Ok(_) => {}
-        }
-    }
+/// Continues in a copy of this thread.
+pub(super) async fn fork(conversation: &mut Conversation) -> Result<()> {
+    let from = conversation.thread.id().clone();
+    let copy = copy_thread(&conversation.agents, &conversation.thread).await?;
+    conversation.switch(copy).await?;
+    note(conversation, format!("you are now in thread {}, a copy of {from}", conversation.thread.id()))
 }
 
-/// A copy of a thread as it is now, with the files beside it and copies of its artifacts: what the conversation names
-/// stays what it was, and neither thread replaces what the other has.
-pub(in crate::chat) async fn fork(agents: &ChatAgents, thread: &Thread) -> Result<ThreadId> {
-    let copy = name(agents).await?;
+/// Copies a thread with its files and artifacts. The names in the conversation keep their meaning, and neither thread can
+/// replace files of the other.
+async fn copy_thread(agents: &ChatAgents, thread: &Thread) -> Result<ThreadId> {
+    let copy = new_thread_id(agents).await?;
     copy_files(&agents.thread_files(thread.id()), &agents.thread_files(&copy))?;
     let (from, to) = (agents.artifacts_of(thread.id())?, agents.artifacts_of(&copy)?);
     if from.scope() != to.scope() {
@@ -36,7 +31,7 @@ pub(in crate::chat) async fn fork(agents: &ChatAgents, thread: &Thread) -> Resul
     Ok(copy)
 }
 
-/// Copies the files of a directory, and of all in it.
+/// Copies a directory with everything in it.
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
     make(to)?;

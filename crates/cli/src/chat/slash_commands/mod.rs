@@ -1,13 +1,34 @@
-//! Lines that begin with a slash.
+//! The slash commands of a chat, one file each.
 
-pub(super) mod act;
-pub(super) mod fork;
+mod compact;
+mod context;
+mod export;
+mod fork;
+mod help;
+mod model;
+mod new;
+mod parse;
+mod resume;
+mod skills;
+mod unload;
 
-use prowess_permission::nearest::nearest;
+use anyhow::Result;
+use prowess_agent::Thread;
+use prowess_agent::message::Content;
 
-/// What a person can do besides talking.
+pub(super) use self::new::new_thread_id;
+pub(super) use self::parse::Line;
+use super::conversation::Conversation;
+use super::events::ChatEvent;
+use super::thread_directory::ThreadDirectory;
+use crate::terminal::{count, printable_start};
+
+/// How many characters of a description or a message are shown.
+const MAX_DESCRIPTION: usize = 80;
+
+/// A slash command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::chat) enum Command {
+pub(super) enum Command {
     Help,
     Skills,
     Context,
@@ -21,118 +42,109 @@ pub(in crate::chat) enum Command {
     Quit,
 }
 
-/// Each command, what follows it, and what it does.
-pub(in crate::chat) const COMMANDS: [(&str, &str, &str); 11] = [
-    ("/help", "", "this list"),
-    ("/skills", "", "the skills there are, and which are loaded"),
-    ("/context", "", "what fills the model's window"),
+/// Each command, its argument, and what it does.
+pub(super) const COMMANDS: [(&str, &str, &str); 11] = [
+    ("/help", "", "show this list"),
+    ("/skills", "", "list the skills, and which are loaded"),
+    ("/context", "", "show what fills the model's context window"),
     ("/compact", "", "summarise the conversation now; loaded skills stay"),
-    ("/unload", "SKILL", "take a skill out of the model's visible_skills"),
-    ("/model", "[NAME]", "which model answers; another one: provider:name, or offline"),
-    ("/resume", "[THREAD]", "the threads there are; go on with another one"),
-    ("/fork", "", "go on in a copy of this thread"),
-    ("/export", "[FILE]", "write the conversation into a file: .md or .json"),
-    ("/new", "", "begin another thread"),
-    ("/quit", "", "leave; the thread stays"),
+    ("/unload", "SKILL", "take a skill out of the conversation"),
+    ("/model", "[NAME]", "show the model, or switch to another: PROVIDER:NAME or offline"),
+    ("/resume", "[THREAD]", "list the threads, or continue another one"),
+    ("/fork", "", "continue in a copy of this thread"),
+    ("/export", "[FILE]", "write the conversation to a file: .md or .json"),
+    ("/new", "", "start a new thread"),
+    ("/quit", "", "leave; the thread is kept"),
 ];
 
-/// What a line is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::chat) enum Line {
-    /// Nothing.
-    Empty,
-    /// Something for the program.
-    Command(Command),
-    /// Something for the agent.
-    Message(String),
-    /// A command that cannot be followed, and why.
-    Wrong(String),
+/// What the chat does after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It continues.
+    Stay,
+    /// It opens the thread again, because the agent has changed.
+    Reopen,
+    /// It reads the thread again, because another process may have continued it.
+    ReadAgain,
 }
 
-impl Line {
-    /// What was typed, where these are the names of skills that a person may start.
-    pub(in crate::chat) fn parse(text: &str, skills: &[String]) -> Self {
-        let text = text.trim();
-        if text.is_empty() {
-            return Self::Empty;
+/// Carries out a command. After an error the conversation is as it was.
+pub(super) async fn execute(conversation: &mut Conversation, command: Command) -> Result<Next> {
+    match command {
+        Command::Help => conversation.lines(&help::lines())?,
+        Command::Skills => {
+            let (rows, advice) = skills::rows(conversation);
+            conversation.list(&rows)?;
+            conversation.lines(&advice)?;
         }
-        let Some(line) = text.strip_prefix('/') else { return Self::Message(text.to_owned()) };
-        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = rest.trim();
-        let optional = || (!rest.is_empty()).then(|| rest.to_owned());
-        let alone = |command: Command| match rest {
-            "" => Self::Command(command),
-            _ => Self::Wrong(format!("/{name} takes nothing after it")),
-        };
-        match name {
-            "help" => alone(Command::Help),
-            "skills" => alone(Command::Skills),
-            "context" => alone(Command::Context),
-            "compact" => alone(Command::Compact),
-            "fork" => alone(Command::Fork),
-            "new" => alone(Command::New),
-            "quit" | "exit" => alone(Command::Quit),
-            "model" => Self::Command(Command::Model { name: optional() }),
-            "resume" => Self::Command(Command::Resume { thread: optional() }),
-            "export" => Self::Command(Command::Export { file: optional() }),
-            "unload" => match optional() {
-                Some(skill) => Self::Command(Command::Unload { skill }),
-                None => {
-                    Self::Wrong("/unload needs the name of a loaded skill; /skills shows them".to_owned())
-                }
-            },
-            name if skills.iter().any(|skill| skill == name) => Self::Message(text.to_owned()),
-            // A path, for one, is something to conversation about.
-            name if name.contains('/') => Self::Message(text.to_owned()),
-            name => Self::Wrong(unknown(name, skills)),
+        Command::Context => {
+            let (rows, sum) = context::rows(conversation).await?;
+            conversation.list(&rows)?;
+            conversation.lines(&[sum])?;
         }
+        Command::Compact => compact::compact(conversation).await?,
+        Command::Unload { skill } => unload::unload(conversation, &skill).await?,
+        Command::Model { name: None } => model::show(conversation)?,
+        Command::Model { name: Some(name) } => {
+            model::switch(conversation, &name)?;
+            return Ok(Next::Reopen);
+        }
+        Command::Resume { thread: None } => resume::list(conversation).await?,
+        Command::Resume { thread: Some(thread) } => return resume::resume(conversation, &thread).await,
+        Command::Fork => fork::fork(conversation).await?,
+        Command::Export { file } => export::export(conversation, file)?,
+        Command::New => new::start(conversation).await?,
+        // The loop that reads lines ends with it.
+        Command::Quit => {}
     }
+    Ok(Next::Stay)
 }
 
-fn unknown(name: &str, skills: &[String]) -> String {
-    let name = crate::terminal::printable(name);
-    let known = COMMANDS.iter().map(|(command, ..)| &command[1..]).chain(skills.iter().map(String::as_str));
-    match nearest(&name, known) {
-        Some(near) => format!("there is no command and no skill /{name}; did you mean /{near}?"),
-        None => format!("there is no command and no skill /{name}; /help shows what there is"),
-    }
+fn note(conversation: &Conversation, text: String) -> Result<()> {
+    conversation.show(&ChatEvent::Note { text })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The event that says which thread is open, and which model answers in it.
+pub(super) fn thread_event(conversation: &Conversation) -> ChatEvent {
+    let (id, model) = (conversation.thread.id().clone(), conversation.agents.model.name().to_owned());
+    ChatEvent::Thread { id, model, messages: conversation.thread.run().messages().len() }
+}
 
-    fn parse(text: &str) -> Line {
-        Line::parse(text, &["csv-report".to_owned()])
+/// Says which thread is open, and what was said last in it.
+pub(super) fn show_opened(conversation: &Conversation) -> Result<()> {
+    let messages = conversation.thread.run().messages().len();
+    conversation.show(&thread_event(conversation))?;
+    if messages == 0 {
+        return Ok(());
     }
+    // With a PROMPT only a change of directory is news: `last` may have worked elsewhere.
+    if conversation.input.is_some() {
+        note(conversation, format!("thread {}, {}", conversation.thread.id(), count(messages, "message")))?;
+    }
+    let place = ThreadDirectory::of(conversation.thread.states())
+        .filter(|place| **place != conversation.agents.directory);
+    if let Some(place) = place {
+        note(
+            conversation,
+            format!(
+                "this thread worked in {} before; now its files are those of this directory",
+                place.display()
+            ),
+        )?;
+    }
+    if conversation.input.is_some() {
+        last_messages(&conversation.thread).into_iter().try_for_each(|line| note(conversation, line))?;
+    }
+    Ok(())
+}
 
-    #[test]
-    fn lines_are_told_apart() {
-        assert_eq!(parse("  "), Line::Empty);
-        assert_eq!(parse("hello /help"), Line::Message("hello /help".to_owned()));
-        assert_eq!(parse("/csv-report a.csv"), Line::Message("/csv-report a.csv".to_owned()));
-        assert_eq!(parse("/etc/hosts is what?"), Line::Message("/etc/hosts is what?".to_owned()));
-        assert_eq!(
-            parse("/model openai:x"),
-            Line::Command(Command::Model { name: Some("openai:x".to_owned()) })
-        );
-        assert_eq!(parse("/resume"), Line::Command(Command::Resume { thread: None }));
-        assert!(
-            matches!(parse("/context now"), Line::Wrong(why) if why == "/context takes nothing after it")
-        );
-        assert!(matches!(parse("/unload"), Line::Wrong(_)));
-        assert!(matches!(parse("/contxt"), Line::Wrong(why) if why.ends_with("did you mean /context?")));
-        assert!(
-            matches!(parse("/csv-reprot"), Line::Wrong(why) if why.ends_with("did you mean /csv-report?"))
-        );
-        assert!(matches!(parse("/\u{1b}[2J"), Line::Wrong(why) if !why.contains('\u{1b}')));
-    }
-
-    #[test]
-    fn every_command_is_understood() {
-        for (command, after, _) in COMMANDS {
-            let line = format!("{command} {}", if after == "SKILL" { "x" } else { "" });
-            assert!(matches!(parse(&line), Line::Command(_)), "{line}");
-        }
-    }
+/// The last message of the person and of the model, one line each.
+fn last_messages(thread: &Thread) -> Vec<String> {
+    let messages = thread.run().messages().iter().rev();
+    let mut said = messages.filter(|message| !message.text().trim().is_empty());
+    let of_person = said.clone().find(|message| message.is_by_person());
+    let of_model = said.find(|message| matches!(message.content, Content::Assistant { .. }));
+    let line = |who: &str, text: String| format!("{who} {}", printable_start(text.trim(), MAX_DESCRIPTION));
+    let of_person = of_person.map(|message| line("you:", message.text()));
+    of_person.into_iter().chain(of_model.map(|message| line("model:", message.text()))).collect()
 }

@@ -35,7 +35,7 @@ struct Scratch {
 /// Plays all stages. `level` is the weakest isolation that is enough. Gives the exit code if a signal ended it.
 pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<Option<u8>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the demo cannot be played")?;
+    let runtime = runtime.context("cannot run the demo")?;
     // Caught, so that the scratch home goes also when somebody has seen enough.
     let mut signals = {
         let _within = runtime.enter();
@@ -69,15 +69,15 @@ pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<Optio
     }
     writeln!(
         terminal,
-        "\n{} Talk to it yourself: `prowess chat`; `--model openai:NAME` asks a real model.",
-        styled("That was all.", Style::Good)
+        "\n{} Try it yourself with `prowess chat`; `--model openai:NAME` uses a real model.",
+        styled("That was the demo.", Style::Good)
     )?;
     Ok(None)
 }
 
 impl Scratch {
     fn new() -> Result<Self> {
-        let failed = "the demo has no place to play in";
+        let failed = "cannot create a directory for the demo";
         let place = tempfile::Builder::new().prefix("prowess-demo-").tempdir().context(failed)?;
         // Commands of root run as nobody, who has to pass.
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o711)).context(failed)?;
@@ -97,7 +97,7 @@ impl Scratch {
 
     /// Runs a line with this very program.
     fn run(&self, line: &str, expected: i32, level: Option<&str>) -> Result<()> {
-        let program = std::env::current_exe().context("this program cannot be found again")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut words = stages::words(line).into_iter();
         let name = words.next().unwrap_or_default();
         let mut command = Command::new(program);

@@ -10,18 +10,17 @@ pub(super) struct Stage {
 pub(super) const STAGES: [Stage; 8] = [
     Stage {
         name: "Discovery",
-        what: "Skills are directories with a SKILL.md. These were found:",
+        what: "Skills are directories with a SKILL.md. prowess found these:",
         commands: &[("prowess list", 0)],
     },
     Stage {
         name: "Overview",
-        what: "Of each a model is told the name and the description, and how to load it; no more. The first layer:",
+        what: "The model sees only each skill's name and description, and how to load it. This is the first layer:",
         commands: &[("prowess prompt --form compact", 0)],
     },
     Stage {
         name: "Load, sandboxed run, output files, artifact",
-        what: "The offline model, which is no language model, picks a skill and loads its instructions: the second layer. Then \
-               it runs a script of it in a sandbox: the third. What the script writes comes back, and is kept as an artifact.",
+        what: "The offline model is not a language model. It picks a skill and loads its instructions: the second layer. Then it runs a script of the skill in a sandbox: the third layer. The script's output comes back and is saved as an artifact.",
         commands: &[
             ("prowess chat --yes 'Compute the first Fibonacci numbers'", 0),
             ("prowess artifacts list", 0),
@@ -29,17 +28,17 @@ pub(super) const STAGES: [Stage; 8] = [
     },
     Stage {
         name: "Approval",
-        what: "Running is asked about. Here nobody says yes, so the question is stored with the thread, and the process ends.",
+        what: "Running a command needs approval. Nobody is here to approve it, so the question is stored in the thread and the process ends.",
         commands: &[("prowess chat --resume last 'Check the JSON against its schema'", 1)],
     },
     Stage {
         name: "Resume",
-        what: "Another process takes the thread up where it was, says yes, and shows what fills the model's window.",
+        what: "Another process continues the thread, approves the command, and shows what fills the model's context window.",
         commands: &[("prowess chat --resume last --yes /context", 0)],
     },
     Stage {
         name: "Unload",
-        what: "What is no longer needed goes out of the model's visible_skills.",
+        what: "A skill that is no longer needed is taken out of the conversation.",
         commands: &[("prowess chat --resume last '/unload python-math'", 0)],
     },
     Stage {
@@ -48,8 +47,8 @@ pub(super) const STAGES: [Stage; 8] = [
         commands: &[("prowess chat --resume last /compact", 0)],
     },
     Stage {
-        name: "What is left",
-        what: "The skill that is still needed is still there, in this process as in the one before.",
+        name: "After compaction",
+        what: "The skill that is still needed is still loaded, also in a new process.",
         commands: &[("prowess chat --resume last /context", 0)],
     },
 ];

@@ -86,10 +86,10 @@ impl McpClient {
     pub(crate) fn how_it_gets(self, variable: &str) -> String {
         match self {
             Self::ClaudeCode | Self::Codex | Self::Cursor | Self::Opencode => {
-                format!("the host finds the token in {variable}: set it where the host is started")
+                format!("the client reads the token from {variable}: set it where you start the client")
             }
-            Self::Vscode => "the host asks for the token, and remembers it".to_owned(),
-            Self::Zed => "put the token in the place of TOKEN".to_owned(),
+            Self::Vscode => "the client asks for the token and remembers it".to_owned(),
+            Self::Zed => "replace TOKEN with the token".to_owned(),
         }
     }
 }

@@ -54,7 +54,7 @@ impl SkillReloader {
                     // Nothing can be done about an error stream that is closed.
                     let _ = writeln!(
                         anstream::stderr(),
-                        "no skills are served until they can be looked for: {error}"
+                        "cannot look for skills, so none are served until this is fixed: {error}"
                     );
                 }
                 Catalog::empty()

@@ -28,12 +28,11 @@ impl Asker for CommandLineAsker {
         let refused = |message: String| Some(Reply::Reject { message: Some(message) });
         if !confirm::can_ask() {
             return refused(format!(
-                "an input has {first}, which usually holds secrets: give the files that are needed one by one, or allow it \
-                 by a rule in [permission.read]"
+                "an input contains {first}, which usually holds secrets: pass the files you need one by one, or allow it with a rule in [permission.read]"
             ));
         }
         let question = format!(
-            "The input has files that usually hold secrets:\n{}\nGive them to the command?",
+            "The input contains files that usually hold secrets:\n{}\nGive them to the command?",
             secrets.join("\n")
         );
         let asked = tokio::task::spawn_blocking(move || {
@@ -41,7 +40,7 @@ impl Asker for CommandLineAsker {
         });
         match asked.await {
             Ok(Ok(Confirmation::Yes)) => Some(Reply::Once),
-            _ => refused("you did not give the command these files".to_owned()),
+            _ => refused("you refused to give these files to the command".to_owned()),
         }
     }
 }

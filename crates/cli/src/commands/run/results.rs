@@ -22,7 +22,7 @@ pub(crate) fn check(directory: &Path) -> Result<()> {
     let itself: PathBuf = directory.components().collect();
     match std::fs::symlink_metadata(&itself) {
         Ok(found) if found.is_symlink() => {
-            bail!("--to {name} is a link, which is not followed: name the directory that it leads to")
+            bail!("--to {name} is a link, which is not followed: name the directory it points to")
         }
         Ok(found) if !found.is_dir() => bail!("--to {name} is a file: name a directory"),
         _ => Ok(()),
@@ -35,7 +35,7 @@ pub(crate) fn copy(directory: &Path, name: &str, content: &[u8]) -> io::Result<P
         .components()
         .map(|part| match part {
             Component::Normal(name) => Ok(name),
-            _ => Err(io::Error::other("its name leads elsewhere")),
+            _ => Err(io::Error::other("its name leads out of the directory")),
         })
         .collect::<io::Result<_>>()?;
     let Some((file, parents)) = inner.split_last() else {
@@ -99,7 +99,7 @@ fn write(at: &OwnedFd, name: &OsStr, content: &[u8]) -> Result<(), io::Error> {
         None | Some(FileType::RegularFile) => {}
         Some(FileType::Symlink) => return Err(Errno::LOOP.into()),
         Some(FileType::Directory) => return Err(Errno::ISDIR.into()),
-        Some(_) => return Err(io::Error::other("something that is no file has its name")),
+        Some(_) => return Err(io::Error::other("something that is not a file has its name")),
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for number in 0..MAX_NAMES {

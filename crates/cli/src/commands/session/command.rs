@@ -67,14 +67,14 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("call TOOL [JSON]", "call a tool for skills, as the model would"),
     ("prompt", "show what the model sees now"),
     ("tools", "show the tools for skills, as JSON"),
-    ("loaded", "show what is loaded, and the room left"),
+    ("loaded", "show what is loaded, and how much room is left"),
     ("history", "show the messages so far"),
-    ("files PATH…", "bring files into play"),
-    ("compact [TOKENS]", "forget all messages but the last, show what is put back"),
+    ("files PATH…", "tell the session that these files are used"),
+    ("compact [TOKENS]", "forget all messages except the last, and show what is put back"),
     ("step", "end a model call (see --lifetime once)"),
     ("turn", "end the turn (see --lifetime turn)"),
     ("refresh", "look for skills again"),
-    ("tool NAME [ARGUMENT]", "see what allowed-tools says to a call"),
+    ("tool NAME [ARGUMENT]", "check a tool call against allowed-tools"),
     ("state", "show what --state saves, as JSON"),
     ("help", "show this"),
     ("quit", "end the session"),
@@ -92,7 +92,7 @@ pub(crate) fn parse(line: &str) -> Result<Option<Command>, String> {
     }
     let (word, rest) = split(line);
     let usage = || match COMMANDS.iter().find(|(usage, _)| split(usage).0 == word) {
-        Some((usage, _)) => format!("`{}` cannot be done so; write `{usage}`", echo(line)),
+        Some((usage, _)) => format!("`{}` is not valid; write `{usage}`", echo(line)),
         None => unknown(word),
     };
     let bare = |command| if rest.is_empty() { Ok(command) } else { Err(usage()) };

@@ -212,11 +212,9 @@ impl<'a> ManualSession<'a> {
         parts.extend(stale.iter().map(|stale| {
             let name = printable(&stale.name);
             OutputPart::Note(match stale.why {
-                Staleness::Gone => format!("`{name}` is loaded, and not there any more."),
-                Staleness::Replaced => format!("`{name}` is loaded, and another skill has its name now."),
-                _ => format!(
-                    "`{name}` is loaded, and has changed: unload and load it to get what it says now."
-                ),
+                Staleness::Gone => format!("`{name}` is loaded, but no longer exists."),
+                Staleness::Replaced => format!("`{name}` is loaded, but another skill has its name now."),
+                _ => format!("`{name}` is loaded, but has changed: unload and load it to get the new text."),
             })
         }));
         let data = Some(json!({ "diff": diff, "stale": stale }));
@@ -228,7 +226,7 @@ impl<'a> ManualSession<'a> {
         match verdict {
             ToolVerdict::Pass => {
                 let note = OutputPart::Note(
-                    "Passes: allowed-tools says nothing against it, and permissions decide.".to_owned(),
+                    "Passes: allowed-tools does not forbid it, and permission rules decide.".to_owned(),
                 );
                 CommandResult::data(note, json!({ "verdict": "pass" }))
             }
@@ -250,7 +248,7 @@ impl<'a> ManualSession<'a> {
 fn files(deltas: Vec<SkillDelta>) -> CommandResult {
     let names: Vec<String> = deltas.iter().map(|delta| printable(delta.skill())).collect();
     let text = match names.as_slice() {
-        [] => "No skill waited for these files.".to_owned(),
+        [] => "No skill was waiting for these files.".to_owned(),
         names => format!("Listed from now on: {}", names.join(", ")),
     };
     CommandResult { deltas, ..CommandResult::note(text) }

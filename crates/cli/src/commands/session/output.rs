@@ -58,7 +58,7 @@ pub(crate) async fn context(
             let prompt = session.prompt().text;
             let mut parts = vec![if prompt.is_empty() {
                 OutputPart::Note(
-                    "The prompt says nothing about skills: `tools` shows what the model is told.".to_owned(),
+                    "The prompt does not mention skills: `tools` shows what the model is told.".to_owned(),
                 )
             } else {
                 OutputPart::seen(session, "prompt", prompt)

@@ -6,7 +6,7 @@ use super::command::echo;
 use crate::terminal::{printable, printable_lines};
 
 /// What can be answered.
-pub(crate) const ANSWERS: &str = "Answer yes (this time), always, or no [REASON]; y, a and n will do.";
+pub(crate) const ANSWERS: &str = "Reply yes (this time), always, or no [REASON]; y, a and n also work.";
 
 /// What a person has to know to answer.
 pub(crate) fn text(question: &Question) -> String {
@@ -40,7 +40,8 @@ pub(crate) fn parse(line: &str) -> Option<Reply> {
 
 /// The answer to take for a line of a script that is none: gates fail closed.
 pub(crate) fn not_an_answer(line: &str) -> Reply {
-    let message = format!("`{}` was no answer to the question; it is yes, always or no [REASON]", echo(line));
+    let message =
+        format!("`{}` is not a reply to the question; reply yes, always or no [REASON]", echo(line));
     Reply::Reject { message: Some(message) }
 }
 

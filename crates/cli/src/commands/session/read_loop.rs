@@ -68,5 +68,5 @@ fn greeting(session: &SkillSession) -> String {
 }
 
 fn too_long() -> String {
-    format!("a line has more than {MAX_LINE_BYTES} bytes, and was not read; give a shorter one")
+    format!("a line is longer than {MAX_LINE_BYTES} bytes and was not read; give a shorter one")
 }

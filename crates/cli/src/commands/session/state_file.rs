@@ -24,16 +24,16 @@ impl StateFile {
         let shown = self.0.display();
         // Looked at before it is opened, because opening a FIFO waits for somebody to write to it.
         match std::fs::metadata(&self.0) {
-            Ok(found) if found.is_file() && found.permissions().mode() & 0o022 != 0 => bail!(
-                "{shown} is not used: others may write it, and with it say what is loaded; chmod go-w it"
-            ),
+            Ok(found) if found.is_file() && found.permissions().mode() & 0o022 != 0 => {
+                bail!("{shown} is not used, because others can write to it: run `chmod go-w {shown}`")
+            }
             Ok(found) if found.is_file() => {}
-            Ok(_) => bail!("{shown} is not a file; name another one with --state"),
+            Ok(_) => bail!("{shown} is not a file; choose another one with --state"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // CommandResult now, and not after the first change.
                 if !self.directory().is_dir() {
                     bail!(
-                        "{shown} could not be saved: its directory is not there; make it, or name another file"
+                        "cannot save {shown}: its directory does not exist; create it, or choose another file"
                     );
                 }
                 return Ok(None);
@@ -46,7 +46,7 @@ impl StateFile {
             .read_to_end(&mut bytes)
             .with_context(|| format!("{shown} cannot be read"))?;
         let damaged = |why: &dyn std::fmt::Display| {
-            anyhow!("{shown} cannot be restored: {why}; moving it away begins a new session")
+            anyhow!("cannot restore {shown}: {why}; move it away to start a new session")
         };
         if bytes.len() as u64 > MAX_STATE_BYTES {
             return Err(damaged(&format!("it is larger than {MAX_STATE_BYTES} bytes")));
@@ -57,7 +57,7 @@ impl StateFile {
     /// Saves `state`. Written beside the file and moved there, so that a reader and a crash leave the old
     /// state or the new one; for the user alone, because it has the manual_session's secret.
     pub(crate) fn save(&self, state: &SavedState) -> Result<()> {
-        let context = || format!("the state cannot be saved in {}", self.0.display());
+        let context = || format!("cannot save the state in {}", self.0.display());
         let mut draft = tempfile::NamedTempFile::new_in(self.directory()).with_context(context)?;
         serde_json::to_writer_pretty(&mut draft, state).with_context(context)?;
         draft.write_all(b"\n").and_then(|()| draft.as_file().sync_all()).with_context(context)?;

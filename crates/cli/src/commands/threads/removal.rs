@@ -58,7 +58,7 @@ impl ThreadStorage {
             Ok(tasks) => tasks,
             // A thread that cannot be read can still be removed.
             Err(error @ ThreadError::Damaged { .. }) => {
-                gone.left.push(format!("threads of its sub-agents, which are not known: {error}; `prowess threads prune` removes them"));
+                gone.left.push(format!("threads of its sub-agents, which could not be found: {error}; `prowess threads prune` removes them"));
                 Vec::new()
             }
             Err(error) => return Err(anyhow!("{error}")),
@@ -83,7 +83,7 @@ impl ThreadStorage {
                 Removed::Gone => gone.workspaces += 1,
                 Removed::NoneThere => {}
                 Removed::InUse => {
-                    bail!("a command runs in the workspace of {id}: wait until it is done, or end it")
+                    bail!("a command is running in the workspace of {id}: wait until it is done, or end it")
                 }
             }
         }
@@ -123,7 +123,7 @@ fn in_use(id: &ThreadId, error: ThreadError) -> anyhow::Error {
         ThreadError::Leased { owner, .. } => {
             let owner = owner.split(" (").next().unwrap_or_default();
             anyhow!(
-                "{id} is in use by {}: end that first; one that was killed lets go of it in seconds",
+                "{id} is in use by {}: end that process first (a killed process releases it within seconds)",
                 printable(owner)
             )
         }

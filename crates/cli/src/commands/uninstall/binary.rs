@@ -46,7 +46,7 @@ impl Binary {
             ));
         }
         if path.ancestors().any(|above| above.join(OF_BUILDS).is_file()) {
-            return Self::Others(format!("{name} is a build of a checkout: it stays"));
+            return Self::Others(format!("{name} is a build in a source checkout: it stays"));
         }
         if OF_SYSTEM.iter().any(|system| path.starts_with(system)) {
             return Self::Others(format!(

@@ -133,9 +133,7 @@ pub(crate) fn lock_threads() -> Result<ThreadsLock> {
         Ok(file) => match file.try_lock() {
             Ok(()) => Ok(ThreadsLock { _lock: Some(file) }),
             Err(TryLockError::WouldBlock) => bail!(IN_USE),
-            Err(TryLockError::Error(error)) => {
-                Err(error).context("it cannot be seen whether prowess is in use")
-            }
+            Err(TryLockError::Error(error)) => Err(error).context("cannot tell whether prowess is in use"),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ThreadsLock { _lock: None }),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", lock.display())),
