@@ -1,32 +1,31 @@
-//! What an agent in a terminal has: skills, files, rules, a sandbox, and threads that stay.
+//! The agents of a chat: model, skills, files, rules, sandbox and stored threads.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::backends::Backends;
 use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
-use prowess_agent::{Agent, AgentOptions, DeepAgent, Model, Thread, ThreadId, ThreadStore, TurnLimits};
+use prowess_agent::{Agent, AgentOptions, DeepAgent, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
-use prowess_permission::real_path::real_path;
-use prowess_permission::{Broker, Decision, FileApprovals, Pattern, Permissions, Policy, Rule, RuleSource};
+use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::model::{self, ModelDefaults};
 use super::old_approvals;
+use super::open_thread::{LEASE, check_own};
+use super::permissions::policy;
 use super::run_files::RunFiles;
-use super::thread_artifacts::{self, OwnArtifacts};
+use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use crate::artifacts;
-use crate::config::{Config, Flag, InheritedWord, OfProject, SkillSettings, guards};
+use crate::config::{Config, Flag, InheritedWord, OfProject, SkillSettings};
 use crate::options::RootArgs;
 use crate::project::MEMORY;
 use crate::servers;
@@ -34,16 +33,13 @@ use crate::terminal::{count, printable};
 use crate::visibility::VisibleSkills;
 use crate::workspace_dir::WorkspaceDir;
 
-/// What the agent is called in rules and in telemetry.
-const NAME: &str = crate::visibility::CHAT_AGENT;
-/// How long a thread stays with a process that died: what somebody waits for who resumes it.
-const LEASE: Duration = Duration::from_secs(6);
-/// How long a thread that another has is waited for.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// Where the agent finds what was taken out of its visible_skills; kept beside the thread, and not among the user's files.
+/// The name of the agent in rules and in telemetry.
+pub(super) const NAME: &str = crate::visibility::CHAT_AGENT;
+/// Directories for what was moved out of the conversation into files. They are stored with the thread, not among the
+/// user's files.
 pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_results"];
 
-/// What the agent is told about itself.
+/// The system prompt.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
 Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
 under `/` are those of the directory that the person works in. Commands of skills run in a sandbox with a workspace of its \
@@ -51,15 +47,7 @@ own, which does not have those files unless they are given as inputs; what a com
 Some calls wait until the person allows them; if one is refused, do not try to get around that: say what you would need. \
 Be brief. Answer in Markdown.";
 
-/// Rules for what nobody wrote rules for: looking is allowed, changing and running is asked about.
-const RULES: [(&str, &str, Decision); 4] = [
-    ("tool", "*", Decision::Allow),
-    ("read", "*", Decision::Allow),
-    ("write", "*", Decision::Ask),
-    ("run", "*", Decision::Ask),
-];
-
-/// How skills are told to the model and loaded.
+/// The session options of a chat: how skills are shown to the model and loaded.
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
     let mut options = SessionOptions::new(settings.dialect.unwrap_or(Dialect::Trpc));
     options.capabilities = Capabilities::all();
@@ -68,38 +56,38 @@ pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
     options
 }
 
-/// What agents of this program are made of.
+/// Everything that the agents of a chat are built from.
 pub(super) struct ChatAgents {
     pub(super) config: Config,
-    /// The options of the command, over every configuration.
+    /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
     pub(super) model: Arc<dyn Model>,
     pub(super) store: SqliteStore,
-    /// The directory that the person works in.
+    /// The working directory of the person.
     pub(super) directory: PathBuf,
-    /// Where everything of ours is kept.
+    /// The state directory.
     pub(super) state: PathBuf,
     pub(super) places: RootArgs,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
-    /// What counts of the project's configuration.
+    /// The part of the project's configuration that is used.
     configuration: OfProject,
-    /// Whether what the project tells models counts.
+    /// Whether the project's AGENTS.md is used.
     trusts_memory: bool,
-    /// What was last said of what is not trusted.
+    /// The last notice about untrusted items.
     notice: Option<String>,
-    permissions: Permissions,
-    /// What runs commands. Its artifacts are each thread's own.
+    pub(super) permissions: Permissions,
+    /// Runs commands. Each thread gets its own artifacts.
     runner: Runner,
     artifacts: Artifacts,
-    workspace_dir: WorkspaceDir,
-    /// The project's top, or the directory that the person works in.
+    pub(super) workspace_dir: WorkspaceDir,
+    /// The top of the project, or the working directory.
     project: PathBuf,
     /// Other MCP servers, if there are any.
     servers: Option<Arc<Servers>>,
 }
 
-/// What a agents is made with.
+/// What [`ChatAgents`] is made from.
 pub(super) struct AgentSetup {
     pub(super) config: Config,
     pub(super) flags: Vec<Flag>,
@@ -112,7 +100,7 @@ pub(super) struct AgentSetup {
 }
 
 impl ChatAgents {
-    /// The agents, and what a person should know of servers that cannot be used.
+    /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
     pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
         let AgentSetup { config, flags, places, mut skills, runner, artifacts, workspace_dir, state } = found;
         let model = model::chosen(&config.settings)?;
@@ -154,34 +142,34 @@ impl ChatAgents {
         Ok((agents, notices))
     }
 
-    /// The skills there are now.
+    /// The current skills.
     pub(super) fn catalog(&self) -> Catalog {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the model sees of them.
+    /// The skills that the model sees.
     pub(super) fn visible_skills(&self) -> VisibleSkills {
         VisibleSkills::new(&self.catalog(), &self.config)
     }
 
-    /// Where the runs of a thread leave their files.
+    /// Knows the files that runs of a thread write.
     pub(super) fn run_files(&self, thread: &ThreadId) -> Result<RunFiles> {
         let workspace = self.runner.workspaces.path_of(thread.as_str());
         Ok(RunFiles::new(workspace, self.artifacts_of(thread)?.scope().clone(), self.workspace_dir.clone()))
     }
 
-    /// Looks for skills again, and says what a person should know if they are others.
+    /// Looks for skills again. Returns a notice if something changed.
     pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
         let mut skills = self.places.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
-            // What cannot be used is told when it is looked at: `prowess servers`.
+            // `prowess servers` shows what cannot be used.
             skills.catalog = servers::offered(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
         let configuration = skills.configuration()?;
         if self.configuration != configuration {
-            // What the project set counts only while it is trusted; what it forbade stays.
+            // The project's settings are used only while they are trusted; its restrictions stay.
             let mut config = Config::load(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
             self.permissions = Permissions::new(
@@ -193,7 +181,7 @@ impl ChatAgents {
         }
         self.trusts_memory = skills.trusts_memory();
         let notice = skills.notice();
-        // What is known already is not said again.
+        // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
@@ -201,8 +189,8 @@ impl ChatAgents {
         Ok((!is_same).then(|| news.unwrap_or_else(changed)))
     }
 
-    /// Which servers there are, in a line for a person.
-    pub(super) fn of_servers(&self) -> Option<String> {
+    /// A line that lists the MCP servers.
+    pub(super) fn servers_line(&self) -> Option<String> {
         let visible_skills = self.visible_skills();
         let of = |label: &str| {
             let published = visible_skills.view().entries().iter().filter_map(|entry| entry.published());
@@ -214,14 +202,14 @@ impl ChatAgents {
         (!told.is_empty()).then(|| format!("MCP servers: {}", told.join(", ")))
     }
 
-    /// The agent for a thread. What it puts away is kept beside that thread.
+    /// The agent for a thread.
     pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
         let settings = &self.config.settings;
         let mut limits = TurnLimits::default();
         limits.steps = settings.limits.steps.unwrap_or(limits.steps);
         limits.tokens = settings.limits.tokens;
         let mut runner = self.runner.clone();
-        // Sub-agents, whose threads are others, have the same.
+        // Sub-agents have other threads, and share these artifacts.
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let mut options = AgentOptions::default();
         (options.limits, options.lease) = (limits, LEASE);
@@ -245,7 +233,7 @@ impl ChatAgents {
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
-        // Where there is no project, nobody has answered for what lies about.
+        // AGENTS.md is read only if it is trusted.
         if self.trusts_memory && self.directory.join(MEMORY).is_file() {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
@@ -255,50 +243,11 @@ impl ChatAgents {
         agent.build().map_err(|error| anyhow!("{error}"))
     }
 
-    /// The artifacts that a thread has: its own, unless the person wants them shared more widely.
+    /// The artifacts of a thread: its own, unless `artifacts.scope` is wider.
     pub(super) fn artifacts_of(&self, thread: &ThreadId) -> Result<Artifacts> {
         let scope = self.config.settings.artifacts.scope;
         let scope = artifacts::configured(scope, Scope::thread(thread.as_str())?, &self.project)?;
         Ok(self.artifacts.in_scope(scope))
-    }
-
-    /// Opens a thread, with the artifacts that it made before threads had their own.
-    pub(super) async fn open(&self, id: ThreadId, waits: impl FnMut(&str)) -> Result<Thread> {
-        let thread = self.open_alone(id, waits).await?;
-        let artifacts = self.artifacts_of(thread.id())?;
-        if artifacts.scope().thread_id().is_some() {
-            thread_artifacts::adopt_shared(&thread, &artifacts).await?;
-        }
-        Ok(thread)
-    }
-
-    /// Opens a thread; one that another process has is waited for, for as long as it would be if that process died.
-    async fn open_alone(&self, id: ThreadId, mut waits: impl FnMut(&str)) -> Result<Thread> {
-        let agent = self.agent(&id)?;
-        let begun = tokio::time::Instant::now();
-        loop {
-            match agent.open(id.clone()).await {
-                Ok(thread) => return Ok(thread),
-                Err(prowess_agent::AgentError::Thread(prowess_agent::thread::ThreadError::Leased {
-                    owner,
-                    ..
-                })) if begun.elapsed() < PATIENCE => {
-                    let owner = owner.split(" (").next().unwrap_or_default();
-                    waits(&format!(
-                        "waiting for {owner}, which uses this thread (a killed process releases it within seconds)"
-                    ));
-                    tokio::time::sleep(Duration::from_millis(200)).await;
-                }
-                Err(prowess_agent::AgentError::Thread(prowess_agent::thread::ThreadError::Leased {
-                    owner,
-                    ..
-                })) => {
-                    let owner = owner.split(" (").next().unwrap_or_default();
-                    bail!("{owner} is using {id}: wait until it is done, or end it");
-                }
-                Err(error) => return Err(anyhow!("{error}")),
-            }
-        }
     }
 
     fn skills(&self, runner: &Runner) -> Skills {
@@ -309,7 +258,7 @@ impl ChatAgents {
         let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
         let servers = self.servers.clone();
-        // A key may be the work of a program.
+        // A key may come from a program, so each model is made once.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
@@ -332,38 +281,7 @@ impl ChatAgents {
         })
     }
 
-    /// The rules for skills: what comes into a run from this machine is asked about, unless it lies in the directory that
-    /// the person works in.
-    fn skill_permissions(&self) -> Permissions {
-        let here = Pattern::literal(&self.directory.to_string_lossy());
-        let below = format!("{}/*", here.as_str().trim_end_matches('/'));
-        let rules = [
-            Rule::new("run", "*", Decision::Ask),
-            Rule::new("read", "*", Decision::Ask),
-            Rule::new("read", here.as_str(), Decision::Allow),
-            Rule::new("read", &below, Decision::Allow),
-        ];
-        let policy = self.config.policy(NAME, &self.workspace_dir);
-        // The directory may be the home, or hold secrets of its own.
-        let rules = rules.into_iter().chain(guards(&self.workspace_dir));
-        Permissions::new(
-            Arc::clone(self.permissions.broker()),
-            NAME,
-            policy.with(RuleSource::BuiltInAgent, rules),
-        )
-    }
-
-    /// The rules for the agent's own tools. What was taken out of its visible_skills is in a directory of ours, and its own.
-    fn file_permissions(&self, thread: &ThreadId) -> Permissions {
-        let kept = THREAD_FILES.map(|name| {
-            let place = Pattern::literal(&real_path(&self.thread_files(thread).join(name)).to_string_lossy());
-            Rule::new("read", &format!("{place}*"), Decision::Allow)
-        });
-        let policy = policy(&self.config, &self.workspace_dir).with(RuleSource::BuiltInAgent, kept);
-        Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
-    }
-
-    /// The files of the directory that the person works in, and those that are kept beside the thread.
+    /// The files of the working directory, and those stored with the thread.
     fn files(&self, thread: &ThreadId) -> Result<Backends> {
         let own = LocalBackend::open(&self.directory);
         let own = own.with_context(|| format!("{} cannot be read", self.directory.display()))?;
@@ -379,7 +297,7 @@ impl ChatAgents {
         Ok(Backends::from(Arc::new(files)))
     }
 
-    /// The line that goes on with a thread: with the places where its skills were looked for, and its files are.
+    /// The command line that continues a thread, with its roots and its workspace directory.
     pub(super) fn resume_line(&self, thread: &ThreadId) -> String {
         let mut line = "prowess chat".to_owned();
         if self.places.only {
@@ -394,39 +312,18 @@ impl ChatAgents {
         format!("{line} --resume {thread}")
     }
 
-    /// Where files beside a thread are kept.
+    /// The directory of files stored with a thread.
     pub(super) fn thread_files(&self, thread: &ThreadId) -> PathBuf {
         crate::threads::files(&self.state, thread)
     }
 }
 
-/// Threads hold questions and their answers: a file of theirs is the user's alone, or not there yet.
-fn check_own(path: &Path) -> Result<()> {
-    let name = printable(&path.display().to_string());
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => bail!("{name} is not a file: remove it"),
-        Ok(found) if found.mode() & 0o022 != 0 || found.uid() != rustix::process::geteuid().as_raw() => {
-            bail!("others can write to {name}: run `chmod 600` on it if its content is yours")
-        }
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("{name} cannot be read"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Dollars, as a limit.
+/// A limit in dollars.
 fn dollars(amount: f64) -> Result<Price> {
     amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is not an amount in dollars: {amount}"))
 }
 
-/// The rules: those of this program, and then the person's.
-fn policy(config: &Config, workspace_dir: &WorkspaceDir) -> Policy {
-    let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME, workspace_dir).with(RuleSource::BuiltInAgent, rules)
-}
-
-/// Whether two catalogs have the same skills to show: entries that did not change are shared.
+/// Whether two catalogs have the same skills. Unchanged entries are shared.
 fn same(one: &Catalog, other: &Catalog) -> bool {
     let pairs = |one: &[Arc<prowess_catalog::SkillEntry>], other: &[Arc<prowess_catalog::SkillEntry>]| {
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
@@ -434,7 +331,7 @@ fn same(one: &Catalog, other: &Catalog) -> bool {
     pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
 }
 
-/// Makes a directory for this user alone.
+/// Creates a directory that only this user can read.
 pub(super) fn make(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

@@ -4,6 +4,7 @@ mod agents;
 mod context_usage;
 mod conversation;
 mod describe;
+mod draft;
 mod events;
 mod history;
 mod input;
@@ -13,14 +14,18 @@ mod keys;
 mod line_editor;
 mod model;
 mod old_approvals;
+mod open_thread;
+mod permissions;
 mod questions;
 mod restore_terminal;
 mod run_files;
 mod slash_commands;
 mod thread_artifacts;
 mod thread_directory;
+mod turn;
 mod unsent_message;
 mod view;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,12 +36,13 @@ use prowess_workspace::{Artifacts, Runner};
 
 pub(crate) use self::agents::session_options;
 use self::agents::{AgentSetup, ChatAgents};
-pub(crate) use self::conversation::Approver;
-use self::conversation::{Conversation, TurnEnd};
+use self::conversation::Conversation;
 use self::events::ChatEvent;
 use self::input::{Entered, Input};
 use self::slash_commands::{Command, Line, Next, execute, new_thread_id, show_opened, thread_event};
 pub(crate) use self::thread_directory::ThreadDirectory;
+pub(crate) use self::turn::Approver;
+use self::turn::TurnEnd;
 use self::unsent_message::UnsentMessage;
 pub(crate) use self::view::{JsonView, PipeView, ScreenView, View};
 use crate::config::{Config, Flag};
@@ -114,9 +120,9 @@ pub(crate) async fn run(start: Start) -> Result<End> {
         Some(_) => None,
     };
     let mut conversation = Conversation::new(agents, id, view, input, approver).await?;
-    let of_servers = conversation.agents.of_servers().filter(|_| conversation.input.is_some());
+    let servers_line = conversation.agents.servers_line().filter(|_| conversation.input.is_some());
     let notices: Vec<ChatEvent> =
-        of_servers.into_iter().chain(notices).map(|text| ChatEvent::Note { text }).collect();
+        servers_line.into_iter().chain(notices).map(|text| ChatEvent::Note { text }).collect();
     let told = conversation
         .lines(&greeting)
         .and_then(|()| notices.iter().try_for_each(|notice| conversation.show(notice)));

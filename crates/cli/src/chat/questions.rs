@@ -87,7 +87,7 @@ pub(super) async fn ask(input: &mut Input, waiting: &WaitingCall, show: &mut Sho
         false => ("allow it? [y/a/n] ", "type y, a or n; allow it? [y/a/n] "),
     };
     loop {
-        let line = match input.answer(question, show).await {
+        let line = match input.reply(question, show).await {
             Entered::Line(line) => line,
             Entered::Interrupted => return QuestionReply::Stop,
             Entered::End => return QuestionReply::Leave,
@@ -102,7 +102,7 @@ pub(super) async fn ask(input: &mut Input, waiting: &WaitingCall, show: &mut Sho
             }
             "n" | "no" => {
                 let message = match rest.trim() {
-                    "" => match input.answer("why? (sent to the model; may be empty) ", show).await {
+                    "" => match input.reply("why? (sent to the model; may be empty) ", show).await {
                         Entered::Line(reason) => reason.trim().to_owned(),
                         Entered::Interrupted => return QuestionReply::Stop,
                         Entered::End => String::new(),
