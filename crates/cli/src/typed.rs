@@ -4,7 +4,7 @@ use std::io::BufReader;
 
 use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
-use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, joined};
+use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, owned_subject};
 use prowess_skills::SkillError;
 use prowess_skills::known::denial;
 
@@ -22,7 +22,7 @@ pub(crate) struct Typed;
 #[async_trait]
 impl Asker for Typed {
     async fn ask(&self, question: &Question) -> Option<Reply> {
-        let Action::BringIn { with_secrets, .. } = &question.deed else { return Some(Reply::Once) };
+        let Action::AddInput { with_secrets, .. } = &question.action else { return Some(Reply::Once) };
         let secrets: Vec<String> = with_secrets.iter().map(|path| shown(path)).collect();
         let [first, ..] = secrets.as_slice() else { return Some(Reply::Once) };
         let refused = |message: String| Some(Reply::Reject { message: Some(message) });
@@ -63,7 +63,9 @@ pub(crate) fn explained(error: &SkillError, command: &str) -> String {
     match refusal {
         Refusal::Denied { kind, subject, rule } => {
             let what = match kind {
-                kind if *kind == Kind::RUN && *subject == joined(name, command) => "the command".to_owned(),
+                kind if *kind == Kind::RUN && *subject == owned_subject(name, command) => {
+                    "the command".to_owned()
+                }
                 kind if *kind == Kind::NETWORK => format!("the host {}", shown(subject)),
                 kind => format!("{kind} `{}`", shown(subject)),
             };

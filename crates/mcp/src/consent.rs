@@ -358,7 +358,7 @@ fn words(question: &Question) -> String {
 
 /// A detail on one line, with nothing in it that is not seen.
 fn shown(detail: &Detail) -> String {
-    match detail.look {
+    match detail.style {
         DetailStyle::Data => seen(&detail.text),
         _ => json(&detail.text),
     }
@@ -425,7 +425,7 @@ mod tests {
         skill: "kit"
         command: "make\u{202e}\nrm"
         env: {"A":"b"}
-        `always` would allow run "kit make", as long as it says what it says now
+        `always` would allow run "kit make" until it changes
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
             form(String::new(), &question.clone().always([]))

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use prowess_catalog::Digest;
 use prowess_catalog::untrusted::{is_unprintable, one_line};
-use prowess_permission::quoted;
+use prowess_permission::quote_name;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
     PaginatedRequestParams, ServerResult,
@@ -122,9 +122,9 @@ impl Server {
                 match offered(self.label(), &tool.name, &description, &tool.input_schema) {
                     Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
                     Ok(tool) => {
-                        list.left_out.push(format!("{}: there is one of its name", quoted(&tool.name)))
+                        list.left_out.push(format!("{}: there is one of its name", quote_name(&tool.name)))
                     }
-                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&shown(&tool.name)))),
+                    Err(why) => list.left_out.push(format!("{}: {why}", quote_name(&shown(&tool.name)))),
                 }
             }
             cursor = match result.next_cursor {
