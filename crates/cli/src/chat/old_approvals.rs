@@ -15,7 +15,7 @@ pub(super) async fn renew(broker: &Broker, directory: &Path) -> Vec<String> {
         match meant(&old, directory) {
             Some(place) => {
                 // What cannot be saved holds for now, and is tried again at the next start.
-                let _ = broker.remember(&Question::about_place(old.kind.clone(), place)).await;
+                let _ = broker.remember(&Question::about_file(old.kind.clone(), place)).await;
             }
             None => notices.push(format!(
                 "approvals.json: the approval of {} `{}` is ignored, because it could mean another file now; you will be asked again",

@@ -49,7 +49,7 @@ pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<Strin
 
 /// Adds what is asked about, and says whether something of it was left out.
 fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
-    let mark = match detail.look {
+    let mark = match detail.style {
         DetailStyle::Removed => Some(("-", Style::Bad)),
         DetailStyle::Added => Some(("+", Style::Good)),
         _ => None,

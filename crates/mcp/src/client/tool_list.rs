@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use prowess_catalog::Digest;
 use prowess_catalog::untrusted::{is_unprintable, one_line};
-use prowess_permission::quoted;
+use prowess_permission::quote_name;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
     ListToolsResult, PaginatedRequestParams, ServerResult,

@@ -4,7 +4,7 @@ use std::io::BufReader;
 
 use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
-use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, joined};
+use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, owned_subject};
 use prowess_skills::SkillError;
 use prowess_skills::known::denial;
 

@@ -1,11 +1,11 @@
-//! How a rule's pattern is read where its subjects are paths.
+//! Path patterns: how a pattern of a `read` or `write` rule expands to absolute paths.
 
 use std::path::{Path, PathBuf};
 
 use crate::real_path::real_path;
 use crate::{Decision, Pattern};
 
-/// What paths in rules are relative to.
+/// The directories from which path patterns expand.
 ///
 /// ```
 /// use prowess_permission::{Decision, Kind, PathBase, PermissionConfig, RealPath, Policy, RuleSource, Question};
@@ -15,8 +15,8 @@ use crate::{Decision, Pattern};
 /// let config = PermissionConfig::located(text, "prowess.toml", &[], &base)?;
 /// let policy = Policy::new().with(RuleSource::User, config.rules);
 /// for denied in ["/home/ada/diary/may.md", "/work/site/drafts/a.md"] {
-///     let request = Question::about_place(Kind::READ, RealPath::elsewhere(denied));
-///     assert_eq!(policy.evaluate(&request).decision, Decision::Deny);
+///     let question = Question::about_file(Kind::READ, RealPath::elsewhere(denied));
+///     assert_eq!(policy.evaluate(&question).decision, Decision::Deny);
 /// }
 /// # Ok::<(), prowess_permission::config::ConfigError>(())
 /// ```
@@ -28,12 +28,12 @@ pub struct PathBase {
 }
 
 impl PathBase {
-    /// Relative patterns are from this directory.
+    /// Relative patterns start at this directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into(), also: Vec::new(), home: None }
     }
 
-    /// Rules that ask or deny are read from this directory as well.
+    /// Relative patterns of `ask` and `deny` rules also start at this directory.
     #[must_use]
     pub fn also(mut self, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
@@ -43,7 +43,7 @@ impl PathBase {
         self
     }
 
-    /// What `~` and `$HOME` stand for.
+    /// The directory that `~` and `$HOME` stand for.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
@@ -59,25 +59,25 @@ impl PathBase {
     }
 }
 
-/// What a pattern of paths matches, and what a person should know about it.
-pub(crate) struct Reading {
+/// A path pattern expanded to absolute paths, and a notice for the person if there is one.
+pub(crate) struct ExpandedPattern {
     pub(crate) patterns: Vec<Pattern>,
     pub(crate) notice: Option<String>,
 }
 
-/// Reads a pattern. A rule that asks or denies is read widely and one that allows narrowly, so that no spelling slips
-/// past the first and none is opened by the second.
-pub(crate) fn read(pattern: &Pattern, action: Decision, base: &PathBase) -> Reading {
+/// Expands a path pattern. `ask` and `deny` rules cover more paths than `allow` rules: no spelling may escape a `deny`, and
+/// an unexpected path must not be allowed.
+pub(crate) fn expand(pattern: &Pattern, decision: Decision, base: &PathBase) -> ExpandedPattern {
     let text = pattern.as_str();
-    let is_wide = action != Decision::Allow;
+    let is_wide = decision != Decision::Allow;
     let mut notice = None;
-    let spelled: Vec<String> = match Form::of(text) {
+    let absolute: Vec<String> = match Form::of(text) {
         Form::Home(rest) => match &base.home {
             Some(home) => vec![below(home, rest)],
             None => vec![text.to_owned()],
         },
         Form::Absolute => {
-            notice = old_reading(text, action, base);
+            notice = earlier_meaning_notice(text, decision, base);
             let old = base.directories().filter(|_| is_wide).map(|directory| below(directory, text));
             std::iter::once(text.to_owned()).chain(old).collect()
         }
@@ -90,13 +90,13 @@ pub(crate) fn read(pattern: &Pattern, action: Decision, base: &PathBase) -> Read
         Form::Anywhere => vec![text.to_owned()],
     };
     let mut all: Vec<String> = Vec::new();
-    for text in spelled {
+    for text in absolute {
         let directory = Some(text.trim_end_matches('/')).filter(|directory| !directory.is_empty());
         let directory = directory.unwrap_or("/").to_owned();
-        // A star at the end that is no star has a backslash before it; one pattern too many does no harm.
+        // A star at the end may be an escaped one. One pattern too many does no harm.
         let has_contents = directory.len() < text.len() || (is_wide && !text.ends_with('*'));
-        let led = led_to(&directory);
-        for text in [Some(directory), led].into_iter().flatten() {
+        let through_links = through_links(&directory);
+        for text in [Some(directory), through_links].into_iter().flatten() {
             let contents = has_contents.then(|| format!("{}/*", text.trim_end_matches('/')));
             for text in [Some(text), contents].into_iter().flatten() {
                 if !all.contains(&text) {
@@ -105,18 +105,18 @@ pub(crate) fn read(pattern: &Pattern, action: Decision, base: &PathBase) -> Read
             }
         }
     }
-    Reading { patterns: all.iter().map(|text| Pattern::compile(text)).collect(), notice }
+    ExpandedPattern { patterns: all.iter().map(|text| Pattern::compile(text)).collect(), notice }
 }
 
 /// How a pattern begins.
 enum Form<'a> {
-    /// `~`, `$HOME`, and what follows.
+    /// `~` or `$HOME`, and the rest.
     Home(&'a str),
     /// `/etc/*`.
     Absolute,
     /// `./notes/*`, `../*`, `notes/*`.
     Relative,
-    /// A name without a directory: `.env`.
+    /// A name without a `/`: `.env`.
     Name,
     /// `*.pem`, `*/private/*`, `*`.
     Anywhere,
@@ -141,7 +141,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A pattern below a directory, whose name is taken literally.
+/// A pattern below a directory. Wildcards in the directory's name have no meaning.
 fn below(directory: &Path, rest: &str) -> String {
     let directory = Pattern::literal(&directory.to_string_lossy());
     let mut rest = rest.trim_start_matches('/');
@@ -156,21 +156,21 @@ fn below(directory: &Path, rest: &str) -> String {
     }
 }
 
-/// The same pattern where the links in its beginning lead, if that is elsewhere.
-fn led_to(text: &str) -> Option<String> {
+/// The pattern with the links in its literal beginning followed, if that is another path.
+fn through_links(text: &str) -> Option<String> {
     let (literal, rest) = literal_start(text)?;
     let real = real_path(Path::new(&literal));
     let real = real.to_str()?;
     let real = Pattern::literal(real);
     let real = real.as_str();
-    let led = match rest {
+    let followed = match rest {
         "" => real.to_owned(),
         rest => format!("{}/{rest}", real.trim_end_matches('/')),
     };
-    (led != text).then_some(led)
+    (followed != text).then_some(followed)
 }
 
-/// The whole directories that a pattern of absolute paths begins with, and the rest from the first wildcard's name on.
+/// The literal directories that an absolute pattern begins with, and the rest from the name with the first wildcard.
 fn literal_start(text: &str) -> Option<(String, &str)> {
     if !text.starts_with('/') {
         return None;
@@ -202,9 +202,9 @@ fn literal_start(text: &str) -> Option<(String, &str)> {
     Some((literal, &text[rest..]))
 }
 
-/// What to tell the person of a pattern that was from the working directory in earlier versions. It is told where the
-/// machine has no such path, and of a rule that allows also where the working directory has one.
-fn old_reading(text: &str, action: Decision, base: &PathBase) -> Option<String> {
+/// The notice about an absolute pattern that earlier versions looked for in the working directory. The person sees it if
+/// this machine has no such path; for an `allow` rule also if the working directory has one.
+fn earlier_meaning_notice(text: &str, decision: Decision, base: &PathBase) -> Option<String> {
     let first = text.trim_start_matches('/').split('/').next().unwrap_or_default();
     if first.is_empty() || first.contains(['*', '?', '\\']) {
         return None;
@@ -212,7 +212,7 @@ fn old_reading(text: &str, action: Decision, base: &PathBase) -> Option<String> 
     let is_there = |directory: &Path| std::fs::symlink_metadata(directory.join(first)).is_ok();
     let is_absolute = is_there(Path::new("/"));
     let is_below = is_there(&base.directory);
-    let is_wide = action != Decision::Allow;
+    let is_wide = decision != Decision::Allow;
     if is_absolute && (is_wide || !is_below) {
         return None;
     }
@@ -220,11 +220,11 @@ fn old_reading(text: &str, action: Decision, base: &PathBase) -> Option<String> 
     let new = format!(".{text}");
     Some(if is_wide {
         format!(
-            "`{text}` = \"{action}\" is an absolute path. It also binds `{old}`, as it did before; write `{new}` for that"
+            "`{text}` = \"{decision}\" is an absolute path. It still covers `{old}` too; for that path, write `{new}`"
         )
     } else {
         format!(
-            "`{text}` = \"allow\" is an absolute path. It no longer allows `{old}`; write `{new}` for that"
+            "`{text}` = \"allow\" is an absolute path. It no longer allows `{old}`; for that path, write `{new}`"
         )
     })
 }
@@ -233,16 +233,16 @@ fn old_reading(text: &str, action: Decision, base: &PathBase) -> Option<String> 
 mod tests {
     use super::*;
 
-    fn read_as(text: &str, action: Decision, base: &PathBase) -> Vec<String> {
+    fn expanded(text: &str, decision: Decision, base: &PathBase) -> Vec<String> {
         let pattern = Pattern::parse(text).unwrap();
-        read(&pattern, action, base).patterns.iter().map(ToString::to_string).collect()
+        expand(&pattern, decision, base).patterns.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn each_form_has_its_reading() {
+    fn each_form_expands_in_its_way() {
         let base = PathBase::new("/nowhere/site").also("/nowhere/site/sub").home("/nowhere/ada");
-        let deny = |text| read_as(text, Decision::Deny, &base);
-        let allow = |text| read_as(text, Decision::Allow, &base);
+        let deny = |text| expanded(text, Decision::Deny, &base);
+        let allow = |text| expanded(text, Decision::Allow, &base);
         assert_eq!(allow("~/x/*"), ["/nowhere/ada/x/*"]);
         assert_eq!(allow("$HOME"), ["/nowhere/ada"]);
         assert_eq!(deny("~"), ["/nowhere/ada", "/nowhere/ada/*"]);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_leads_to_is_bound_as_well() {
+    fn a_pattern_also_covers_where_its_links_lead() {
         let scratch = tempfile::tempdir().unwrap();
         let place = real_path(scratch.path());
         std::fs::create_dir_all(place.join("odd *name/sub")).unwrap();
@@ -282,24 +282,24 @@ mod tests {
         let base = PathBase::new(&place);
         let at = Pattern::literal(&place.to_string_lossy());
         let expected = [format!("{at}/link/su*"), format!(r"{at}/odd \*name/su*")];
-        assert_eq!(read_as("link/su*", Decision::Deny, &base), expected);
-        assert_eq!(read_as(&format!("{at}/link/su*"), Decision::Allow, &base), expected);
+        assert_eq!(expanded("link/su*", Decision::Deny, &base), expected);
+        assert_eq!(expanded(&format!("{at}/link/su*"), Decision::Allow, &base), expected);
     }
 
     #[test]
-    fn old_spellings_are_told() {
+    fn earlier_spellings_cause_a_notice() {
         let scratch = tempfile::tempdir().unwrap();
         let place = real_path(scratch.path());
         std::fs::create_dir_all(place.join("etc")).unwrap();
         let base = PathBase::new(&place);
-        let told = |text: &str, action| read(&Pattern::parse(text).unwrap(), action, &base).notice;
-        let deny = told("/no-such-private/*", Decision::Deny).unwrap();
+        let notice = |text: &str, decision| expand(&Pattern::parse(text).unwrap(), decision, &base).notice;
+        let deny = notice("/no-such-private/*", Decision::Deny).unwrap();
         assert!(deny.contains("`./no-such-private/*`"), "{deny}");
-        let allow = told("/etc/*", Decision::Allow).unwrap();
+        let allow = notice("/etc/*", Decision::Allow).unwrap();
         assert!(allow.contains("no longer allows"), "{allow}");
-        assert_eq!(told("/etc/*", Decision::Deny), None, "it is there, and bound both ways");
+        assert_eq!(notice("/etc/*", Decision::Deny), None, "it exists, and the rule covers both paths");
         for plain in ["/usr/*", "*", "/*", "~/x", "./x", "x/*"] {
-            assert_eq!(told(plain, Decision::Allow), None, "{plain}");
+            assert_eq!(notice(plain, Decision::Allow), None, "{plain}");
         }
     }
 }

@@ -1,22 +1,22 @@
-//! A pattern made ready for matching.
+//! A pattern compiled for matching.
 
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-/// What there is to compare; most patterns need little of it.
+/// A compiled pattern. Most patterns need only a simple comparison.
 #[derive(Clone)]
-pub(crate) enum Shape {
+pub(crate) enum Matcher {
     /// `*`.
     Any,
-    /// No wildcards: this, without the escapes.
+    /// A pattern without wildcards: its text without escapes.
     Exact(Arc<str>),
-    /// What it begins with, the rest from its first wildcard on, and the shape without a last ` *`.
-    Wild { head: Arc<str>, rest: Arc<[Piece]>, shorter: Option<Arc<Shape>> },
+    /// The text before the first wildcard, the rest, and the matcher for the pattern without a final ` *`.
+    Wild { head: Arc<str>, rest: Arc<[Piece]>, shorter: Option<Arc<Matcher>> },
 }
 
 pub(crate) enum Piece {
-    /// Never empty; with what finds it.
+    /// A text that is never empty, and its searcher.
     Text(Box<str>, Box<Finder<'static>>),
     One,
     Many,
@@ -29,7 +29,7 @@ enum Token {
     Many,
 }
 
-impl Shape {
+impl Matcher {
     pub(crate) fn of(text: &str) -> Self {
         Self::of_tokens(&tokens(text))
     }
@@ -51,7 +51,7 @@ impl Shape {
         }
     }
 
-    /// Only the last ` *` of a pattern may be missing, not the one before it.
+    /// Only the final ` *` of a pattern may match nothing, not the one before it.
     fn without_tail(tokens: &[Token]) -> Self {
         match Self::of_tokens(tokens) {
             Self::Wild { head, rest, .. } => Self::Wild { head, rest, shorter: None },
@@ -70,7 +70,7 @@ impl Shape {
             Self::Wild { head, rest, shorter } => {
                 let matches = |subject| ends_right(rest, subject) && wild(rest, subject);
                 subject.strip_prefix(&**head).is_some_and(matches)
-                    || shorter.as_ref().is_some_and(|shape| shape.matches(subject))
+                    || shorter.as_ref().is_some_and(|matcher| matcher.matches(subject))
             }
         }
     }
@@ -97,7 +97,7 @@ fn pieces(tokens: &[Token]) -> Vec<Piece> {
         .collect()
 }
 
-/// Whether `subject` ends as the last piece says: a quick look that spares most searches.
+/// Whether `subject` ends with the last piece. This quick check avoids most searches.
 fn ends_right(pieces: &[Piece], subject: &str) -> bool {
     match pieces.last() {
         Some(Piece::Text(text, _)) => subject.ends_with(&**text),
@@ -105,8 +105,8 @@ fn ends_right(pieces: &[Piece], subject: &str) -> bool {
     }
 }
 
-/// Goes back only to the last star: a star before it can do nothing that the last one cannot, which is
-/// what keeps the number of steps below the product of the lengths.
+/// Backtracks only to the last star: an earlier star could match nothing that the last one cannot. This keeps the number of
+/// steps below the product of the lengths.
 fn wild(pieces: &[Piece], subject: &str) -> bool {
     let mut at = 0;
     let mut rest = subject;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prowess_permission::action::{Channel, RunAction, RunActionInput};
 use prowess_permission::broker::ReplyError;
 use prowess_permission::question::Note;
-use prowess_permission::{Action, Kind, Permissions, Policy, Question, RealPath, Refusal, joined};
+use prowess_permission::{Action, Kind, Permissions, Policy, Question, RealPath, Refusal, owned_subject};
 use serde_json::{Value, json};
 
 use crate::{USER, deny, run};
@@ -47,9 +47,9 @@ async fn refusals_say_what_and_what_to_do() {
 #[test]
 fn a_reply_that_had_no_effect_says_why() {
     let id = "00000000000000aa-3".parse().unwrap();
-    insta::assert_snapshot!(ReplyError::NotWaiting { id }, @"request 00000000000000aa-3 is not waiting for an answer; it was answered, refused or withdrawn before");
+    insta::assert_snapshot!(ReplyError::NotWaiting { id }, @"question 00000000000000aa-3 no longer waits for a reply; somebody replied, or it was refused or withdrawn");
     let refusal = Refusal::Denied { kind: Kind::RUN, subject: "rm x".to_owned(), rule: None };
-    insta::assert_snapshot!(ReplyError::Denied { refusal }, @"the answer was not used: Permission denied: run 'rm x' is denied by a rule.");
+    insta::assert_snapshot!(ReplyError::Denied { refusal }, @"the reply had no effect: Permission denied: run 'rm x' is denied by a rule.");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn text(name: &str) -> String {
     name.to_owned()
 }
 
-/// One of each, as whoever asks makes them. A deed that is missing here does not compile.
+/// One question about each action. Add every new action here.
 fn each() -> Vec<Question> {
     let place = || RealPath::known("/p/notes.md".as_ref(), "/p/notes.md".as_ref(), false);
     let load = Action::LoadSkill {
@@ -82,7 +82,7 @@ fn each() -> Vec<Question> {
         bytes: 1200,
         digest: text("sha256:bb"),
         arguments: None,
-        at_work: vec![text("'a:b' of a")],
+        server_skills: vec![text("'a:b' of a")],
     };
     let whole_run = RunAction {
         skill: text("kit"),
@@ -98,10 +98,10 @@ fn each() -> Vec<Question> {
         save_as_artifacts: true,
         omit_inline_content: true,
         artifact_prefix: Some(text("june/")),
-        talk: Some(Channel::Terminal),
+        channel: Some(Channel::Terminal),
         because_of: vec![text("docs:pdf")],
     };
-    let mut noted = Question::new(Kind::RUN, joined("kit", "make"))
+    let mut noted = Question::new(Kind::RUN, owned_subject("kit", "make"))
         .to(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })
         .bound_to("v2:cc");
     noted.note = Some(Note::ApprovedByEarlierVersion);
@@ -109,46 +109,46 @@ fn each() -> Vec<Question> {
     let because_of = || vec![text("docs:pdf")];
     let all = vec![
         Question::new(Kind::RUN, "make"),
-        Question::about_place(Kind::READ, place()),
+        Question::about_file(Kind::READ, place()),
         Question::new(Kind::SKILL, "pdf").bound_to("sha256:aa").to(load),
         Question::new(Kind::MCP_SKILL, "docs:pdf").to(server).each_time(),
         Question::new(Kind::MCP_SKILL, "docs:x").always([]).to(Action::LookUpSkill {
             server: text("docs"),
-            asked: text("x"),
-            at_work: vec![],
+            name: text("x"),
+            server_skills: vec![],
         }),
         Question::new(Kind::MCP_SKILL, "docs:pdf").to(Action::ReadDocuments {
             skill: text("docs:pdf"),
             server: text("docs"),
             documents: Some(vec![text("a.md")]),
-            at_work: vec![text("'a:b' of a")],
+            server_skills: vec![text("'a:b' of a")],
         }),
-        Question::new(Kind::RUN, joined("kit", "make")).to(whole_run).each_time(),
+        Question::new(Kind::RUN, owned_subject("kit", "make")).to(whole_run).each_time(),
         noted,
-        Question::new(Kind::RUN, joined("kit-1", "type y")).each_time().to(Action::Type {
-            session: text("kit-1"),
+        Question::new(Kind::RUN, owned_subject("kit-1", "type y")).each_time().to(Action::TypeIntoRun {
+            run_id: text("kit-1"),
             typed: text("y\n"),
             because_of: because_of(),
         }),
-        Question::new(Kind::NETWORK, "example.com").to(Action::Reach {
+        Question::new(Kind::NETWORK, "example.com").to(Action::ReachHost {
             skill: text("kit"),
             command: text("make"),
             host: text("example.com"),
         }),
-        Question::about_place(Kind::READ, place()).always([]).to(Action::BringIn {
+        Question::about_file(Kind::READ, place()).always([]).to(Action::AddInput {
             skill: text("kit"),
             command: text("make"),
             is_directory: true,
             with_secrets: vec![text("/p/.env")],
         }),
-        Question::about_place(Kind::WRITE, place()).to(Action::WriteFile { content: text("- tides\n") }),
-        Question::about_place(Kind::WRITE, place()).to(edit),
+        Question::about_file(Kind::WRITE, place()).to(Action::WriteFile { content: text("- tides\n") }),
+        Question::about_file(Kind::WRITE, place()).to(edit),
         Question::new(Kind::RUN, "ls")
             .each_time()
             .to(Action::Execute { command: text("ls"), because_of: because_of() }),
         Question::new(Kind::TOOL, "write_todos")
             .to(Action::CallTool { tool: text("write_todos"), arguments: text("{\"todos\":[]}") }),
-        Question::new(Kind::MCP, joined("docs", "find")).bound_to("dd").to(Action::CallServerTool {
+        Question::new(Kind::MCP, owned_subject("docs", "find")).bound_to("dd").to(Action::CallServerTool {
             server: text("docs"),
             tool: text("find"),
             description: text("Finds."),
@@ -164,7 +164,7 @@ fn each() -> Vec<Question> {
 }
 
 #[test]
-fn every_deed_in_words() {
+fn every_action_in_words() {
     let lines = each().into_iter().map(|question| serde_json::to_string_pretty(&question.wording()).unwrap());
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
@@ -181,7 +181,7 @@ fn a_question_that_was_stored_is_the_same_question() {
     let mut later = serde_json::to_value(run("make")).unwrap();
     later["version"] = json!(3);
     let error = serde_json::from_value::<Question>(later).unwrap_err().to_string();
-    assert!(error.contains("update the program"), "{error}");
+    assert!(error.contains("update prowess"), "{error}");
 }
 
 /// As the version before this one stored them; the fingerprints are those that it wrote.
@@ -193,13 +193,13 @@ fn questions_of_version_1_are_read_as_they_were_stored() {
         "details": request["details"], "fingerprint": "x", "allowed": []});
     let question: Question = serde_json::from_value(value).unwrap();
     assert_eq!((question.kind.as_str(), &question.subjects[..]), ("write", &["/p/a.txt".to_owned()][..]));
-    let words = question.wording();
-    assert_eq!(words.title, "write /p/a.txt");
-    assert_eq!(words.details.iter().map(|detail| detail.text.as_str()).collect::<Vec<_>>(), ["x\n"]);
-    assert_eq!(words.always, ["write \"/p/a.txt\""]);
+    let wording = question.wording();
+    assert_eq!(wording.title, "write /p/a.txt");
+    assert_eq!(wording.details.iter().map(|detail| detail.text.as_str()).collect::<Vec<_>>(), ["x\n"]);
+    assert_eq!(wording.always, ["write \"/p/a.txt\""]);
     // The same asked by this version has the same fingerprint.
     let place = RealPath::known("/p/a.txt".as_ref(), "/p/a.txt".as_ref(), false);
-    let now = Question::about_place(Kind::WRITE, place).to(Action::WriteFile { content: text("x\n") });
+    let now = Question::about_file(Kind::WRITE, place).to(Action::WriteFile { content: text("x\n") });
     let plain: Question =
         serde_json::from_value(json!({"request": {"kind": "write", "patterns": ["/p/a.txt"],
         "always": [], "binding": "real path", "title": "", "details": {"content": "x\n"}}}))
