@@ -248,7 +248,9 @@ impl<'a> Publication<'a> {
         }
         let name = skill.entry.skill.name.as_str();
         entry
-            .inspect_err(|why| tracing::warn!(skill = name, "Skill {} is not served: {why}", quoted(name)))
+            .inspect_err(|why| {
+                tracing::warn!(skill = name, "Skill {} is not served: {why}", quote_name(name))
+            })
             .ok()
     }
 

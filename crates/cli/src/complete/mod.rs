@@ -67,7 +67,7 @@ impl Shell {
     }
 }
 
-/// Approver a shell, if one asks; then there is nothing else to do.
+/// Answers a shell that asks for completions. The process then has nothing else to do.
 pub(crate) fn answer() -> Option<ExitCode> {
     let shell = std::env::var_os(VARIABLE).filter(|shell| !shell.is_empty())?;
     // Whatever goes wrong, the line that somebody types stays as it is.

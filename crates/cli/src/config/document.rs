@@ -54,7 +54,7 @@ impl Document {
         self.permissions.warnings.clear();
         let agents = self.permissions.agents.values_mut();
         for rules in agents.chain([&mut self.permissions.rules]) {
-            rules.retain(|rule| rule.action != Decision::Allow);
+            rules.retain(|rule| rule.decision != Decision::Allow);
         }
         self
     }

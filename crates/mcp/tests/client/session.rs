@@ -363,7 +363,8 @@ async fn x_30_what_is_staged_is_verified() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_31_one_servers_skill_causes_no_read_at_another_unasked() {
     let (one, two) = (Lying::new("instructions"), Lying::new("honest"));
-    let client = ClientProgram::new([one.options("one"), two.options("two")], rules(&[("mcp_skill", "*")])).await;
+    let client =
+        ClientProgram::new([one.options("one"), two.options("two")], rules(&[("mcp_skill", "*")])).await;
     client.session.load("one:pdf", None).await.unwrap();
     let request = asked_to_load(&client.session, "two:pdf").await;
     assert!(request.each_time);

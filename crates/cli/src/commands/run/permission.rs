@@ -15,14 +15,14 @@ use crate::visibility::describe_rule_for;
 /// What the agent of these rules is called: `[agent.run.permission]`.
 pub(crate) const NAME: &str = "run";
 
-/// Approver what a run asks. The person named the skill, the command, its hosts and its inputs, and is not asked about them.
+/// Replies to the questions of a run. The person named the skill, the command, its hosts and its inputs, and is not asked about them.
 /// In a directory there can be files that usually hold secrets, which nobody named: those are asked about.
 pub(crate) struct CommandLineAsker;
 
 #[async_trait]
 impl Asker for CommandLineAsker {
     async fn ask(&self, question: &Question) -> Option<Reply> {
-        let Action::BringIn { with_secrets, .. } = &question.deed else { return Some(Reply::Once) };
+        let Action::AddInput { with_secrets, .. } = &question.action else { return Some(Reply::Once) };
         let secrets: Vec<String> = with_secrets.iter().map(|path| printable(path)).collect();
         let [first, ..] = secrets.as_slice() else { return Some(Reply::Once) };
         let refused = |message: String| Some(Reply::Reject { message: Some(message) });
@@ -62,7 +62,9 @@ pub(crate) fn explained(error: &SkillError, command: &str) -> String {
     match refusal {
         Refusal::Denied { kind, subject, rule } => {
             let what = match kind {
-                kind if *kind == Kind::RUN && *subject == joined(name, command) => "the command".to_owned(),
+                kind if *kind == Kind::RUN && *subject == owned_subject(name, command) => {
+                    "the command".to_owned()
+                }
                 kind if *kind == Kind::NETWORK => format!("the host {}", printable(subject)),
                 kind => format!("{kind} `{}`", printable(subject)),
             };
