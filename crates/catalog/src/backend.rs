@@ -10,12 +10,12 @@ use prowess_backend::{Backend, BackendError, EntryKind, GlobQuery, ReadRange, Vi
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::frontmatter::MAX_FRONTMATTER;
-use crate::resource::{Inside, Resources};
+use crate::manifest_errors::{too_large, wrong_case};
+use crate::resource::{ResourceDirectory, Resources};
 use crate::root::{Root, RootKind, Storage};
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 use crate::text::{ReadError, SkillText};
-use crate::walk::{too_large, wrong_case};
 
 /// The most bytes of a manifest that are read for the index: the largest frontmatter, and a little.
 const HEAD: u64 = MAX_FRONTMATTER as u64 + 8 * 1024;
@@ -66,7 +66,7 @@ pub async fn scan_backend(
             scan.diagnostics.extend(report.skipped.iter().map(|error| {
                 Diagnostic::new(
                     Code::Unreadable,
-                    shown(&base),
+                    path_of(&base),
                     format!("a part of it cannot be read: {error}"),
                 )
             }));
@@ -88,7 +88,7 @@ pub async fn scan_backend(
     scan
 }
 
-fn shown(base: &VirtualPath) -> &str {
+fn path_of(base: &VirtualPath) -> &str {
     base.as_str().trim_end_matches('/')
 }
 
@@ -105,11 +105,11 @@ async fn search(
 
 fn capped(base: &VirtualPath, cap: Cap) -> Diagnostic {
     let code = if matches!(cap, Cap::Results(_)) { Code::SkillCap } else { Code::DirectoryCap };
-    Diagnostic::new(code, shown(base), cap.to_string()).hint("raise the limit, or give a narrower root")
+    Diagnostic::new(code, path_of(base), cap.to_string()).hint("raise the limit, or give a narrower root")
 }
 
 /// A manifest that is to be read.
-struct Candidate {
+struct ManifestFile {
     directory: String,
     entry: prowess_backend::Entry,
 }
@@ -121,12 +121,12 @@ fn select(
     root: &Root,
     options: &ScanOptions,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<Candidate> {
+) -> Vec<ManifestFile> {
     let mut candidates = Vec::new();
     let mut reported = BTreeSet::new();
     let mut report = |code: Code, path: &str, diagnostic: &dyn Fn(String) -> Diagnostic| {
         if reported.insert((code, path.to_owned())) {
-            diagnostics.push(diagnostic(join(shown(base), path)));
+            diagnostics.push(diagnostic(join(path_of(base), path)));
         }
     };
     for entry in entries {
@@ -152,11 +152,11 @@ fn select(
                     .hint("move it into a directory named after the skill")
             });
         } else {
-            candidates.push(Candidate { directory: directory.to_owned(), entry });
+            candidates.push(ManifestFile { directory: directory.to_owned(), entry });
         }
     }
     let level =
-        |candidate: &Candidate| candidate.directory.split('/').filter(|part| !part.is_empty()).count();
+        |candidate: &ManifestFile| candidate.directory.split('/').filter(|part| !part.is_empty()).count();
     candidates.sort_by(|a, b| (level(a), &a.directory).cmp(&(level(b), &b.directory)));
     if !options.nested {
         let skills: BTreeSet<String> =
@@ -184,19 +184,19 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 async fn read(
     backend: &dyn Backend,
     base: &VirtualPath,
-    candidates: Vec<Candidate>,
+    candidates: Vec<ManifestFile>,
     options: &ScanOptions,
     previous: Option<&RootScan>,
-) -> Vec<Found> {
-    let known: HashMap<&str, &Found> = previous
+) -> Vec<FoundManifest> {
+    let known: HashMap<&str, &FoundManifest> = previous
         .map(|scan| scan.found.iter().map(|found| (&*found.directory, found)).collect())
         .unwrap_or_default();
-    let unchanged = |candidate: &Candidate| {
+    let unchanged = |candidate: &ManifestFile| {
         let stamp = version(candidate.entry.stamp.as_ref())?;
         known.get(candidate.directory.as_str()).filter(|found| found.stamp.as_ref() == Some(&stamp)).copied()
     };
     let wanted =
-        |candidate: &&Candidate| unchanged(candidate).is_none() && candidate.entry.size <= MAX_MANIFEST;
+        |candidate: &&ManifestFile| unchanged(candidate).is_none() && candidate.entry.size <= MAX_MANIFEST;
     let paths: Vec<VirtualPath> =
         candidates.iter().filter(wanted).map(|candidate| candidate.entry.path.clone()).collect();
     let contents = if paths.is_empty() { Vec::new() } else { backend.read_many(&paths, HEAD).await };
@@ -208,7 +208,7 @@ async fn read(
             all.push(found.clone());
             continue;
         }
-        let location = Location::in_directory(shown(base), &candidate.directory);
+        let location = Location::in_directory(path_of(base), &candidate.directory);
         let (stamp, manifest) = if wanted(&candidate) {
             match contents.next() {
                 Some(Ok(contents)) => {
@@ -226,7 +226,7 @@ async fn read(
         };
         let directory = candidate.directory.as_str().into();
         let (settled, manifest) = (stamp.is_some(), Arc::new(manifest));
-        all.push(Found { directory, link: "".into(), stamp, settled, manifest });
+        all.push(FoundManifest { directory, link: "".into(), stamp, settled, manifest });
     }
     all
 }
@@ -236,7 +236,7 @@ fn version(stamp: Option<&prowess_backend::Stamp>) -> Option<Stamp> {
 }
 
 fn unreadable(location: &Location, error: &str) -> Diagnostic {
-    crate::walk::unreadable(location, &io::Error::other(error.to_owned()))
+    crate::manifest_errors::unreadable(location, &io::Error::other(error.to_owned()))
 }
 
 impl SkillEntry {
@@ -262,7 +262,7 @@ impl SkillEntry {
     pub async fn resources_in(&self, backend: &dyn Backend, depth: usize) -> Resources {
         let mut resources = Resources::default();
         let directory = self.skill.location.directory();
-        let mut pending = vec![(String::new(), Inside::own(depth))];
+        let mut pending = vec![(String::new(), ResourceDirectory::own(depth))];
         while let Some((path, inside)) = pending.pop() {
             let full = match path.as_str() {
                 "" => directory.to_owned(),

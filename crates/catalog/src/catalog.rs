@@ -1,15 +1,14 @@
 //! The catalog: every skill that was found, which of them counts, and what was met on the way.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::Diagnostic;
 use crate::published::Published;
 use crate::root::{Root, Storage, Trust};
-use crate::scan::{Found, Links, Manifest, RootScan, ScanOptions, Stamp};
+use crate::scan::{Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::Skill;
 use crate::trusted::TrustedEntries;
-use crate::walk::{led_elsewhere, link_duplicate, scan_local};
+use crate::walk::scan_local;
 
 /// A skill with the root that it came from.
 #[derive(Clone, Debug)]
@@ -79,21 +78,21 @@ pub struct Shadowed {
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Catalog(Arc<Inner>);
+pub struct Catalog(Arc<CatalogInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    scans: Vec<Arc<RootScan>>,
+pub(crate) struct CatalogInner {
+    pub(crate) scans: Vec<Arc<RootScan>>,
     /// What is trusted in roots that are not.
-    trusted: TrustedEntries,
+    pub(crate) trusted: TrustedEntries,
     /// Sorted by name.
-    entries: Vec<Arc<SkillEntry>>,
-    shadowed: Vec<Shadowed>,
-    untrusted: Vec<Arc<SkillEntry>>,
+    pub(crate) entries: Vec<Arc<SkillEntry>>,
+    pub(crate) shadowed: Vec<Shadowed>,
+    pub(crate) untrusted: Vec<Arc<SkillEntry>>,
     /// About skills in relation to each other; what a scan met is in the scan.
-    diagnostics: Vec<Diagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
     /// How many there are, those of the scans included.
-    diagnostic_count: usize,
+    pub(crate) diagnostic_count: usize,
 }
 
 /// What changed between two catalogs, by name.
@@ -180,7 +179,7 @@ impl Catalog {
             tracing::debug!(skills = self.0.entries.len(), "Skills are unchanged");
             return self.clone();
         }
-        let inner = self.assemble(scans, trusted);
+        let inner = CatalogInner::assemble(&self.0, scans, trusted);
         let sources = inner.scans.iter().filter(|scan| scan.exists).count();
         let skills = inner.entries.len();
         tracing::info!(
@@ -217,80 +216,6 @@ impl Catalog {
             None => scans.insert(0, scan),
         }
         self.assembled(scans)
-    }
-
-    fn assemble(&self, scans: Vec<Arc<RootScan>>, trusted: TrustedEntries) -> Inner {
-        // An entry is kept from the last snapshot when nothing about it changed, so that comparing
-        // two snapshots is comparing pointers.
-        let mut known: HashMap<(*const Root, &str), &Arc<SkillEntry>> = HashMap::new();
-        let old = self
-            .0
-            .entries
-            .iter()
-            .chain(&self.0.untrusted)
-            .chain(self.0.shadowed.iter().map(|shadowed| &shadowed.entry));
-        known.extend(old.map(|entry| ((Arc::as_ptr(&entry.root), &*entry.directory), entry)));
-
-        // Names that begin with a server's label are that server's, and nobody else's.
-        let labels: Vec<String> = scans
-            .iter()
-            .filter(|scan| scan.root.place == Storage::Server)
-            .map(|scan| scan.root.path.to_string_lossy().into_owned())
-            .collect();
-        let mut inner = Inner { trusted, ..Inner::default() };
-        let own_places = own_places(&scans);
-        let mut candidates = Vec::new();
-        for (order, scan) in scans.iter().enumerate() {
-            inner.diagnostics.extend(scan.elsewhere.iter().map(|elsewhere| {
-                let is_known = elsewhere.manifest.is_some_and(|manifest| own_places.contains(&manifest));
-                let describe = if is_known { link_duplicate } else { led_elsewhere };
-                describe(&scan.root, &elsewhere.link)
-            }));
-            for found in &scan.found {
-                let is_led_to = !found.link.is_empty() && scan.root.kind.belongs_to_project();
-                if is_led_to && found.inode().is_some_and(|inode| own_places.contains(&inode)) {
-                    inner.diagnostics.push(link_duplicate(&scan.root, &found.directory));
-                    continue;
-                }
-                let trust = inner.trusted.trust(&scan.root, &found.directory);
-                let known = known.get(&(Arc::as_ptr(&scan.root), &*found.directory)).copied();
-                let Some(entry) = entry_of(found, scan, trust, known) else { continue };
-                if entry.published().is_none()
-                    && let Some(label) =
-                        labels.iter().find(|label| entry.skill.name.as_str().starts_with(*label))
-                {
-                    inner.diagnostics.push(reserved(&entry, label));
-                    continue;
-                }
-                match trust {
-                    Trust::Untrusted => inner.untrusted.push(entry),
-                    Trust::Trusted => candidates.push(Candidate::new(entry, order)),
-                }
-            }
-        }
-        // Among skills of one name the later root comes first, inside a root those in a directory of
-        // that name, and then the first in path order, in which a stable sort leaves them.
-        candidates.sort_by(|a, b| {
-            a.key().cmp(b.key()).then(b.root_order.cmp(&a.root_order)).then(a.misnamed.cmp(&b.misnamed))
-        });
-        let mut winner: Option<Candidate> = None;
-        for candidate in candidates {
-            match &winner {
-                Some(winner) if winner.key() == candidate.key() => {
-                    inner.shadowed.push(Shadowed { entry: candidate.entry, by: Arc::clone(&winner.entry) });
-                }
-                _ => {
-                    inner.entries.push(Arc::clone(&candidate.entry));
-                    winner = Some(candidate);
-                }
-            }
-        }
-        inner.entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
-        inner.scans = scans;
-        inner.report();
-        let of_scans: usize = inner.scans.iter().map(|scan| scan.all_diagnostics().count()).sum();
-        inner.diagnostic_count = inner.diagnostics.len() + of_scans;
-        inner
     }
 
     /// The skills that count, by name.
@@ -360,90 +285,4 @@ impl Catalog {
             }
         }
     }
-}
-
-impl Inner {
-    fn report(&mut self) {
-        for Shadowed { entry, by } in &self.shadowed {
-            let message = format!("`{}` is shadowed by {}", entry.skill.name, by.skill.location);
-            let diagnostic = Diagnostic::new(Code::Shadowed, entry.skill.location.shared(), message);
-            self.diagnostics.push(diagnostic.hint("rename one of them, or remove the one you do not want"));
-        }
-        for entry in &self.untrusted {
-            let message = format!("`{}` is not trusted; models do not see it", entry.skill.name);
-            self.diagnostics.push(Diagnostic::new(Code::Untrusted, entry.skill.location.shared(), message));
-        }
-    }
-}
-
-/// What is wrong with a skill that calls itself as if it were a server's.
-fn reserved(entry: &SkillEntry, label: &str) -> Diagnostic {
-    let message = format!(
-        "`{}` is left out: names that begin with `{label}` are those of an MCP server",
-        entry.skill.name
-    );
-    let diagnostic = Diagnostic::new(Code::Shadowed, entry.skill.location.shared(), message);
-    diagnostic.hint("rename it, or give the server another label")
-}
-
-/// A skill that may be shadowed by another one of its name.
-struct Candidate {
-    entry: Arc<SkillEntry>,
-    folded: Option<Box<str>>,
-    root_order: usize,
-    misnamed: bool,
-}
-
-impl Candidate {
-    fn new(entry: Arc<SkillEntry>, root_order: usize) -> Self {
-        let misnamed = entry.diagnostics().iter().any(|found| found.code == Code::NameDirMismatch);
-        Self { folded: entry.skill.name.collision_key(), entry, root_order, misnamed }
-    }
-
-    /// What the names that collide share.
-    fn key(&self) -> &str {
-        self.folded.as_deref().unwrap_or(self.entry.skill.name.as_str())
-    }
-}
-
-/// The manifests that were found in a project's directories without a link, by device and inode. A link from one of them
-/// into another leads to a skill that is there already.
-fn own_places(scans: &[Arc<RootScan>]) -> HashSet<(u64, u64)> {
-    let of_project = || scans.iter().filter(|scan| scan.root.kind.belongs_to_project());
-    let has_link = |scan: &Arc<RootScan>| {
-        !scan.elsewhere.is_empty() || scan.found.iter().any(|found| !found.link.is_empty())
-    };
-    if !of_project().any(has_link) {
-        return HashSet::new();
-    }
-    let found = of_project().flat_map(|scan| &scan.found).filter(|found| found.link.is_empty());
-    found.filter_map(Found::inode).collect()
-}
-
-fn entry_of(
-    found: &Found,
-    scan: &RootScan,
-    trust: Trust,
-    known: Option<&Arc<SkillEntry>>,
-) -> Option<Arc<SkillEntry>> {
-    let skill = found.manifest.skill.as_ref()?;
-    if let Some(known) = known
-        && known.trust == trust
-        && known.stamp == found.stamp
-        && known.link == found.link
-        && known.links == scan.options.links
-        && Arc::ptr_eq(&known.manifest, &found.manifest)
-    {
-        return Some(Arc::clone(known));
-    }
-    Some(Arc::new(SkillEntry {
-        skill: Arc::clone(skill),
-        root: Arc::clone(&scan.root),
-        trust,
-        manifest: Arc::clone(&found.manifest),
-        directory: Arc::clone(&found.directory),
-        link: Arc::clone(&found.link),
-        stamp: found.stamp.clone(),
-        links: scan.options.links,
-    }))
 }

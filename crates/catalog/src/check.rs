@@ -9,10 +9,11 @@ use crate::advice;
 use crate::diagnostic::{Code, CodeClass, Diagnostic, Findings, Severity};
 use crate::fields::EXTENSION_FIELDS;
 use crate::local::{self, Follow, OpenError, WholeFile};
+use crate::manifest_errors;
 use crate::root::Root;
 use crate::scan::{RootScan, ScanOptions};
 use crate::skill::{Location, MANIFEST, Skill};
-use crate::walk::{self, scan_local};
+use crate::walk::scan_local;
 
 /// Whose rules a check applies.
 ///
@@ -148,18 +149,18 @@ pub fn check(
         if path.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(MANIFEST)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a directory, and not a SKILL.md"));
         }
-        each(check_directory(parent, &shown(path), profile));
+        each(check_directory(parent, &display(path), profile));
         return Ok(Vec::new());
     }
     if find_manifest(&local::open_directory(path)?)? != ManifestName::None {
-        each(check_directory(path, &shown(path), profile));
+        each(check_directory(path, &display(path), profile));
         return Ok(Vec::new());
     }
     let scan = scan_local(&Arc::new(Root::explicit(path)), options, None);
-    let prefix = format!("{}/", shown(path).trim_end_matches('/'));
+    let prefix = format!("{}/", display(path).trim_end_matches('/'));
     let directories = skill_directories(&scan, &prefix);
     if directories.is_empty() {
-        each(check_directory(path, &shown(path), profile));
+        each(check_directory(path, &display(path), profile));
     }
     let tree = local::open_directory(path)?;
     for directory in directories {
@@ -173,7 +174,7 @@ pub fn check(
     Ok(scan.diagnostics.into_iter().filter(worth_telling).collect())
 }
 
-fn shown(path: &Path) -> String {
+fn display(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
@@ -225,24 +226,24 @@ pub(crate) fn check_opened(
         file,
         profile,
     };
-    if let Err(error) = opened.and_then(|handle| look_into(&handle, directory, &mut report)) {
-        report.diagnostics.push(walk::unreadable(&Location::new(shown(directory)), &error));
+    if let Err(error) = opened.and_then(|handle| check_manifest(&handle, directory, &mut report)) {
+        report.diagnostics.push(manifest_errors::unreadable(&Location::new(display(directory)), &error));
     }
     report
 }
 
-fn look_into(handle: &OwnedFd, directory: &Path, report: &mut CheckReport) -> io::Result<()> {
+fn check_manifest(handle: &OwnedFd, directory: &Path, report: &mut CheckReport) -> io::Result<()> {
     // The name that counts is the directory's own, however the path was written.
     let location = Location::new(format!("{}/{MANIFEST}", name_of(directory)?.to_string_lossy()));
     match find_manifest(handle)? {
         ManifestName::Exact => read_manifest(handle, &location, report),
         ManifestName::OtherCase(name) => {
-            report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name))));
+            report.diagnostics.push(manifest_errors::wrong_case(&display(&directory.join(&name))));
         }
         ManifestName::None => {
             let missing = Diagnostic::new(
                 Code::MissingSkillMd,
-                shown(directory),
+                display(directory),
                 "there is no SKILL.md in this directory",
             );
             report.diagnostics.push(missing.hint("`prowess new NAME` makes a skill"));
@@ -251,7 +252,7 @@ fn look_into(handle: &OwnedFd, directory: &Path, report: &mut CheckReport) -> io
     report.diagnostics.sort_by_key(|found| found.span.as_ref().map(|span| span.start));
     for found in &mut report.diagnostics {
         if *found.file == *location.as_str() {
-            found.file = shown(&report.file).into();
+            found.file = display(&report.file).into();
         }
     }
     Ok(())
@@ -296,12 +297,12 @@ fn read_manifest(directory: &OwnedFd, location: &Location, report: &mut CheckRep
     };
     let read = match opened {
         Ok((file, stamp)) => local::read_whole(file, stamp.size),
-        Err(error) => return report.diagnostics.push(walk::refusal(&error, location)),
+        Err(error) => return report.diagnostics.push(manifest_errors::refusal(&error, location)),
     };
     let source = match read {
         Ok(WholeFile::Bytes(source)) => source,
-        Ok(WholeFile::TooLarge) => return report.diagnostics.push(walk::too_large(location)),
-        Err(error) => return report.diagnostics.push(walk::unreadable(location, &error)),
+        Ok(WholeFile::TooLarge) => return report.diagnostics.push(manifest_errors::too_large(location)),
+        Err(error) => return report.diagnostics.push(manifest_errors::unreadable(location, &error)),
     };
     let parsed = Skill::parse(&source, location);
     report.diagnostics = parsed.diagnostics;

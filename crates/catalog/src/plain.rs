@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use granit_parser::ScalarStyle;
 
-use crate::yaml::{Document, Key, Node};
+use crate::yaml::{Key, Node, YamlDocument};
 
 /// More keys than this in one map are left to the parser, which has an index for them.
 const MAX_KEYS: usize = 24;
 
 /// The document in `text`, if every line of it is plain.
-pub(crate) fn compose(text: &str) -> Option<Document<'_>> {
+pub(crate) fn compose(text: &str) -> Option<YamlDocument<'_>> {
     let mut entries = Vec::with_capacity(8);
     let mut lines = Lines { text, at: 0 };
     while let Some(line) = lines.peek() {
@@ -34,7 +34,7 @@ pub(crate) fn compose(text: &str) -> Option<Document<'_>> {
     }
     let start = entries.first().map(|(key, _)| key.range.start)?;
     let root = Some(Node::map(start..text.len(), entries));
-    Some(Document { root, duplicates: Vec::new(), nonportable: None, anchored: false })
+    Some(YamlDocument { root, duplicates: Vec::new(), nonportable: None, anchored: false })
 }
 
 /// A map of plain lines, indented alike.

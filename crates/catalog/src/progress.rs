@@ -61,6 +61,6 @@ impl Progress {
 
     fn end(&mut self, rules: &Rules<'_>, scan: &mut RootScan, code: Code, message: String, hint: &str) {
         self.stopped = true;
-        scan.diagnostics.push(rules.found(code, "", message).hint(hint));
+        scan.diagnostics.push(rules.diagnostic(code, "", message).hint(hint));
     }
 }

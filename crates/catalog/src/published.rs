@@ -8,7 +8,7 @@ use crate::digest::Digest;
 use crate::fields::{MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
 use crate::name::SkillName;
 use crate::root::Root;
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
+use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::{Extensions, Location, MANIFEST, Skill};
 
 /// The longest words of a server's skill about its licence and its arguments that are shown.
@@ -136,7 +136,7 @@ pub fn scan_published(root: &Arc<Root>, offers: Vec<Offer>, previous: Option<&Ro
     // The entries of two scans are compared by the root that they share.
     let root = previous.map(|scan| &scan.root).filter(|known| *known == root).unwrap_or(root);
     let mut scan = RootScan::new(root, &ScanOptions::default());
-    let known: HashMap<&str, &Found> = previous
+    let known: HashMap<&str, &FoundManifest> = previous
         .map(|scan| scan.found.iter().map(|found| (&*found.directory, found)).collect())
         .unwrap_or_default();
     for offer in offers {
@@ -144,7 +144,7 @@ pub fn scan_published(root: &Arc<Root>, offers: Vec<Offer>, previous: Option<&Ro
         let stamp = Some(Stamp::Version(Digest::of(version.as_bytes()).to_string()));
         let found = match known.get(offer.published.uri.as_str()) {
             Some(found) if found.stamp == stamp => (*found).clone(),
-            _ => Found {
+            _ => FoundManifest {
                 directory: offer.published.uri.as_str().into(),
                 link: "".into(),
                 stamp,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::plain;
-use crate::yaml::{self, Document, YamlError};
+use crate::yaml::{self, YamlDocument, YamlError};
 
 /// The most lines that are repaired in one file.
 const MAX_REPAIRS: usize = 8;
@@ -14,7 +14,7 @@ const MAX_REPAIRS: usize = 8;
 /// A document read with or without repairs.
 #[derive(Debug)]
 pub(crate) struct Repaired<'a> {
-    pub(crate) document: Document<'a>,
+    pub(crate) document: YamlDocument<'a>,
     /// The values that were rewritten, as ranges of the original text.
     pub(crate) values: Vec<Range<usize>>,
     edits: Vec<Edit>,

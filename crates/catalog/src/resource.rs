@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::given::{self, Refused, TWICE};
+use crate::given::{self, RefusedPaths, TWICE};
 use crate::local::{self, EntryKind, Follow};
 use crate::scan::join;
 use crate::skill::MANIFEST;
@@ -18,7 +18,7 @@ use crate::skill::MANIFEST;
 pub const MAX_RESOURCES: usize = 2000;
 
 /// How many files and directories of one skill are looked at to find them.
-const MAX_LOOKED_AT: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// What a resource is, by the directory it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,7 +134,7 @@ impl SkillEntry {
             let files = published.files.iter().map(|file| (&file.path, Some(file.size)));
             return self.resources_from(files, depth);
         }
-        self.listed(self.open_own_directory(), depth, &Listing::whole())
+        self.listed(self.open_own_directory(), depth, &ListingOptions::whole())
     }
 
     /// [`SkillEntry::resources`] of these files, by their paths in the skill, with their sizes where they are known. Does no
@@ -163,7 +163,7 @@ impl SkillEntry {
         depth: usize,
     ) -> Resources {
         let mut resources = Resources::default();
-        let mut refused = Refused::default();
+        let mut refused = RefusedPaths::default();
         for (path, size) in files {
             let path = path.as_ref();
             if let Err(why) = given::check(path) {
@@ -172,7 +172,7 @@ impl SkillEntry {
             }
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
             let mut parts = parent.split('/').filter(|part| !part.is_empty());
-            if let Some(inside) = parts.try_fold(Inside::own(depth), Inside::enter) {
+            if let Some(inside) = parts.try_fold(ResourceDirectory::own(depth), ResourceDirectory::enter) {
                 resources.add(parent, inside, name, || size);
             }
         }
@@ -185,11 +185,16 @@ impl SkillEntry {
             }
             is_again
         });
-        resources.diagnostics = refused.told_of(self.skill.location.directory());
+        resources.diagnostics = refused.into_diagnostics(self.skill.location.directory());
         resources
     }
 
-    pub(crate) fn resources_below(&self, base: &OwnedFd, depth: usize, listing: &Listing<'_>) -> Resources {
+    pub(crate) fn resources_below(
+        &self,
+        base: &OwnedFd,
+        depth: usize,
+        listing: &ListingOptions<'_>,
+    ) -> Resources {
         self.listed(self.open_directory_below(base), depth, listing)
     }
 
@@ -199,11 +204,16 @@ impl SkillEntry {
             return self.resources(depth);
         }
         let size = |directory: &OwnedFd, name: &str| Some(local::size(directory, name));
-        let listing = Listing { size: &size, ..Listing::whole() };
+        let listing = ListingOptions { size: &size, ..ListingOptions::whole() };
         self.listed(self.open_own_directory(), depth, &listing)
     }
 
-    fn listed(&self, directory: io::Result<OwnedFd>, depth: usize, listing: &Listing<'_>) -> Resources {
+    fn listed(
+        &self,
+        directory: io::Result<OwnedFd>,
+        depth: usize,
+        listing: &ListingOptions<'_>,
+    ) -> Resources {
         let mut resources = Resources::default();
         match directory {
             Ok(directory) => {
@@ -221,16 +231,16 @@ fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
 }
 
 /// How directories are listed.
-pub(crate) struct Listing<'a> {
+pub(crate) struct ListingOptions<'a> {
     /// Tells how large a file in a directory is, or does not care.
     size: &'a dyn Fn(&OwnedFd, &str) -> Option<u64>,
     /// How many entries may still be looked at.
     room: Cell<usize>,
 }
 
-impl Listing<'_> {
+impl ListingOptions<'_> {
     pub(crate) fn whole() -> Self {
-        Self::of_at_most(MAX_LOOKED_AT)
+        Self::of_at_most(MAX_ENTRIES)
     }
 
     pub(crate) fn of_at_most(entries: usize) -> Self {
@@ -245,14 +255,14 @@ impl Listing<'_> {
 
 /// Where in a skill a directory lies, as far as listing its files goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Inside {
+pub(crate) struct ResourceDirectory {
     /// None for the skill's own directory.
     kind: Option<ResourceKind>,
     /// How many levels there are, from this one on.
     depth: usize,
 }
 
-impl Inside {
+impl ResourceDirectory {
     /// The skill's own directory, with `depth` levels of the standard ones; their own files are always listed.
     pub(crate) fn own(depth: usize) -> Self {
         Self { kind: None, depth: depth.max(1).saturating_add(1) }
@@ -268,7 +278,13 @@ impl Inside {
 
 impl Resources {
     /// Takes in the file `name` of the directory at `path`.
-    pub(crate) fn add(&mut self, path: &str, inside: Inside, name: &str, size: impl FnOnce() -> Option<u64>) {
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        inside: ResourceDirectory,
+        name: &str,
+        size: impl FnOnce() -> Option<u64>,
+    ) {
         if inside.kind.is_none() && name == MANIFEST {
             return;
         }
@@ -287,11 +303,17 @@ impl Resources {
 }
 
 /// A directory of a skill that is still to be listed: its path in the skill, and where that is.
-type Pending = (String, Inside);
+type Pending = (String, ResourceDirectory);
 
-fn collect(directory: &OwnedFd, shown: &str, depth: usize, listing: &Listing<'_>, resources: &mut Resources) {
+fn collect(
+    directory: &OwnedFd,
+    shown: &str,
+    depth: usize,
+    listing: &ListingOptions<'_>,
+    resources: &mut Resources,
+) {
     let mut pending = Vec::new();
-    let own = (String::new(), Inside::own(depth));
+    let own = (String::new(), ResourceDirectory::own(depth));
     if let Err(error) = list(directory, &own, listing, &mut pending, resources) {
         resources.diagnostics.push(unlisted(shown, &error));
     }
@@ -308,7 +330,7 @@ fn collect(directory: &OwnedFd, shown: &str, depth: usize, listing: &Listing<'_>
 fn list(
     handle: &OwnedFd,
     (path, inside): &Pending,
-    listing: &Listing<'_>,
+    listing: &ListingOptions<'_>,
     pending: &mut Vec<Pending>,
     resources: &mut Resources,
 ) -> io::Result<()> {

@@ -149,7 +149,7 @@ impl Manifest {
 
 /// A directory with a SKILL.md.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundManifest {
     /// The directory's path below the root; empty for the root itself.
     pub(crate) directory: Arc<str>,
     /// The part of it that is a followed link; empty when there is none.
@@ -161,7 +161,7 @@ pub(crate) struct Found {
     pub(crate) manifest: Arc<Manifest>,
 }
 
-impl Found {
+impl FoundManifest {
     /// The manifest's device and inode, on a local disk.
     pub(crate) fn inode(&self) -> Option<(u64, u64)> {
         match &self.stamp {
@@ -173,7 +173,7 @@ impl Found {
 
 /// A link that leads out of its root.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OutsideLink {
     /// Its path below the root.
     pub(crate) link: Arc<str>,
     /// The manifest that it leads to, by device and inode, if that lies in the root's project.
@@ -186,11 +186,11 @@ pub struct RootScan {
     pub(crate) root: Arc<Root>,
     pub(crate) exists: bool,
     /// In the order of their paths; those reached through links come last.
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<FoundManifest>,
     /// What was met on the way, apart from the manifests' own findings.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Links out of the root. Only who knows the project's other roots can tell whether what they lead to is found there.
-    pub(crate) elsewhere: Vec<Elsewhere>,
+    pub(crate) outside_links: Vec<OutsideLink>,
     /// The directories that were listed, for the next scan.
     pub(crate) listings: HashMap<Arc<str>, Arc<Listing>>,
     pub(crate) options: ScanOptions,
@@ -203,7 +203,7 @@ impl RootScan {
             exists: true,
             found: Vec::new(),
             diagnostics: Vec::new(),
-            elsewhere: Vec::new(),
+            outside_links: Vec::new(),
             listings: HashMap::new(),
             options: options.clone(),
         }
@@ -221,7 +221,7 @@ impl RootScan {
 
     /// Whether `other` found the same manifests in the same versions, and met the same on the way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same = |a: &Found, b: &Found| {
+        let same = |a: &FoundManifest, b: &FoundManifest| {
             Arc::ptr_eq(&a.manifest, &b.manifest)
                 && a.settled == b.settled
                 && a.link == b.link
@@ -232,7 +232,7 @@ impl RootScan {
             && self.found.len() == other.found.len()
             && self.found.iter().zip(&other.found).all(|(a, b)| same(a, b))
             && self.diagnostics == other.diagnostics
-            && self.elsewhere == other.elsewhere
+            && self.outside_links == other.outside_links
     }
 }
 

@@ -26,7 +26,7 @@ const NAMED: f64 = 1.0;
 /// English words that stand in every description.
 const STOP_WORDS: [&str; 16] =
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "it", "of", "on", "or", "the", "to"];
-/// A query word that only begins a word of the document counts this much of a whole match.
+/// A query word that only begins a word of the text counts this much of a whole match.
 const PREFIX_WEIGHT: f64 = 0.5;
 
 impl CatalogView {
@@ -56,16 +56,15 @@ impl CatalogView {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let documents: Vec<Document> = self.entries().iter().map(|entry| Document::of(entry)).collect();
-        let average =
-            documents.iter().map(|document| document.length).sum::<f64>() / documents.len().max(1) as f64;
-        let mut scores = vec![0.0; documents.len()];
+        let texts: Vec<SearchText> = self.entries().iter().map(|entry| SearchText::of(entry)).collect();
+        let average = texts.iter().map(|text| text.length).sum::<f64>() / texts.len().max(1) as f64;
+        let mut scores = vec![0.0; texts.len()];
         for word in &wanted {
-            let weights: Vec<f64> = documents.iter().map(|document| document.weight(word)).collect();
+            let weights: Vec<f64> = texts.iter().map(|text| text.weight(word)).collect();
             let having = weights.iter().filter(|weight| **weight > 0.0).count() as f64;
-            let rarity = (1.0 + (documents.len() as f64 - having + 0.5) / (having + 0.5)).ln();
-            for ((score, document), weight) in scores.iter_mut().zip(&documents).zip(weights) {
-                let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * document.length / average.max(1.0);
+            let rarity = (1.0 + (texts.len() as f64 - having + 0.5) / (having + 0.5)).ln();
+            for ((score, text), weight) in scores.iter_mut().zip(&texts).zip(weights) {
+                let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * text.length / average.max(1.0);
                 *score += rarity * weight * (SATURATION + 1.0) / (weight + SATURATION * length);
             }
         }
@@ -89,22 +88,22 @@ impl CatalogView {
     }
 }
 
-struct Document {
+struct SearchText {
     weights: HashMap<String, f64>,
     length: f64,
 }
 
-impl Document {
+impl SearchText {
     fn of(entry: &SkillEntry) -> Self {
-        let mut document = Self { weights: HashMap::new(), length: 0.0 };
+        let mut text = Self { weights: HashMap::new(), length: 0.0 };
         let skill = &entry.skill;
-        document.add(skill.name.as_str(), NAME_WEIGHT);
-        document.add(&skill.description, 1.0);
-        document.add(skill.extensions.when_to_use.as_deref().unwrap_or_default(), 1.0);
+        text.add(skill.name.as_str(), NAME_WEIGHT);
+        text.add(&skill.description, 1.0);
+        text.add(skill.extensions.when_to_use.as_deref().unwrap_or_default(), 1.0);
         for (_, value) in &skill.metadata {
-            document.add(value.as_text().unwrap_or_default(), 0.5);
+            text.add(value.as_text().unwrap_or_default(), 0.5);
         }
-        document
+        text
     }
 
     fn add(&mut self, text: &str, weight: f64) {

@@ -10,7 +10,7 @@ use crate::diagnostic::Severity;
 use crate::digest::Digest;
 use crate::given::GivenStamp;
 use crate::local::{self, Follow, OpenError, WholeFile};
-use crate::resource::{Listing, Resources};
+use crate::resource::{ListingOptions, Resources};
 use crate::root::Storage;
 use crate::scan::{Links, Stamp, join};
 use crate::skill::{Location, MANIFEST, MAX_MANIFEST, MissingName, Skill};
@@ -242,7 +242,7 @@ impl SkillEntry {
     pub fn read_text_and_resources(&self, depth: usize) -> Result<(SkillText, Resources), ReadError> {
         let base = self.open_base_to_read()?;
         let text = self.read_text_below(&base)?;
-        Ok((text, self.resources_below(&base, depth, &Listing::whole())))
+        Ok((text, self.resources_below(&base, depth, &ListingOptions::whole())))
     }
 
     /// [`SkillEntry::read_text_and_resources`], where that is a matter of microseconds: a short document and
@@ -258,7 +258,7 @@ impl SkillEntry {
             Ok(text) => text,
             Err(error) => return Some(Err(error)),
         };
-        let listing = Listing::of_at_most(AT_ONCE_ENTRIES);
+        let listing = ListingOptions::of_at_most(AT_ONCE_ENTRIES);
         let resources = self.resources_below(&base, depth, &listing);
         (!listing.is_exhausted()).then_some(Ok((text, resources)))
     }

@@ -5,7 +5,7 @@ use std::io;
 use prowess_backend::{Backend, BackendError, EntryKind, ReadRange, VirtualPath};
 
 use super::path::{self, PathRefusal};
-use super::walk::{Level, Walk};
+use super::walk::{DocumentLevel, DocumentWalk};
 use super::{DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES};
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Code;
@@ -17,7 +17,7 @@ impl SkillEntry {
     /// directory.
     pub async fn documents_in(&self, backend: &dyn Backend) -> Documents {
         let directory = self.skill.location.directory();
-        let mut walk = Walk::new(directory);
+        let mut walk = DocumentWalk::new(directory);
         while let Some((path, depth)) = walk.next_directory() {
             match list(backend, directory, &path).await {
                 Ok(level) => walk.enter(&path, depth, level),
@@ -74,13 +74,13 @@ impl SkillEntry {
     }
 }
 
-async fn list(backend: &dyn Backend, skill: &str, path: &str) -> Result<Level, BackendError> {
+async fn list(backend: &dyn Backend, skill: &str, path: &str) -> Result<DocumentLevel, BackendError> {
     let mut directory = VirtualPath::parse(skill)?;
     if !path.is_empty() {
         directory = directory.join(path)?;
     }
     let listing = backend.ls(&directory).await?;
-    let mut level = Level::default();
+    let mut level = DocumentLevel::default();
     level.capped = listing.stopped.is_some();
     for error in &listing.skipped {
         level.leave_out(Code::Unreadable, "", format!("a part of it cannot be listed: {error}"));

@@ -15,13 +15,13 @@ use rustix::io::Errno;
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Diagnostic;
-use crate::given::{self, Refused, TWICE};
+use crate::given::{self, RefusedPaths, TWICE};
 use crate::local::{self, Follow, OpenError};
 use crate::skill::MANIFEST;
 use crate::untrusted::one_line;
 pub use path::PathRefusal;
-pub(crate) use path::{MAX_PART_BYTES, shown};
-use walk::{Level, Walk};
+pub(crate) use path::{MAX_PART_BYTES, printable};
+use walk::{DocumentLevel, DocumentWalk};
 
 /// The most documents that are listed for one skill; [`Documents::capped`] says that there are more.
 pub const MAX_DOCUMENTS: usize = 500;
@@ -143,19 +143,19 @@ impl std::error::Error for DocumentError {
 
 impl DocumentError {
     fn refused(path: &str, why: PathRefusal) -> Self {
-        Self::Refused { path: path::shown(path), why }
+        Self::Refused { path: path::printable(path), why }
     }
 
     fn not_found(path: &str) -> Self {
-        Self::NotFound { path: path::shown(path) }
+        Self::NotFound { path: path::printable(path) }
     }
 
     fn not_a_file(path: &str) -> Self {
-        Self::NotAFile { path: path::shown(path) }
+        Self::NotAFile { path: path::printable(path) }
     }
 
     fn io(path: &str, error: impl Into<io::Error>) -> Self {
-        Self::Io { path: path::shown(path), error: error.into() }
+        Self::Io { path: path::printable(path), error: error.into() }
     }
 }
 
@@ -187,7 +187,7 @@ impl SkillEntry {
         if let Some(published) = self.published() {
             return self.documents_from(published.files.iter().map(|file| (&file.path, file.size)));
         }
-        let mut walk = Walk::new(self.skill.location.directory());
+        let mut walk = DocumentWalk::new(self.skill.location.directory());
         match self.open_own_directory() {
             Ok(directory) => {
                 while let Some((path, depth)) = walk.next_directory() {
@@ -225,13 +225,13 @@ impl SkillEntry {
     /// ```
     pub fn documents_from<P: AsRef<str>>(&self, files: impl IntoIterator<Item = (P, u64)>) -> Documents {
         let shown = self.skill.location.directory();
-        let mut walk = Walk::new(shown);
+        let mut walk = DocumentWalk::new(shown);
         let (mut all, refused) = directories(files);
         while let Some((path, depth)) = walk.next_directory() {
             walk.enter(&path, depth, level_of(all.remove(&path).unwrap_or_default()));
         }
         let mut documents = walk.finish();
-        documents.diagnostics.extend(refused.told_of(shown));
+        documents.diagnostics.extend(refused.into_diagnostics(shown));
         documents
     }
 
@@ -292,14 +292,14 @@ impl SkillEntry {
 }
 
 /// What one directory of a skill has: directories by name, and files with their sizes.
-type Given = (BTreeSet<String>, BTreeMap<String, u64>);
+type DirectoryFiles = (BTreeSet<String>, BTreeMap<String, u64>);
 
 /// The directories that these files lie in by their paths, the skill's own as the empty one, as deep as is looked.
 fn directories<P: AsRef<str>>(
     files: impl IntoIterator<Item = (P, u64)>,
-) -> (BTreeMap<String, Given>, Refused) {
-    let mut all = BTreeMap::from([(String::new(), Given::default())]);
-    let mut refused = Refused::default();
+) -> (BTreeMap<String, DirectoryFiles>, RefusedPaths) {
+    let mut all = BTreeMap::from([(String::new(), DirectoryFiles::default())]);
+    let mut refused = RefusedPaths::default();
     for (path, size) in files {
         let path = path.as_ref();
         if let Err(why) = given::check(path) {
@@ -328,8 +328,8 @@ fn directories<P: AsRef<str>>(
     (all, refused)
 }
 
-fn level_of((directories, files): Given) -> Level {
-    let mut level = Level::default();
+fn level_of((directories, files): DirectoryFiles) -> DocumentLevel {
+    let mut level = DocumentLevel::default();
     for (name, size) in files {
         level.add(name.as_bytes(), local::EntryKind::File, size);
     }
@@ -339,8 +339,8 @@ fn level_of((directories, files): Given) -> Level {
     level
 }
 
-fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
-    let mut level = Level::default();
+fn list(skill: &OwnedFd, path: &str) -> io::Result<DocumentLevel> {
+    let mut level = DocumentLevel::default();
     let directory = local::open_directory_at(skill.as_fd(), path, Follow::Never)?;
     local::list(&directory, |name, kind| level.add(name, kind, 0))?;
     for (name, size) in &mut level.documents {
@@ -355,7 +355,7 @@ fn text_of(path: &str, mut bytes: Vec<u8>, size: u64) -> Result<DocumentText, Do
     let size = size.max(bytes.len() as u64);
     let truncated = size > bytes.len().min(limit) as u64;
     bytes.truncate(limit);
-    let binary = || DocumentError::Binary { path: path::shown(path) };
+    let binary = || DocumentError::Binary { path: path::printable(path) };
     if memchr::memchr(0, &bytes).is_some() {
         return Err(binary());
     }

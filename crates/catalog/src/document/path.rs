@@ -147,7 +147,7 @@ fn is_manifest(name: &str) -> bool {
 }
 
 /// `text`, which may be anything, on one line and not too long a one.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 200;
     let mut shown = String::new();
     for c in text.chars().take(MAX_SHOWN_CHARS) {

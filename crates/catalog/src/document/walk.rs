@@ -18,7 +18,7 @@ const MAX_DIRECTORIES: usize = 1000;
 
 /// What one directory holds that matters here.
 #[derive(Debug, Default)]
-pub(super) struct Level {
+pub(super) struct DocumentLevel {
     /// Documents by name, with their sizes.
     pub(super) documents: BTreeMap<String, u64>,
     directories: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub(super) struct Level {
     has_manifest: bool,
 }
 
-impl Level {
+impl DocumentLevel {
     /// Takes in an entry of the directory.
     pub(super) fn add(&mut self, name: &[u8], kind: EntryKind, size: u64) {
         let lossy = String::from_utf8_lossy(name);
@@ -65,14 +65,14 @@ impl Level {
     /// Reports an entry that would have been wanted; without a name, something in the directory.
     pub(super) fn leave_out(&mut self, code: Code, name: &str, message: impl Into<String>) {
         if self.odd.len() <= MAX_FINDINGS {
-            self.odd.push((code, path::shown(name), message.into()));
+            self.odd.push((code, path::printable(name), message.into()));
         }
     }
 }
 
 /// A search for documents: what is still to be looked at, and what was found.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct DocumentWalk<'a> {
     /// The skill's directory, as findings name it.
     shown: &'a str,
     /// Directories to be listed, with how deep they lie.
@@ -82,7 +82,7 @@ pub(super) struct Walk<'a> {
     documents: Documents,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> DocumentWalk<'a> {
     pub(super) fn new(shown: &'a str) -> Self {
         let pending = VecDeque::from([(String::new(), 0)]);
         Self { shown, pending, seen: 1, full: false, documents: Documents::default() }
@@ -94,7 +94,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes in what the directory holds.
-    pub(super) fn enter(&mut self, path: &str, depth: usize, level: Level) {
+    pub(super) fn enter(&mut self, path: &str, depth: usize, level: DocumentLevel) {
         if level.has_manifest && depth > 0 {
             return;
         }

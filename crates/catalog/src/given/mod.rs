@@ -4,6 +4,6 @@ mod path;
 mod scan;
 mod stamp;
 
-pub(crate) use path::{Refused, TWICE, check};
+pub(crate) use path::{RefusedPaths, TWICE, check};
 pub use scan::scan_given;
 pub(crate) use stamp::GivenStamp;

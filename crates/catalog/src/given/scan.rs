@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::path::{self, Refused};
+use super::path::{self, RefusedPaths};
 use super::stamp::GivenStamp;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::frontmatter::{self, MAX_FRONTMATTER};
-use crate::listing::{Listing, Rules, matters};
+use crate::listing::{Listing, Rules, is_relevant};
 use crate::local::{EntryKind, OpenError};
+use crate::manifest_errors::{refusal, too_large};
 use crate::progress::Progress;
 use crate::root::{Root, RootKind, Storage};
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST, MissingName};
-use crate::walk::{HEAD, refusal, too_large};
+use crate::walk::HEAD;
 
 /// Scans files that a caller brought, each with its path below `root`, by the rules of a local scan. Does no I/O.
 ///
@@ -57,36 +58,36 @@ pub fn scan_given<P: AsRef<str>, B: AsRef<[u8]>>(
     // The entries of two scans are compared by the root that they share.
     let root = previous.map(|scan| &scan.root).filter(|known| **known == root).unwrap_or(&root);
     let mut scan = RootScan::new(root, options);
-    let shown = root.path.to_string_lossy().trim_end_matches('/').to_owned();
+    let root_path = root.path.to_string_lossy().trim_end_matches('/').to_owned();
     let rules = Rules {
         options,
-        shown: &shown,
+        root_path: &root_path,
         accepts_root: root.kind == RootKind::Explicit,
         #[cfg(feature = "gitignore")]
         ignores: crate::gitignore::Ignores::given(options.gitignore),
     };
-    let mut refused = Refused::default();
+    let mut refused = RefusedPaths::default();
     let mut given: Vec<(P, B)> = files
         .into_iter()
         .filter(|(path, _)| {
             path::check(path.as_ref()).map_err(|why| refused.add(path.as_ref(), &why)).is_ok()
         })
         .collect();
-    scan.diagnostics = refused.told_of(&rules.shown(""));
+    scan.diagnostics = refused.into_diagnostics(&rules.display_path(""));
     // Then what lies below a directory stands together.
     given.sort_by(|a, b| a.0.as_ref().cmp(b.0.as_ref()));
     let known = previous.filter(|previous| previous.options == *options).map(|previous| {
         previous.found.iter().map(|found| (&*found.directory, found)).collect::<HashMap<_, _>>()
     });
-    let walk = Walk { files: Files(&given), rules, known: known.unwrap_or_default() };
+    let walk = GivenWalk { files: GivenFiles(&given), rules, known: known.unwrap_or_default() };
     walk.tree(&mut scan);
     scan
 }
 
-/// Files, sorted by path.
-struct Files<'a, P, B>(&'a [(P, B)]);
+/// GivenFiles, sorted by path.
+struct GivenFiles<'a, P, B>(&'a [(P, B)]);
 
-impl<P: AsRef<str>, B: AsRef<[u8]>> Files<'_, P, B> {
+impl<P: AsRef<str>, B: AsRef<[u8]>> GivenFiles<'_, P, B> {
     fn path(&self, at: usize) -> &str {
         self.0[at].0.as_ref()
     }
@@ -111,14 +112,14 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Files<'_, P, B> {
 /// A directory, by its path below the root and the files below it.
 type Directory = (Arc<str>, Range<usize>);
 
-struct Walk<'a, P, B> {
-    files: Files<'a, P, B>,
+struct GivenWalk<'a, P, B> {
+    files: GivenFiles<'a, P, B>,
     rules: Rules<'a>,
     /// What the previous scan found, by directory.
-    known: HashMap<&'a str, &'a Found>,
+    known: HashMap<&'a str, &'a FoundManifest>,
 }
 
-impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
+impl<P: AsRef<str>, B: AsRef<[u8]>> GivenWalk<'_, P, B> {
     fn tree(&self, scan: &mut RootScan) {
         let mut progress = Progress::new(self.rules.options);
         let mut level: Vec<Directory> = vec![("".into(), 0..self.files.0.len())];
@@ -158,9 +159,9 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
     }
 
     /// The skill in `directory`, if it has a SKILL.md of any kind.
-    fn probe(&self, directory: &Arc<str>, files: &Range<usize>) -> Option<Found> {
+    fn probe(&self, directory: &Arc<str>, files: &Range<usize>) -> Option<FoundManifest> {
         let path = join(directory, MANIFEST);
-        let location = Location::in_directory(self.rules.shown, directory);
+        let location = Location::in_directory(self.rules.root_path, directory);
         let known = self.known.get(&**directory).copied();
         let found = |stamp: Option<Stamp>, manifest: Manifest| {
             // What could not be read before either is the same as long as the same is said of it.
@@ -171,7 +172,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
                 _ => Arc::new(manifest),
             };
             let (directory, settled) = (Arc::clone(directory), stamp.is_some());
-            Some(Found { directory, link: "".into(), stamp, settled, manifest })
+            Some(FoundManifest { directory, link: "".into(), stamp, settled, manifest })
         };
         let at = self.files.at(files, &path);
         if !self.files.with_prefix(files, &format!("{path}/")).is_empty() {
@@ -210,7 +211,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
                 }
                 None => {
                     let is_again = names.last().is_some_and(|(name, _)| **name == *below);
-                    if matters(below.as_bytes()) && !is_again {
+                    if is_relevant(below.as_bytes()) && !is_again {
                         names.push((below.into(), EntryKind::File));
                     }
                     at += 1;
@@ -224,7 +225,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
             self.rules.ignores.enter_with(directory, rules.as_ref());
         }
         let mut listing = Listing::default();
-        self.rules.sort_out(directory, names, &mut listing);
+        self.rules.classify(directory, names, &mut listing);
         listing
     }
 }
