@@ -1,4 +1,4 @@
-//! Scans a root in a backend: one search for all manifests, one batch to read them.
+//! Scans a root in a backend, with one search for all manifests and one batch to read them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -17,18 +17,16 @@ use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 use crate::text::{ReadError, SkillText};
 
-/// The most bytes of a manifest that are read for the index: the largest frontmatter, and a little.
+/// How many bytes of a manifest a scan reads: the largest frontmatter, and a little more.
 const HEAD: u64 = MAX_FRONTMATTER as u64 + 8 * 1024;
 /// A manifest's name in any letter case, at any depth.
 const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
 
-/// Scans `root`, whose path is one of `backend`'s, by the rules of a local scan that concern names,
-/// depth and documents.
+/// Scans `root`, whose path is a path of `backend`. The rules of a local scan about names, depth and manifests apply.
 ///
-/// Links, `.gitignore` and how much is looked at are the backend's affair. Manifests that `previous` knows in the same version are not read
-/// again. The scan goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled), beside
-/// local ones or other backends'; a [`LiveCatalog`](crate::LiveCatalog) takes it with
-/// [`put_scan`](crate::LiveCatalog::put_scan).
+/// The backend decides about links, `.gitignore` and how much it searches. Manifests that did not change since `previous` are
+/// not read again. [`Catalog::assembled`](crate::Catalog::assembled) puts the scan into a catalog, beside other scans. A
+/// [`LiveCatalog`](crate::LiveCatalog) takes it with [`put_scan`](crate::LiveCatalog::put_scan).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,7 +53,7 @@ pub async fn scan_backend(
     options: &ScanOptions,
     previous: Option<&RootScan>,
 ) -> RootScan {
-    // Whoever made the root, its files are this backend's.
+    // However the root was made, its files are in this backend.
     let root = &match root.place {
         Storage::Backend => Arc::clone(root),
         Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
@@ -67,14 +65,14 @@ pub async fn scan_backend(
                 Diagnostic::new(
                     Code::Unreadable,
                     path_of(&base),
-                    format!("a part of it cannot be read: {error}"),
+                    format!("cannot read a part of it: {error}"),
                 )
             }));
             if let Some(cap) = report.stopped {
                 scan.diagnostics.push(capped(&base, cap));
             }
             let candidates = select(report.entries, &base, root, options, &mut scan.diagnostics);
-            // Other options find and report other things.
+            // A scan with other options found other things.
             let previous = previous.filter(|previous| previous.options == *options);
             scan.found = read(backend, &base, candidates, options, previous).await;
         }
@@ -108,13 +106,13 @@ fn capped(base: &VirtualPath, cap: Cap) -> Diagnostic {
     Diagnostic::new(code, path_of(base), cap.to_string()).hint("raise the limit, or give a narrower root")
 }
 
-/// A manifest that is to be read.
+/// A manifest to read.
 struct ManifestFile {
     directory: String,
     entry: prowess_backend::Entry,
 }
 
-/// The manifests that the rules let through, level by level as a walk would meet them.
+/// The manifests that the rules accept, in the order of a walk.
 fn select(
     entries: Vec<prowess_backend::Entry>,
     base: &VirtualPath,
@@ -219,7 +217,9 @@ async fn read(
                     (version(contents.stamp.as_ref()), manifest)
                 }
                 Some(Err(error)) => (None, Manifest::refused(unreadable(&location, &error.to_string()))),
-                None => (None, Manifest::refused(unreadable(&location, "the backend gave no answer for it"))),
+                None => {
+                    (None, Manifest::refused(unreadable(&location, "the backend returned nothing for it")))
+                }
             }
         } else {
             (version(candidate.entry.stamp.as_ref()), Manifest::refused(too_large(&location)))
@@ -240,7 +240,7 @@ fn unreadable(location: &Location, error: &str) -> Diagnostic {
 }
 
 impl SkillEntry {
-    /// Reads the document from the backend that it was found in.
+    /// Reads the manifest from the backend in which it was found.
     pub async fn read_text_in(&self, backend: &dyn Backend) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
         let failed = |error: BackendError| match error {
@@ -257,8 +257,7 @@ impl SkillEntry {
         Ok(text)
     }
 
-    /// [`SkillEntry::resources`] in the backend that the skill was found in, with one listing of its
-    /// directory and one of each directory that is looked into.
+    /// Like [`SkillEntry::resources`], from the backend in which the skill was found. Lists each directory once.
     pub async fn resources_in(&self, backend: &dyn Backend, depth: usize) -> Resources {
         let mut resources = Resources::default();
         let directory = self.skill.location.directory();
@@ -275,7 +274,7 @@ impl SkillEntry {
             let listing = match listed {
                 Ok(listing) => listing,
                 Err(error) => {
-                    let message = format!("the directory cannot be listed: {error}");
+                    let message = format!("cannot list the directory: {error}");
                     resources.diagnostics.push(Diagnostic::new(Code::Unreadable, full, message));
                     continue;
                 }

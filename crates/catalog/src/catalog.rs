@@ -1,4 +1,4 @@
-//! The catalog: every skill that was found, which of them counts, and what was met on the way.
+//! The catalog: an immutable snapshot of the skills in all roots, with diagnostics.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::skill::Skill;
 use crate::trusted::TrustedEntries;
 use crate::walk::scan_local;
 
-/// A skill with the root that it came from.
+/// A skill with its root.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SkillEntry {
-    /// Its metadata.
+    /// The skill's metadata.
     pub skill: Arc<Skill>,
-    /// Where it was found.
+    /// The root in which it was found.
     pub root: Arc<Root>,
-    /// Whether a model may see it: its root is trusted, or it is by itself.
+    /// Whether a model may see it, because its root or the skill itself is trusted.
     pub trust: Trust,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) directory: Arc<str>,
@@ -29,23 +29,24 @@ pub struct SkillEntry {
 }
 
 impl SkillEntry {
-    /// What its server says of its files, if it is a server's.
+    /// The files that its server lists. `None` if the skill is not from a server.
     pub fn published(&self) -> Option<&Arc<Published>> {
         self.manifest.published.as_ref()
     }
 
-    /// What its server says that its frontmatter is, as JSON, if it is a server's. What is fetched is held to it.
+    /// The frontmatter that its server lists, as JSON. The fetched manifest must match it. `None` if the skill is not from a
+    /// server.
     pub fn published_frontmatter(&self) -> Option<&str> {
         self.manifest.published.is_some().then_some(&*self.manifest.frontmatter)
     }
 
-    /// What its document has wrong with it.
+    /// The diagnostics of its manifest.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.manifest.diagnostics
     }
 
-    /// Whether both are the same document in the same version. Entries of one snapshot and its refreshed
-    /// successor are shared where nothing changed; those of independent scans are compared.
+    /// Whether both are the same manifest in the same version. A snapshot shares unchanged entries with its refreshed
+    /// successor; entries of independent scans are compared.
     fn is_same(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(self, other)
             || (self.stamp.is_some()
@@ -57,17 +58,17 @@ impl SkillEntry {
     }
 }
 
-/// A skill that another one of the same name takes precedence over.
+/// A skill that another skill of the same name shadows.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Shadowed {
-    /// The one that does not count.
+    /// The shadowed skill.
     pub entry: Arc<SkillEntry>,
-    /// The one that does.
+    /// The skill that shadows it.
     pub by: Arc<SkillEntry>,
 }
 
-/// An immutable snapshot of all skills, shared cheaply.
+/// An immutable snapshot of the skills found in all roots. Clones are cheap.
 ///
 /// ```
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -83,27 +84,27 @@ pub struct Catalog(Arc<CatalogInner>);
 #[derive(Debug, Default)]
 pub(crate) struct CatalogInner {
     pub(crate) scans: Vec<Arc<RootScan>>,
-    /// What is trusted in roots that are not.
+    /// The trusted entries of untrusted roots.
     pub(crate) trusted: TrustedEntries,
     /// Sorted by name.
     pub(crate) entries: Vec<Arc<SkillEntry>>,
     pub(crate) shadowed: Vec<Shadowed>,
     pub(crate) untrusted: Vec<Arc<SkillEntry>>,
-    /// About skills in relation to each other; what a scan met is in the scan.
+    /// Diagnostics about several skills together. Each scan has its own diagnostics.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// How many there are, those of the scans included.
+    /// The number of all diagnostics, including those of the scans.
     pub(crate) diagnostic_count: usize,
 }
 
-/// What changed between two catalogs, by name.
+/// The changes between two catalogs, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CatalogDiff {
-    /// Names that are new.
+    /// New names.
     pub added: Vec<String>,
-    /// Names whose skill is another one, or whose document was written since.
+    /// Names whose skill or manifest changed.
     pub changed: Vec<String>,
-    /// Names that are gone.
+    /// Removed names.
     pub removed: Vec<String>,
 }
 
@@ -125,21 +126,21 @@ impl Catalog {
         Self::empty().refreshed(roots, options)
     }
 
-    /// The catalog of `roots` now. Documents in the version that this catalog knows are not read
-    /// again, and when nothing changed it is this very snapshot.
+    /// Scans `roots` again. Manifests that did not change are not read again. If nothing changed, this returns the same
+    /// snapshot.
     ///
-    /// A root in a backend or of a server keeps the scan that this catalog has of it: only its host can look
-    /// again, with `scan_backend` or [`scan_published`](crate::published::scan_published), and [`Catalog::assembled`].
+    /// A root in a backend or of a server keeps its scan, because only your program can scan it again: with `scan_backend`
+    /// or [`scan_published`](crate::published::scan_published), and [`Catalog::assembled`].
     ///
-    /// Entries that are trusted by their name stay trusted, whatever they hold now. A host that trusts contents looks at
-    /// them first, and calls [`Catalog::refreshed_trusting`].
+    /// Entries that are trusted by name stay trusted, whatever their contents. If your program trusts contents, check them
+    /// first and call [`Catalog::refreshed_trusting`].
     pub fn refreshed(&self, roots: &[Root], options: &ScanOptions) -> Self {
         self.refreshed_trusting(roots, options, self.0.trusted.clone())
     }
 
-    /// [`Catalog::refreshed`], where of untrusted roots these entries are trusted and no others.
+    /// Like [`Catalog::refreshed`], but trusts exactly these entries of untrusted roots.
     pub fn refreshed_trusting(&self, roots: &[Root], options: &ScanOptions, trusted: TrustedEntries) -> Self {
-        // A root given twice counts once, where it has the most precedence.
+        // A root that is given twice counts where it has the most precedence.
         let once = |at: usize, root: &Root| {
             !roots[at + 1..].iter().any(|later| (&later.path, later.place) == (&root.path, root.place))
         };
@@ -156,7 +157,7 @@ impl Catalog {
         self.assembled_trusting(scans.collect(), trusted)
     }
 
-    /// The scan of `root` that this catalog was made of.
+    /// This catalog's scan of `root`.
     pub fn scan_of(&self, root: &Root) -> Option<&RootScan> {
         self.shared_scan_of(root).map(Arc::as_ref)
     }
@@ -165,8 +166,7 @@ impl Catalog {
         self.0.scans.iter().find(|scan| *scan.root == *root)
     }
 
-    /// The catalog of `scans`, given from least to most precedence, whatever they scanned. Entries that are trusted by
-    /// their name stay trusted.
+    /// A catalog of `scans`, given from least to most precedence. Entries that are trusted by name stay trusted.
     pub fn assembled(&self, scans: impl IntoIterator<Item = impl Into<Arc<RootScan>>>) -> Self {
         self.assembled_trusting(scans.into_iter().map(Into::into).collect(), self.0.trusted.clone())
     }
@@ -193,7 +193,7 @@ impl Catalog {
         Self(Arc::new(inner))
     }
 
-    /// The catalog with this scan in place of the one that it has of the same root, or below all others.
+    /// The catalog with this scan in place of its scan of the same root. A new root gets the least precedence.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -218,7 +218,7 @@ impl Catalog {
         self.assembled(scans)
     }
 
-    /// The skills that count, by name.
+    /// The skills that win their names, sorted by name.
     pub fn entries(&self) -> &[Arc<SkillEntry>] {
         &self.0.entries
     }
@@ -229,22 +229,22 @@ impl Catalog {
         self.0.entries.get(at)
     }
 
-    /// The skills that others take precedence over.
+    /// The skills that others shadow.
     pub fn shadowed(&self) -> &[Shadowed] {
         &self.0.shadowed
     }
 
-    /// The skills that are not trusted. They shadow nothing.
+    /// The untrusted skills. They shadow nothing.
     pub fn untrusted(&self) -> &[Arc<SkillEntry>] {
         &self.0.untrusted
     }
 
-    /// Everything that was found wrong or was passed over.
+    /// All diagnostics.
     pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
         self.0.scans.iter().flat_map(|scan| scan.all_diagnostics()).chain(&self.0.diagnostics)
     }
 
-    /// The roots, from least to most precedence, that exist.
+    /// The existing roots, from least to most precedence.
     pub fn roots(&self) -> impl Iterator<Item = &Arc<Root>> {
         self.0.scans.iter().filter(|scan| scan.exists).map(|scan| &scan.root)
     }
@@ -254,7 +254,7 @@ impl Catalog {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What changed from this catalog to `newer`.
+    /// The changes from this catalog to `newer`.
     pub fn diff(&self, newer: &Self) -> CatalogDiff {
         let mut diff = CatalogDiff::default();
         if self.is_same(newer) {

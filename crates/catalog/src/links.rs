@@ -13,7 +13,7 @@ use crate::skill::MANIFEST;
 use crate::walk::{RootWalk, Tree};
 
 impl RootWalk<'_> {
-    /// Follows the links that were met, and those met on the way, each directory once.
+    /// Follows the links that the walk found, and the links below them. Scans each directory once.
     pub(crate) fn follow_links(&mut self, root: &OwnedFd) {
         if self.links.is_empty() {
             return;
@@ -41,7 +41,7 @@ impl RootWalk<'_> {
         }
     }
 
-    /// The manifest that a link out of its root leads to, if it stays in the root's project, by device and inode.
+    /// The manifest at the target of a link out of its root, by device and inode, if the target is in the root's project.
     fn in_project(&self, link: &str) -> Option<(u64, u64)> {
         let root = &self.scan.root;
         let within = root.within.as_ref()?;
@@ -52,15 +52,15 @@ impl RootWalk<'_> {
         Some((stamp.device, stamp.inode))
     }
 
-    /// The directory that a link leads to, if it is to be followed and was not scanned already.
+    /// Opens the target of a link, if links are followed and the target was not scanned already.
     fn follow(&mut self, root: &OwnedFd, link: &str) -> Option<OwnedFd> {
         let opened = match self.rules.options.links {
             Links::Never => {
                 self.report(
                     Code::LinkNotFollowed,
                     link,
-                    "links are not followed",
-                    "allow links to follow it",
+                    "prowess does not follow links here",
+                    "allow links in the configuration to follow it",
                 );
                 return None;
             }
@@ -74,10 +74,10 @@ impl RootWalk<'_> {
                 }
                 Ok(_) => return Some(directory),
                 Err(error) => {
-                    (Code::Unreadable, format!("the link cannot be followed: {error}"), "check its target")
+                    (Code::Unreadable, format!("cannot follow the link: {error}"), "check its target")
                 }
             },
-            // A link to a file is nothing to a scan.
+            // Ignore a link to a file.
             Err(Errno::NOTDIR) => return None,
             Err(Errno::XDEV) => {
                 let manifest = self.in_project(link);
@@ -88,26 +88,24 @@ impl RootWalk<'_> {
             Err(Errno::NOENT) => (
                 Code::LinkBroken,
                 "the link's target does not exist".to_owned(),
-                "remove it, or mend its target",
+                "remove it, or repair its target",
             ),
-            Err(error) => {
-                (Code::Unreadable, format!("the link cannot be followed: {error}"), "check its target")
-            }
+            Err(error) => (Code::Unreadable, format!("cannot follow the link: {error}"), "check its target"),
         };
         self.report(code, link, message, hint);
         None
     }
 }
 
-/// What is said of a link to a skill that is found without it.
+/// The diagnostic of a link to a skill that is found without the link.
 pub(crate) fn link_duplicate(root: &Root, link: &str) -> Diagnostic {
     let message = "the link leads to a skill found in its own place";
     Diagnostic::new(Code::LinkDuplicate, below(root, link), message).hint("nothing needs to be done")
 }
 
-/// What is said of a link that leads out of its root.
+/// The diagnostic of a link that leads out of its root.
 pub(crate) fn link_outside_root(root: &Root, link: &str) -> Diagnostic {
-    let message = "the link leads out of its root, or is absolute";
+    let message = "the link is absolute, or leads out of its root";
     Diagnostic::new(Code::LinkOutsideRoot, below(root, link), message)
         .hint("allow links to lead anywhere to follow it")
 }

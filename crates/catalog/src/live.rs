@@ -26,13 +26,13 @@ pub enum RefreshPolicy {
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();
-/// let host = LiveCatalog::new(vec![Root::explicit(root)], ScanOptions::default(), RefreshPolicy::OnRequest);
-/// let before = host.snapshot();
+/// let live = LiveCatalog::new(vec![Root::explicit(root)], ScanOptions::default(), RefreshPolicy::OnRequest);
+/// let before = live.snapshot();
 ///
 /// std::fs::create_dir(root.join("greet"))?;
 /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
-/// assert_eq!(host.refresh().added.len(), 1);
-/// assert!(host.snapshot().get("greet").is_some());
+/// assert_eq!(live.refresh().added.len(), 1);
+/// assert!(live.snapshot().get("greet").is_some());
 /// assert!(before.get("greet").is_none(), "a snapshot stays what it was");
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -17,7 +17,7 @@ pub(crate) fn too_large(location: &Location) -> Diagnostic {
 
 pub(crate) fn unreadable(location: &Location, error: &std::io::Error) -> Diagnostic {
     let mut diagnostic =
-        Diagnostic::new(Code::Unreadable, location.shared(), format!("the file cannot be read: {error}"))
+        Diagnostic::new(Code::Unreadable, location.shared(), format!("cannot read the file: {error}"))
             .hint("check its permissions");
     diagnostic.severity = Severity::Error;
     diagnostic
@@ -28,7 +28,8 @@ pub(crate) fn refusal(error: &OpenError, location: &Location) -> Diagnostic {
     match error {
         OpenError::Absent => Diagnostic::new(Code::MissingSkillMd, location.shared(), "there is no SKILL.md"),
         OpenError::Link | OpenError::Outside => {
-            not_a_file("SKILL.md is a link that is not followed".to_owned()).hint("put the file itself there")
+            not_a_file("SKILL.md is a link, which prowess does not follow".to_owned())
+                .hint("put the file itself there")
         }
         OpenError::NotAFile(kind) => {
             not_a_file(format!("SKILL.md is not a regular file ({kind:?})")).hint("put a regular file there")

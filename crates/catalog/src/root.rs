@@ -1,32 +1,32 @@
-//! Roots: the directories in which skills are looked for, and which of them comes first.
+//! Roots: the places in which prowess looks for skills.
 
 use std::fmt;
 #[cfg(feature = "serde")]
 use std::path::Path;
 use std::path::PathBuf;
 
-/// What a root is. Later kinds take precedence over earlier ones.
+/// The kind of a root. Later kinds take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum RootKind {
-    /// An MCP server's.
+    /// An MCP server.
     Server,
-    /// Shipped with the host.
+    /// Shipped with your program.
     BuiltIn,
-    /// The user's, in another client's directory.
+    /// The user's directory of another client.
     UserCompatibility,
-    /// The user's own.
+    /// The user's directory of prowess.
     User,
-    /// The project's, in another client's directory.
+    /// The project's directory of another client.
     ProjectCompatibility,
-    /// The project's own.
+    /// The project's directory of prowess.
     Project,
-    /// Named by a flag, by `SKILLS_ROOT` or through the library.
+    /// Named by an option, by `SKILLS_ROOT` or through the library.
     Explicit,
 }
 
 impl RootKind {
-    /// The word for it in lists and messages.
+    /// The word for this kind in lists and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -37,32 +37,32 @@ impl RootKind {
         }
     }
 
-    /// Whether it is a project's, in whoever's directory.
+    /// Whether the root belongs to a project, in any client's directory.
     pub fn belongs_to_project(self) -> bool {
         matches!(self, Self::ProjectCompatibility | Self::Project)
     }
 }
 
-/// Whether a root's skills may be shown to a model.
+/// Whether a model may see a root's skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Trust {
-    /// Yes.
+    /// A model may see them.
     Trusted,
-    /// No, unless they are trusted by themselves: they are listed for people, and shadow nothing.
+    /// A model sees only those that are trusted one by one. The others are listed for people, and shadow nothing.
     Untrusted,
 }
 
-/// What a root's path is a path of.
+/// Where the files of a root are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Storage {
-    /// The local disk.
+    /// On the local disk.
     #[default]
     Local,
-    /// A backend, which only its host can read.
+    /// In a backend, which only your program can read.
     Backend,
-    /// An MCP server, which only its host can ask.
+    /// At an MCP server, which only your program can ask.
     Server,
 }
 
@@ -82,13 +82,13 @@ pub struct Root {
     /// The directory.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_path"))]
     pub path: PathBuf,
-    /// What the directory is in.
+    /// Where its files are.
     pub place: Storage,
-    /// A directory that the root must lie in, whatever links say: a project's own cannot make a scan
-    /// walk the rest of the disk.
+    /// A directory that must contain the root after links are resolved. So a project's root cannot make a scan walk the
+    /// rest of the disk.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub within: Option<PathBuf>,
-    /// What it is.
+    /// Its kind.
     pub kind: RootKind,
     /// Its name for people and models, such as `Project` or `Claude`.
     pub label: String,
@@ -97,12 +97,12 @@ pub struct Root {
 }
 
 impl Root {
-    /// A root that the user named: trusted, above all others.
+    /// A root that the user named. It is trusted, and takes precedence over all others.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self::new(path, RootKind::Explicit, "Explicit")
     }
 
-    /// A trusted root of some kind.
+    /// A trusted root of this kind.
     pub fn new(path: impl Into<PathBuf>, kind: RootKind, label: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -114,7 +114,7 @@ impl Root {
         }
     }
 
-    /// The skills of an MCP server, by our label for it.
+    /// The root of an MCP server with this configured label.
     ///
     /// ```
     /// use prowess_catalog::{Storage, Root};
@@ -140,7 +140,7 @@ impl Root {
     }
 }
 
-/// Paths that are not UTF-8 are shown as well as they can be.
+/// Serialises a path as text, with replacement characters if it is not UTF-8.
 #[cfg(feature = "serde")]
 fn serialize_path<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use crate::root::{Root, RootKind, Trust};
 
-/// Where programs keep their configuration in a home directory, unless the user says otherwise.
+/// Where programs keep their configuration in a home directory by default.
 const CONFIG: &str = ".config";
 
-/// A client's directory that may hold skills.
+/// A directory of a client whose folders may contain skills.
 ///
 /// ```
 /// use prowess_catalog::{RootDirectory, RootLayout};
 ///
-/// let mut layers = RootLayout::default();
-/// layers.project.push(RootDirectory::new(".team", "Team")); // `.team/skills` in a project, above all others there
-/// assert_eq!(layers.project.last().unwrap().label, "Team");
+/// let mut layout = RootLayout::default();
+/// layout.project.push(RootDirectory::new(".team", "Team")); // `.team/skills` in a project, with the most precedence
+/// assert_eq!(layout.project.last().unwrap().label, "Team");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootDirectory {
-    /// The directory, relative to the project or the home directory. One of the user's below `.config` is looked for in
+    /// The directory, relative to the project or the home directory. A user's directory below `.config` is searched in
     /// [`Environment::config_home`], if there is one.
     pub directory: PathBuf,
     /// Its name for people and models.
@@ -27,7 +27,7 @@ pub struct RootDirectory {
 }
 
 impl RootDirectory {
-    /// A layer in `directory`.
+    /// The directory at this path, with this label.
     pub fn new(directory: impl Into<PathBuf>, label: impl Into<String>) -> Self {
         Self { directory: directory.into(), label: label.into() }
     }
@@ -42,25 +42,25 @@ impl RootDirectory {
 /// # let project = scratch.path();
 /// std::fs::create_dir_all(project.join(".git"))?;
 /// std::fs::create_dir_all(project.join(".claude/skills"))?;
-/// let surroundings = Environment { working_directory: project.into(), ..Environment::default() };
-/// let roots = RootLayout::default().resolve(&surroundings);
+/// let environment = Environment { working_directory: project.into(), ..Environment::default() };
+/// let roots = RootLayout::default().resolve(&environment);
 /// assert_eq!(roots[0].label, "Claude");
-/// assert_eq!(roots[0].trust, Trust::Untrusted, "a project's, until somebody trusts it");
+/// assert_eq!(roots[0].trust, Trust::Untrusted, "a project's root is untrusted until a person trusts it");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootLayout {
-    /// Directories of skills shipped with the host.
+    /// Directories of skills that your program ships.
     pub built_in: Vec<PathBuf>,
     /// Other clients' directories below the home directory.
     pub user_compatibility: Vec<RootDirectory>,
-    /// Our directories below the home directory.
+    /// Directories of prowess below the home directory.
     pub user: Vec<RootDirectory>,
     /// Other clients' directories in a project.
     pub project_compatibility: Vec<RootDirectory>,
-    /// Our directories in a project.
+    /// Directories of prowess in a project.
     pub project: Vec<RootDirectory>,
-    /// The directories in a layer that hold skills.
+    /// The folders of a [`RootDirectory`] that contain skills.
     pub folders: Vec<String>,
     /// Entries that mark the top of a project.
     pub project_marks: Vec<String>,
@@ -90,34 +90,35 @@ impl Default for RootLayout {
     }
 }
 
-/// Where a host runs: what [`RootLayout::resolve`] needs to know of its surroundings.
+/// The environment of your program, for [`RootLayout::resolve`]: its working directory, home directory and explicit roots.
 ///
 /// ```
-/// use prowess_catalog::Surroundings;
+/// use prowess_catalog::Environment;
 ///
-/// let mut surroundings = Environment::of_process()?;
-/// surroundings.explicit.push("team-skills".into());
-/// let root = surroundings.explicit_roots().last().unwrap();
-/// assert_eq!(root.path, surroundings.working_directory.join("team-skills"));
+/// let mut environment = Environment::of_process()?;
+/// environment.explicit.push("team-skills".into());
+/// let root = environment.explicit_roots().last().unwrap();
+/// assert_eq!(root.path, environment.working_directory.join("team-skills"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// The directory it was started in.
+    /// The directory in which the program was started.
     pub working_directory: PathBuf,
     /// The user's home directory, if there is one.
     pub home: Option<PathBuf>,
-    /// Where the user's programs keep their configuration, if that is not `.config` in the home directory.
+    /// Where the user's programs keep their configuration, if not in `.config` of the home directory.
     pub config_home: Option<PathBuf>,
-    /// Roots from flags and `SKILLS_ROOT`, least precedence first.
+    /// Roots from options and `SKILLS_ROOT`, least precedence first.
     pub explicit: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// This process's: its working directory, `HOME`, `XDG_CONFIG_HOME`, and the directories in `SKILLS_ROOT`.
+    /// The environment of this process: its working directory, `HOME`, `XDG_CONFIG_HOME`, and the directories in
+    /// `SKILLS_ROOT`.
     pub fn of_process() -> std::io::Result<Self> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        // A relative path would make a project's directories the user's.
+        // A relative path would turn a project's directories into the user's.
         let absolute = |name| set(name).map(PathBuf::from).filter(|path| path.is_absolute());
         Ok(Self {
             working_directory: std::env::current_dir()?,
@@ -131,7 +132,7 @@ impl Environment {
 }
 
 impl Environment {
-    /// Where the user's directory `relative` is: below the home directory, or where configuration is kept.
+    /// The path of the user's directory `relative`: below the home directory, or below `config_home`.
     fn of_user(&self, relative: &Path) -> Option<PathBuf> {
         match (&self.config_home, relative.strip_prefix(CONFIG)) {
             (Some(config), Ok(rest)) => Some(config.join(rest)),
@@ -139,9 +140,9 @@ impl Environment {
         }
     }
 
-    /// The explicit roots alone; relative paths are taken from the working directory.
+    /// Only the explicit roots. Relative paths begin at the working directory.
     ///
-    /// An empty path is none: a stray `:` in `SKILLS_ROOT` does not name the working directory.
+    /// An empty path does not count, so a stray `:` in `SKILLS_ROOT` does not name the working directory.
     pub fn explicit_roots(&self) -> impl Iterator<Item = Root> {
         let named = self.explicit.iter().filter(|path| !path.as_os_str().is_empty());
         named.map(|path| Root::explicit(self.working_directory.join(path)))
@@ -151,52 +152,51 @@ impl Environment {
 impl RootLayout {
     /// The roots that exist, from least to most precedence.
     ///
-    /// Project layers are looked for in the working directory and above it, to the top of the
-    /// project; the nearest wins. One that is a link to another of them counts once, in its own place. Explicit roots are kept even when they do not exist, so that a
-    /// wrong path is reported.
-    pub fn resolve(&self, surroundings: &Environment) -> Vec<Root> {
+    /// A project's directories are searched in the working directory and above it, up to the project's top; the nearest
+    /// wins. A directory that is a link to another one counts once, in its own place. Explicit roots are kept even if they
+    /// do not exist, so that a wrong path is reported.
+    pub fn resolve(&self, environment: &Environment) -> Vec<Root> {
         let mut roots: Vec<Root> =
             self.built_in.iter().map(|path| Root::new(path, RootKind::BuiltIn, "Built-in")).collect();
-        let of_user = |layer: &RootDirectory| surroundings.of_user(&layer.directory);
-        for (layers, kind) in
+        let of_user = |root: &RootDirectory| environment.of_user(&root.directory);
+        for (directories, kind) in
             [(&self.user_compatibility, RootKind::UserCompatibility), (&self.user, RootKind::User)]
         {
-            self.collect(of_user, None, layers, kind, &mut roots);
+            self.collect(of_user, None, directories, kind, &mut roots);
         }
-        let ancestors = self.project_directories(surroundings);
+        let ancestors = self.project_directories(environment);
         let mut of_project = Vec::new();
-        for (layers, kind) in [
+        for (directories, kind) in [
             (&self.project_compatibility, RootKind::ProjectCompatibility),
             (&self.project, RootKind::Project),
         ] {
             for directory in ancestors.iter().rev() {
-                let in_project = |layer: &RootDirectory| Some(directory.join(&layer.directory));
-                self.collect(in_project, ancestors.last().copied(), layers, kind, &mut of_project);
+                let in_project = |root: &RootDirectory| Some(directory.join(&root.directory));
+                self.collect(in_project, ancestors.last().copied(), directories, kind, &mut of_project);
             }
         }
         roots.extend(once(of_project));
-        roots.extend(surroundings.explicit_roots());
+        roots.extend(environment.explicit_roots());
         roots
     }
 
-    /// The top of the project that the working directory is in: the nearest directory with a project's mark, or the
-    /// working directory where none has one.
+    /// The top directory of the project that contains the working directory: the nearest directory with a project mark. If
+    /// there is none, the working directory.
     ///
-    /// A home directory is no project, even when it is under version control, nor is a directory that it lies in. Below
-    /// such a one only directories that are no home count.
-    pub fn project_top(&self, surroundings: &Environment) -> Option<PathBuf> {
-        self.project_directories(surroundings).last().map(|top| (*top).to_owned())
+    /// A home directory is never a project, even under version control, and neither is a directory above it.
+    pub fn project_top(&self, environment: &Environment) -> Option<PathBuf> {
+        self.project_directories(environment).last().map(|top| (*top).to_owned())
     }
 
-    /// The working directory and those above it, nearest first, to the one with a project's mark, without a home and
+    /// The working directory and the directories above it up to the project's top, nearest first. Excludes a home and
     /// what it lies in.
-    fn project_directories<'a>(&self, surroundings: &'a Environment) -> Vec<&'a Path> {
-        let mut directories = self.marked_directories(&surroundings.working_directory);
-        let home = surroundings.home.as_deref().unwrap_or(Path::new("/"));
+    fn project_directories<'a>(&self, environment: &'a Environment) -> Vec<&'a Path> {
+        let mut directories = self.marked_directories(&environment.working_directory);
+        let home = environment.home.as_deref().unwrap_or(Path::new("/"));
         directories.retain(|directory| !home.starts_with(directory) && directory.parent().is_some());
-        // A home may have several names; the working directory has the one without links.
+        // A home may have several paths. The working directory's path has no links.
         let id = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-        if let Some(home) = surroundings.home.as_deref().and_then(id)
+        if let Some(home) = environment.home.as_deref().and_then(id)
             && let Some(at) = directories.iter().position(|directory| id(directory) == Some(home))
         {
             directories.truncate(at);
@@ -210,7 +210,7 @@ impl RootLayout {
         };
         match from.ancestors().position(is_top) {
             Some(top) => from.ancestors().take(top + 1).collect(),
-            // Without a project's top there is no telling where to stop: only here.
+            // Without a project's top, only the working directory counts.
             None => vec![from],
         }
     }
@@ -219,11 +219,11 @@ impl RootLayout {
         &self,
         place: impl Fn(&RootDirectory) -> Option<PathBuf>,
         within: Option<&Path>,
-        layers: &[RootDirectory],
+        directories: &[RootDirectory],
         kind: RootKind,
         roots: &mut Vec<Root>,
     ) {
-        for (layer, directory) in layers.iter().filter_map(|layer| Some((layer, place(layer)?))) {
+        for (root, directory) in directories.iter().filter_map(|root| Some((root, place(root)?))) {
             for folder in &self.folders {
                 let path = directory.join(folder);
                 if path.is_dir() {
@@ -231,7 +231,7 @@ impl RootLayout {
                     roots.push(Root {
                         trust,
                         within: within.map(Path::to_owned),
-                        ..Root::new(path, kind, layer.label.as_str())
+                        ..Root::new(path, kind, root.label.as_str())
                     });
                 }
             }
@@ -239,7 +239,7 @@ impl RootLayout {
     }
 }
 
-/// Each of a project's directories once: where it is no link, or else where it has the most precedence.
+/// Keeps each root of a project once: where it is not a link, or else where it has the most precedence.
 fn once(roots: Vec<Root>) -> Vec<Root> {
     let id = |root: &Root| root.path.metadata().ok().map(|found| (found.dev(), found.ino()));
     let ids: Vec<_> = roots.iter().map(id).collect();
@@ -252,7 +252,7 @@ fn once(roots: Vec<Root>) -> Vec<Root> {
     roots.into_iter().zip(kept).filter_map(|(root, is_kept)| is_kept.then_some(root)).collect()
 }
 
-/// Whether a link is on the way from the project's top to this root.
+/// Whether the path from the project's top to this root contains a link.
 fn is_linked(root: &Root) -> bool {
     let top = root.within.as_deref().unwrap_or(Path::new("/"));
     let below = root.path.ancestors().take_while(|path| *path != top);
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_come_in_order_and_the_nearest_project_directory_wins() {
+    fn roots_come_in_order_and_the_nearest_project_directory_wins() {
         let home = tempfile::tempdir().unwrap();
         let top = tempfile::tempdir().unwrap();
         let inner = top.path().join("a/b");
@@ -275,13 +275,13 @@ mod tests {
         make(top.path(), ".prowess/skills");
         make(top.path(), ".claude/skill");
         make(&inner, ".prowess/skills");
-        let surroundings = Environment {
+        let environment = Environment {
             working_directory: inner.clone(),
             home: Some(home.path().into()),
             config_home: None,
             explicit: vec!["/given".into()],
         };
-        let roots = RootLayout::default().resolve(&surroundings);
+        let roots = RootLayout::default().resolve(&environment);
         let found: Vec<_> = roots.iter().map(|root| (root.path.clone(), root.kind)).collect();
         assert_eq!(
             found,
@@ -300,19 +300,19 @@ mod tests {
     }
 
     #[test]
-    fn configuration_may_be_kept_elsewhere() {
+    fn the_configuration_directory_can_be_elsewhere() {
         let place = tempfile::tempdir().unwrap();
         let (home, config) = (place.path().join("home"), place.path().join("config"));
         for path in ["home/.config/opencode/skill", "home/.claude/skills", "config/opencode/skills"] {
             std::fs::create_dir_all(place.path().join(path)).unwrap();
         }
         let found = |home: Option<&Path>, config: Option<&Path>| -> Vec<PathBuf> {
-            let surroundings = Environment {
+            let environment = Environment {
                 home: home.map(Path::to_owned),
                 config_home: config.map(Path::to_owned),
                 ..Environment::default()
             };
-            RootLayout::default().resolve(&surroundings).into_iter().map(|root| root.path).collect()
+            RootLayout::default().resolve(&environment).into_iter().map(|root| root.path).collect()
         };
         let claude = home.join(".claude/skills");
         assert_eq!(found(Some(&home), None), [home.join(".config/opencode/skill"), claude.clone()]);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_directory_that_leads_out_is_told_and_not_scanned() {
+    fn a_project_directory_that_leads_out_is_reported_and_not_scanned() {
         let top = tempfile::tempdir().unwrap();
         let sub = top.path().join("sub");
         for path in [".git", ".claude", ".agents/skills/a", "sub/.claude"] {
@@ -330,10 +330,9 @@ mod tests {
         std::fs::write(top.path().join(".agents/skills/a/SKILL.md"), "---\ndescription: x\n---\n").unwrap();
         std::os::unix::fs::symlink("/", top.path().join(".claude/skills")).unwrap();
         std::os::unix::fs::symlink("../../.agents/skills", sub.join(".claude/skills")).unwrap();
-        let surroundings = Environment { working_directory: sub, ..Environment::default() };
-        let layers = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
-        let catalog =
-            crate::Catalog::discover(&layers.resolve(&surroundings), &crate::ScanOptions::default());
+        let environment = Environment { working_directory: sub, ..Environment::default() };
+        let layout = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
+        let catalog = crate::Catalog::discover(&layout.resolve(&environment), &crate::ScanOptions::default());
         let outside: Vec<_> =
             catalog.diagnostics().filter(|found| found.code == crate::Code::LinkOutsideRoot).collect();
         assert_eq!(outside.len(), 1);
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_no_project_nor_is_what_it_lies_in() {
+    fn neither_a_home_nor_a_directory_above_it_is_a_project() {
         let place = tempfile::tempdir().unwrap();
         let (home, work) = (place.path().join("home"), place.path().join("home/work/inner"));
         for path in [".git", "home/.git", "home/.prowess/skills", "home/work/inner", "other/.git"] {
@@ -350,12 +349,12 @@ mod tests {
         }
         std::os::unix::fs::symlink(&home, place.path().join("link")).unwrap();
         let top = |from: &Path, home: &Path| {
-            let surroundings = Environment {
+            let environment = Environment {
                 working_directory: from.into(),
                 home: Some(home.into()),
                 ..Environment::default()
             };
-            RootLayout::default().project_top(&surroundings)
+            RootLayout::default().project_top(&environment)
         };
         assert_eq!(top(&home, &home), None);
         assert_eq!(top(place.path(), &home), None);
@@ -373,7 +372,7 @@ mod tests {
         let inner = top.path().join("a");
         std::fs::create_dir_all(top.path().join(".prowess/skills")).unwrap();
         std::fs::create_dir_all(&inner).unwrap();
-        let surroundings = Environment { working_directory: inner, ..Environment::default() };
-        assert_eq!(RootLayout::default().resolve(&surroundings), []);
+        let environment = Environment { working_directory: inner, ..Environment::default() };
+        assert_eq!(RootLayout::default().resolve(&environment), []);
     }
 }

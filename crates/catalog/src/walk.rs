@@ -1,8 +1,7 @@
 //! Scans a root on the local disk.
 //!
-//! LevelResult by level: every directory of a level is probed for a SKILL.md with one `openat2`, and only
-//! those without one are listed. Links wait until all real directories are done, so that a skill is
-//! found in its own place first; each then becomes a walk of its own.
+//! The walk goes level by level. It probes every directory of a level for a SKILL.md with one `openat2`, and lists only those
+//! without one. It follows links after all real directories, so that it finds a skill in its own place first (`links.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,12 +19,12 @@ use crate::root::{Root, RootKind};
 use crate::scan::{FoundManifest, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 
-/// The first bytes of a manifest that are read; the frontmatter of nearly every skill is shorter.
+/// How many bytes of a manifest are read first. The frontmatter of nearly every skill is shorter.
 pub(crate) const HEAD: usize = 8 * 1024;
-/// A level with fewer directories than this is walked by one thread.
+/// One thread walks a level that has fewer directories than this.
 const PARALLEL_LEVEL: usize = 256;
 
-/// Scans `root`. Manifests that `previous` knows in the same version are not read again.
+/// Scans `root` on the local disk. Manifests that did not change since `previous` are not read again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,7 +60,7 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
             ignores: crate::gitignore::Ignores::of(&root.path, options.gitignore),
         },
         clock: Clock::now(),
-        // Other options find and report other things.
+        // A scan with other options found other things.
         previous: previous.filter(|previous| previous.options == *options),
         index: OnceLock::new(),
         progress: Progress::new(options),
@@ -77,12 +76,12 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
 fn unopened_root(root: &Root, error: &std::io::Error) -> Diagnostic {
     let shown = root.path.to_string_lossy();
     if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) {
-        let message = "the directory is a link that leads out of its project, or is absolute";
+        let message = "the directory is an absolute link, or leads out of its project";
         return Diagnostic::new(Code::LinkOutsideRoot, shown, message)
             .hint("name its target with --root if you want it");
     }
     if error.kind() != std::io::ErrorKind::NotFound {
-        return Diagnostic::new(Code::Unreadable, shown, format!("the directory cannot be opened: {error}"));
+        return Diagnostic::new(Code::Unreadable, shown, format!("cannot open the directory: {error}"));
     }
     let mut diagnostic = Diagnostic::new(Code::RootMissing, shown, "the directory does not exist");
     if root.kind == RootKind::Explicit {
@@ -96,17 +95,17 @@ pub(crate) struct RootWalk<'a> {
     pub(crate) rules: Rules<'a>,
     pub(crate) clock: Clock,
     pub(crate) previous: Option<&'a RootScan>,
-    /// Where the previous scan has each directory; made when the order of this one differs.
+    /// The position of each directory in the previous scan. Built only if the order of this scan differs.
     pub(crate) index: OnceLock<HashMap<&'a str, usize>>,
     pub(crate) progress: Progress,
     pub(crate) scan: &'a mut RootScan,
-    /// Directories that were listed, by device and inode.
+    /// The listed directories, by device and inode.
     pub(crate) entered: HashSet<(u64, u64)>,
-    /// Links to follow when all else is done.
+    /// The links to follow after all real directories.
     pub(crate) links: Vec<Arc<str>>,
 }
 
-/// What the directories of one level turned out to be.
+/// What a thread found in the directories of one level.
 #[derive(Default)]
 struct LevelResult {
     found: Vec<FoundManifest>,
@@ -116,15 +115,15 @@ struct LevelResult {
     out_of_time: bool,
 }
 
-/// What one thread uses again for every directory.
+/// Buffers that one thread reuses for every directory.
 struct Scratch {
     head: Vec<u8>,
     path: String,
-    /// Where in the previous scan the next directory is expected.
+    /// The expected position of the next directory in the previous scan.
     expected: usize,
 }
 
-/// The tree that is walked: the root's, or that of a link below it.
+/// A tree to walk: the root's, or that of a link below it.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
     pub(crate) base: BorrowedFd<'a>,
@@ -133,7 +132,7 @@ pub(crate) struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The path below this tree's base of a directory below the root.
+    /// Turns a path below the root into a path below this tree's base.
     fn below<'d>(&self, directory: &'d str) -> &'d str {
         directory[self.link.len()..].trim_start_matches('/')
     }
@@ -179,7 +178,7 @@ impl RootWalk<'_> {
     fn visit_level(&self, tree: Tree<'_>, level: &[Arc<str>]) -> Vec<LevelResult> {
         let threads = if level.len() < PARALLEL_LEVEL { 1 } else { self.rules.options.threads.max(1) };
         let work = |part: &[Arc<str>], expected| {
-            // Where there were skills before, most directories are skills.
+            // In a repeated scan, most directories are skills.
             let expected_skills = if self.previous.is_some() { part.len() } else { 0 };
             let mut seen =
                 LevelResult { found: Vec::with_capacity(expected_skills), ..LevelResult::default() };
@@ -212,7 +211,7 @@ impl RootWalk<'_> {
         })
     }
 
-    /// Looks at one directory.
+    /// Probes one directory, and lists it if it is not a skill.
     fn visit(&self, tree: Tree<'_>, directory: &Arc<str>, seen: &mut LevelResult, scratch: &mut Scratch) {
         let may_be_skill = !directory.is_empty() || self.rules.accepts_root;
         let found = if may_be_skill { self.probe(tree, directory, scratch) } else { None };
@@ -223,7 +222,7 @@ impl RootWalk<'_> {
                     seen.listings.push((Arc::clone(directory), listing));
                 }
                 Err(error) => {
-                    let message = format!("the directory cannot be read: {error}");
+                    let message = format!("cannot read the directory: {error}");
                     let unreadable = self.rules.diagnostic(Code::Unreadable, directory, message);
                     seen.diagnostics.push(unreadable.hint("check its permissions"));
                 }
@@ -246,7 +245,7 @@ impl RootWalk<'_> {
         Ok((identity, Arc::new(self.rules.list(directory, &handle, self.clock.settled(stamp)))))
     }
 
-    /// The skill in `directory`, if it has a SKILL.md of any kind.
+    /// Reads the SKILL.md of `directory`, if it has one of any kind.
     fn probe(&self, tree: Tree<'_>, directory: &Arc<str>, scratch: &mut Scratch) -> Option<FoundManifest> {
         let Scratch { head, path, expected } = scratch;
         path.clear();
@@ -274,7 +273,7 @@ impl RootWalk<'_> {
             let (directory, link) = (Arc::clone(directory), Arc::clone(tree.link));
             let settled = stamp.is_some_and(|stamp| self.clock.settled(stamp).is_some());
             let stamp = stamp.map(Stamp::File);
-            // What says the same in the same version is the same, though it was read again.
+            // Share an equal manifest of the same version, although it was read again.
             let manifest = match known {
                 Some(known) if known.stamp == stamp && *known.manifest == manifest => {
                     Arc::clone(&known.manifest)
@@ -288,8 +287,7 @@ impl RootWalk<'_> {
                 let manifest = self.read(&file, stamp.size, &location, head);
                 found(Some(stamp), manifest)
             }
-            // When not even the file's existence can be told, it is the directory that is closed;
-            // listing it says so.
+            // If not even the existence of the file is known, the directory is closed. Listing it reports that.
             Err(OpenError::Io(error))
                 if error.kind() == std::io::ErrorKind::PermissionDenied
                     && local::stamp(tree.base, path).is_none() =>
@@ -300,8 +298,8 @@ impl RootWalk<'_> {
         }
     }
 
-    /// What the previous scan knows of `directory`. Scans come in the same order, so the next one
-    /// is nearly always where it is expected.
+    /// The manifest that the previous scan found in `directory`. Scans have the same order, so it is nearly always at the
+    /// expected position.
     fn known(&self, directory: &str, expected: &mut usize) -> Option<&FoundManifest> {
         let previous = self.previous?;
         if directory.is_empty() {

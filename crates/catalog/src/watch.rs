@@ -1,4 +1,4 @@
-//! Watches roots and refreshes a host when something in them changes.
+//! Watches roots and refreshes a catalog when something in them changes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,15 +27,15 @@ use crate::local;
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();
 /// let roots = vec![Root::explicit(root)];
-/// let host = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
+/// let catalog = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
 /// let (tell, told) = mpsc::channel();
-/// let watcher = Watcher::start(Arc::clone(&host), Duration::from_millis(20), move |diff| {
+/// let watcher = Watcher::start(Arc::clone(&catalog), Duration::from_millis(20), move |diff| {
 ///     let _ = tell.send(diff.added.len());
 /// })?;
 /// std::fs::create_dir(root.join("greet"))?;
 /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
 /// assert_eq!(told.recv_timeout(Duration::from_secs(30))?, 1);
-/// assert!(host.snapshot().get("greet").is_some());
+/// assert!(catalog.snapshot().get("greet").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -73,18 +73,18 @@ impl std::error::Error for WatchError {
 }
 
 impl Watcher {
-    /// Watches the host's roots. Once nothing happened for `quiet`, the host looks again, and
+    /// Watches the catalog's roots. Once nothing happened for `quiet`, the catalog looks again, and
     /// `changed` is called if there is something new.
     ///
     /// A root that does not exist yet is waited for through the nearest directory above it. Whatever
     /// the event was, the whole of the roots is looked at: events tell that something changed, and
     /// not reliably what.
     pub fn start(
-        host: Arc<LiveCatalog>,
+        catalog: Arc<LiveCatalog>,
         quiet: Duration,
         changed: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
-        Self::start_attentive(host, quiet, move |diff| {
+        Self::start_attentive(catalog, quiet, move |diff| {
             if !diff.is_empty() {
                 changed(diff);
             }
@@ -98,7 +98,7 @@ impl Watcher {
     ///
     /// The roots cannot be watched.
     pub fn start_attentive(
-        host: Arc<LiveCatalog>,
+        catalog: Arc<LiveCatalog>,
         quiet: Duration,
         looked: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
@@ -114,14 +114,14 @@ impl Watcher {
         let debouncer =
             new_debouncer(quiet, None, on_event).map_err(|error| WatchError { path: None, error })?;
         let mut watches = Watches { debouncer, watched: HashMap::new() };
-        watches.arm(&host)?;
+        watches.arm(&catalog)?;
         let thread = std::thread::spawn(move || {
             let look = |watches: &mut Watches| {
-                if let Err(error) = watches.arm(&host) {
+                if let Err(error) = watches.arm(&catalog) {
                     tracing::warn!(%error, "A root cannot be watched");
                 }
                 // After arming, so that what came before the watch is seen too.
-                looked(&host.refresh());
+                looked(&catalog.refresh());
             };
             look(&mut watches);
             while let Ok(Message::Changed) = inbox.recv() {
@@ -176,11 +176,11 @@ impl PartialEq for Watch {
 
 impl Watches {
     /// Watches the roots that exist, and waits for those that do not.
-    fn arm(&mut self, host: &LiveCatalog) -> Result<(), WatchError> {
+    fn arm(&mut self, catalog: &LiveCatalog) -> Result<(), WatchError> {
         let mut failed = None;
         // What came or went while it was armed is seen in the next round.
         for _ in 0..MAX_ROUNDS {
-            let wanted = wanted(host);
+            let wanted = wanted(catalog);
             if wanted == self.watched {
                 return Ok(());
             }
@@ -216,9 +216,9 @@ impl Watches {
 }
 
 /// The roots themselves, or the nearest directories above them, in which they may appear.
-fn wanted(host: &LiveCatalog) -> HashMap<PathBuf, Watch> {
+fn wanted(catalog: &LiveCatalog) -> HashMap<PathBuf, Watch> {
     let mut wanted: HashMap<PathBuf, Watch> = HashMap::new();
-    for root in host.roots() {
+    for root in catalog.roots() {
         let found = root.path.ancestors().zip(0..).find_map(|(path, above)| {
             // The nearest directory above a relative path is the working directory.
             let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };

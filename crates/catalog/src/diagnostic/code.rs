@@ -4,21 +4,21 @@ use std::fmt;
 
 use super::Severity;
 
-/// What kind of rule a [`Code`] belongs to.
+/// The kind of rule behind a [`Code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CodeClass {
-    /// A breach of the open specification: an error in strict mode (but see [`Code::fails_strict`]).
+    /// A violation of the open specification, which is an error in strict mode. For exceptions, see [`Code::fails_strict`].
     Breach,
-    /// Good advice that the specification does not demand; never fails a check.
+    /// Advice that the specification does not require. It never fails a check.
     Advice,
-    /// Something met while looking for skills: a cap, a link, a directory that cannot be read.
+    /// Something found during the search for skills: a limit, a link, a directory that cannot be read.
     Discovery,
 }
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal, $class:ident, $severity:ident;)+) => {
-        /// The stable identifier of a kind of finding.
+        /// The stable identifier of a kind of diagnostic.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
@@ -37,7 +37,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => CodeClass::$class,)+ }
             }
 
-            /// The usual severity when loading; a single finding may be more severe.
+            /// The default severity. A single diagnostic may be more severe.
             pub fn severity(self) -> Severity {
                 match self { $(Code::$variant => Severity::$severity,)+ }
             }
@@ -204,7 +204,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether one such finding makes a skill invalid in strict mode.
+    /// Whether this code makes a skill invalid in strict mode.
     pub fn fails_strict(self) -> bool {
         match self.class() {
             CodeClass::Breach => self != Code::AllowedToolsComma,
@@ -215,7 +215,7 @@ impl Code {
 }
 
 impl Code {
-    /// Whether such a finding means that there may be skills which were not looked at.
+    /// Whether this code means that the scan may have missed skills.
     pub fn leaves_out(self) -> bool {
         matches!(
             self,

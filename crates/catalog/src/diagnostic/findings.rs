@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::{Code, Diagnostic, Fix, Severity, Span};
 
-/// The findings kept for one file, and the first of every other code; [`Code::FindingsCapped`] says
-/// that there were more.
+/// How many diagnostics one file may have, besides the first of every other code. If there are more,
+/// [`Code::FindingsCapped`] says so.
 pub const MAX_FINDINGS: usize = 64;
 
-/// Collects the findings of one file, up to [`MAX_FINDINGS`].
+/// Collects the diagnostics of one file, up to [`MAX_FINDINGS`].
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     file: Arc<str>,
@@ -23,14 +23,14 @@ impl<'a> Findings<'a> {
         Self { file, source, found: Vec::new(), dropped: 0 }
     }
 
-    /// Adds a finding. Its place is worked out only when it is kept.
+    /// Adds a diagnostic. Computes its place only if the diagnostic is kept.
     pub(crate) fn add(
         &mut self,
         code: Code,
         range: Option<Range<usize>>,
         message: impl Into<String>,
     ) -> Added<'_> {
-        // The first of a kind is kept whatever came before it: a flood of one hides no other.
+        // Always keep the first of each code, so that a flood of one code hides no other.
         if self.found.len() >= MAX_FINDINGS && self.found.iter().any(|found| found.code == code) {
             self.dropped += 1;
             return Added(None);
@@ -38,7 +38,7 @@ impl<'a> Findings<'a> {
         self.keep(code, range, message)
     }
 
-    /// Adds a finding that prevents loading, whatever its code usually does.
+    /// Adds a diagnostic that prevents loading, whatever the default severity of its code.
     pub(crate) fn refuse(
         &mut self,
         code: Code,
@@ -56,7 +56,7 @@ impl<'a> Findings<'a> {
         Added(self.found.last_mut())
     }
 
-    /// Whether a finding that prevents loading was added.
+    /// Whether a diagnostic prevents loading.
     pub(crate) fn prevents_loading(&self) -> bool {
         self.found.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
@@ -70,7 +70,7 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// A finding just added, to be completed.
+/// A diagnostic that was just added, to be completed.
 pub(crate) struct Added<'a>(Option<&'a mut Diagnostic>);
 
 impl Added<'_> {
@@ -82,7 +82,7 @@ impl Added<'_> {
         self.fix_if(true, range, replacement)
     }
 
-    /// A fix that is offered only when it is certainly `safe`.
+    /// Adds a fix, if it is certainly `safe`.
     pub(crate) fn fix_if(self, safe: bool, range: Range<usize>, replacement: impl Into<String>) -> Self {
         let fix = Fix { start: range.start, end: range.end, replacement: replacement.into() };
         self.with(|diagnostic| diagnostic.fix = safe.then_some(fix))

@@ -11,15 +11,15 @@ pub use code::{Code, CodeClass};
 pub use findings::MAX_FINDINGS;
 pub(crate) use findings::{Added, Findings};
 
-/// How a finding affects loading.
+/// How a diagnostic affects loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Severity {
-    /// Worth knowing; nothing was changed.
+    /// For information only.
     Info,
-    /// Loaded, but not as the author may have meant it.
+    /// The skill is loaded, but perhaps not as its author meant it.
     Warning,
-    /// Not loaded: the skill or directory was skipped.
+    /// The skill or directory is skipped.
     Error,
 }
 
@@ -34,7 +34,7 @@ impl Severity {
     }
 }
 
-/// A place in a file: bytes from the file's start, and the line and column a person counts.
+/// A place in a file: a range of bytes, and the line and column for people.
 ///
 /// ```
 /// use prowess_catalog::Span;
@@ -70,20 +70,20 @@ impl Span {
     }
 }
 
-/// A replacement that would remove a finding, safe to apply without asking.
+/// A replacement that removes a diagnostic. It is safe to apply without asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Fix {
-    /// The bytes to replace.
+    /// The first byte to replace.
     pub start: usize,
     /// One past the last byte to replace.
     pub end: usize,
-    /// What to put there.
+    /// The new text.
     pub replacement: String,
 }
 
-/// One finding.
+/// One finding about a skill or a root.
 ///
 /// ```
 /// use prowess_catalog::{Code, Diagnostic};
@@ -100,27 +100,27 @@ pub struct Fix {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// Which rule.
+    /// The code of the rule.
     pub code: Code,
     /// How it affects loading.
     pub severity: Severity,
-    /// The file or directory, as the host knows it.
+    /// The file or directory.
     pub file: Arc<str>,
-    /// Where in the file, when it is about a place in it.
+    /// The place in the file, if the diagnostic has one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub span: Option<Span>,
-    /// What happened.
+    /// What is wrong.
     pub message: String,
-    /// What to do.
+    /// What to do about it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub hint: Option<String>,
-    /// How to mend it, when there is one obvious way.
+    /// The fix, if there is one obvious fix.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub fix: Option<Fix>,
 }
 
 impl Diagnostic {
-    /// A finding about `file` as a whole, with the code's usual severity.
+    /// A diagnostic about `file` as a whole, with the code's default severity.
     pub fn new(code: Code, file: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -133,7 +133,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same finding with a hint.
+    /// The diagnostic with this hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

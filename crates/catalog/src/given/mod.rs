@@ -1,4 +1,4 @@
-//! Files that a caller brought, by paths that may be anything.
+//! Files that a caller supplies, with paths that may be anything.
 
 mod path;
 mod scan;

@@ -13,16 +13,16 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Stru
 use super::schema::schema_of;
 use super::{Key, Kind, Node, YamlDocument, YamlError, parent};
 
-/// The deepest nesting that is read.
+/// How deep values may be nested.
 const MAX_DEPTH: usize = 64;
-/// The most nodes, aliases copied.
+/// The most nodes, counting copies of aliases.
 const MAX_NODES: usize = 10_000;
-/// The most bytes of scalar text, aliases copied.
+/// The most bytes of scalar text, counting copies of aliases.
 const MAX_TEXT: usize = 512 * 1024;
 
-/// Composes the one document in `text`.
+/// Composes the one YAML document in `text`.
 pub(crate) fn compose(text: &str) -> Result<YamlDocument<'_>, YamlError> {
-    // The parser takes a NUL for the end of its input: what follows would be read by others only.
+    // The parser takes a NUL for the end of its input, but other parsers would read on.
     if let Some(at) = text.find('\0') {
         return Err(YamlError::Syntax { at, message: "a NUL character".into() });
     }
@@ -89,7 +89,7 @@ impl<'a> Composer<'a> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.note_portability(&range, anchor, tag.is_some(), false);
                 let schema = schema_of(&text, style, tag.as_deref(), range.is_empty());
-                // The parser writes `~` for a value that is not there: its own text is empty.
+                // The parser writes `~` for a missing value, whose own text is empty.
                 let text =
                     if range.is_empty() && style == ScalarStyle::Plain { Cow::Borrowed("") } else { text };
                 let bytes = text.len();
@@ -128,7 +128,7 @@ impl<'a> Composer<'a> {
                 if depth + height > MAX_DEPTH {
                     return Err(limit(range.start, format!("aliases nest deeper than {MAX_DEPTH} levels")));
                 }
-                // Charged before the copy, so that the copy itself is bounded.
+                // Charge before copying, so that the copy itself is bounded.
                 self.charge(nodes, bytes, range.start)?;
                 let mut copy = self.anchors[&anchor].clone();
                 copy.range = range;
@@ -143,7 +143,7 @@ impl<'a> Composer<'a> {
 
     fn mapping(&mut self, depth: usize) -> Result<(Vec<(Key<'a>, Node<'a>)>, usize), YamlError> {
         let mut entries: Vec<(Key<'a>, Node<'a>)> = Vec::new();
-        // Small maps are searched; only a large one pays for an index.
+        // Search small maps; build an index only for a large one.
         let mut index: HashMap<Cow<'a, str>, usize> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
@@ -212,7 +212,7 @@ impl<'a> Composer<'a> {
     }
 }
 
-/// From this many keys on, a map is indexed while it is composed.
+/// From how many keys on a map gets an index.
 const INDEXED_MAP: usize = 32;
 
 fn limit(at: usize, message: String) -> YamlError {
@@ -227,7 +227,7 @@ fn range_of(span: &Span) -> Range<usize> {
     span.byte_range().unwrap_or_default()
 }
 
-/// Keys are text; a key that is a list or a map is written on one line.
+/// The text of a key. A key that is a list or a map is written on one line.
 fn key_text(key: Node<'_>) -> Cow<'_, str> {
     fn write(node: &Node<'_>, out: &mut String) {
         match &node.kind {

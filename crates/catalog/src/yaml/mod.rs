@@ -12,9 +12,9 @@ pub(crate) use compose::compose;
 pub(crate) use schema::Schema;
 use schema::schema_of;
 
-/// A value of the frontmatter, as it was written.
+/// A value of the frontmatter, as the author wrote it.
 ///
-/// Scalars are kept as text: `1.10` stays `1.10`, `007` stays `007`, and `yes` is a word.
+/// Scalars stay text: `1.10` stays `1.10`, `007` stays `007`, and `yes` is a word.
 ///
 /// ```
 /// use prowess_catalog::skill::Location;
@@ -26,7 +26,7 @@ use schema::schema_of;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A scalar's text.
+    /// The text of a scalar.
     Text(String),
     /// A scalar that YAML reads as null: `null`, `~` or nothing.
     Null,
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// The value under `key`, when this is a map that has it.
+    /// The value of `key`, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self {
             Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
@@ -66,7 +66,7 @@ impl serde::Serialize for Value {
     }
 }
 
-/// A node with its place in the YAML text.
+/// A node with its range in the YAML text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'a> {
     pub(crate) range: Range<usize>,
@@ -109,7 +109,7 @@ impl<'a> Node<'a> {
         parent(range, Kind::Map(entries))
     }
 
-    /// The same node without a borrow of its text.
+    /// The node with its own copy of the text.
     fn into_owned(self) -> Node<'static> {
         let kind = match self.kind {
             Kind::Scalar { text, schema, style } => {
@@ -123,7 +123,7 @@ impl<'a> Node<'a> {
         Node { range: self.range, kind, height: self.height, nodes: self.nodes, bytes: self.bytes }
     }
 
-    /// Where this node, its keys and all nodes below it are.
+    /// The ranges of this node, its keys and all nodes below it.
     #[cfg(test)]
     pub(crate) fn places(&self) -> Vec<Range<usize>> {
         let below: Vec<_> = match &self.kind {
@@ -149,21 +149,21 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The frontmatter as a node, with what was noticed on the way.
+/// The frontmatter as a node, with what the parser noticed.
 #[derive(Debug)]
 pub(crate) struct YamlDocument<'a> {
-    /// The root node; `None` when the document has no content.
+    /// The root node. `None` if the YAML document is empty.
     pub(crate) root: Option<Node<'a>>,
-    /// Keys that stand twice in one map; the last one is kept.
+    /// Keys that appear twice in one map. The last one is used.
     pub(crate) duplicates: Vec<Key<'a>>,
     /// The first use of flow style, an anchor or a tag.
     pub(crate) nonportable: Option<Range<usize>>,
-    /// Whether a value has a name that others may refer to.
+    /// Whether a value has an anchor, so that others may refer to it.
     pub(crate) anchored: bool,
 }
 
 impl YamlDocument<'_> {
-    /// The same document without a borrow of its text.
+    /// The YAML document with its own copy of the text.
     pub(crate) fn into_owned(self) -> YamlDocument<'static> {
         YamlDocument {
             root: self.root.map(Node::into_owned),
@@ -174,12 +174,12 @@ impl YamlDocument<'_> {
     }
 }
 
-/// Why a text gives no document.
+/// Why a text is not a YAML document.
 #[derive(Debug)]
 pub(crate) enum YamlError {
     /// Not YAML.
     Syntax { at: usize, message: String },
-    /// A bound was exceeded.
+    /// A limit was exceeded.
     Limit { at: usize, message: String },
 }
 
