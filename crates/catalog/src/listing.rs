@@ -1,4 +1,4 @@
-//! One directory without a SKILL.md: what a scan goes on with, and what it passes over.
+//! Lists a directory without a SKILL.md: which entries a scan enters, and which it skips.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::manifest_errors::wrong_case;
 use crate::scan::{ScanOptions, join};
 use crate::skill::MANIFEST;
 
-/// The file with the rules for what is ignored.
+/// The file with the ignore rules of git.
 pub(crate) const GITIGNORE: &str = ".gitignore";
 
-/// Whether a scan cares for a file of this name.
+/// Whether a scan needs a file with this name.
 pub(crate) fn is_relevant(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(MANIFEST.as_bytes()) || name == GITIGNORE.as_bytes()
 }
 
-/// A directory's entries, as far as a scan cares. Paths are below the root.
+/// The entries of a directory that a scan needs. Paths are below the root.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// The directory's version; none when it may have changed while it was listed.
+    /// The version of the directory. `None` if it may have changed meanwhile.
     pub(crate) stamp: Option<FileStamp>,
     /// Sorted.
     pub(crate) children: Vec<Arc<str>>,
@@ -41,7 +41,7 @@ pub(crate) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Lists `directory`, which is open as `handle` in the version `stamp`.
+    /// Lists `directory`, which is open as `handle` and has the version `stamp`.
     pub(crate) fn list(&self, directory: &Arc<str>, handle: &OwnedFd, stamp: Option<FileStamp>) -> Listing {
         let mut listing = Listing { stamp, children: Vec::new(), links: Vec::new(), diagnostics: Vec::new() };
         let mut names: Vec<(Arc<str>, EntryKind)> = Vec::new();
@@ -58,14 +58,14 @@ impl Rules<'_> {
                     listing.diagnostics.push(self.diagnostic(
                         Code::NonUtf8Name,
                         &path,
-                        "the name is not UTF-8; it was skipped",
+                        "the name is not UTF-8; prowess skips it",
                     ));
                 }
                 _ => {}
             }
         });
         if let Err(error) = listed {
-            let message = format!("the directory cannot be listed whole: {error}");
+            let message = format!("cannot list the whole directory: {error}");
             listing.diagnostics.push(self.diagnostic(Code::Unreadable, directory, message));
         }
         #[cfg(feature = "gitignore")]
@@ -74,7 +74,7 @@ impl Rules<'_> {
         listing
     }
 
-    /// What a scan goes on with among the entries of `directory`, whose own `.gitignore` is in force.
+    /// Sorts the entries of `directory` into children, links and diagnostics. Its `.gitignore` is active already.
     pub(crate) fn classify(
         &self,
         directory: &str,
@@ -96,7 +96,7 @@ impl Rules<'_> {
                     if let Some(code) = excluded.or_else(|| self.gitignored(&path)) {
                         listing.diagnostics.push(self.diagnostic(code, &path, code.explanation()));
                     } else if depth >= self.options.max_depth {
-                        let message = format!("directories below level {depth} are not scanned");
+                        let message = format!("prowess does not scan directories below level {depth}");
                         let capped = self.diagnostic(Code::DepthCap, directory, message);
                         listing.diagnostics.push(capped.hint("raise the limit, or give a deeper root"));
                         break;
@@ -110,21 +110,21 @@ impl Rules<'_> {
         }
     }
 
-    /// A SKILL.md in a directory that is listed all the same.
+    /// Reports a SKILL.md in a directory that is not a skill.
     fn manifest(&self, directory: &str, listing: &mut Listing) {
         if directory.is_empty() && !self.accepts_root {
             let message = "a SKILL.md directly in a directory of skills is not a skill";
             let found = self.diagnostic(Code::ManifestInRoot, MANIFEST, message);
             listing.diagnostics.push(found.hint("move it into a directory named after the skill"));
         } else if !directory.is_empty() && !self.options.nested {
-            // It was looked for before the directory was listed, and could not be reached.
+            // The probe before this listing could not reach it.
             let found =
-                self.diagnostic(Code::Unreadable, &join(directory, MANIFEST), "the file cannot be reached");
+                self.diagnostic(Code::Unreadable, &join(directory, MANIFEST), "cannot reach the file");
             listing.diagnostics.push(found.hint("check the permissions of its directory"));
         }
     }
 
-    /// A path below the root as people know it.
+    /// The full path of a path below the root, for messages.
     pub(crate) fn display_path(&self, path: &str) -> String {
         match path {
             "" if self.root_path.is_empty() => "/".to_owned(),

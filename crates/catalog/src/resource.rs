@@ -1,4 +1,4 @@
-//! The files that a skill brings along.
+//! The resources of a skill: the files beside its SKILL.md.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use crate::local::{self, EntryKind, Follow};
 use crate::scan::join;
 use crate::skill::MANIFEST;
 
-/// The most resources that are listed for one skill; [`Resources::capped`] says that there are more.
+/// How many resources of one skill are listed. [`Resources::capped`] says if there are more.
 pub const MAX_RESOURCES: usize = 2000;
 
-/// How many files and directories of one skill are looked at to find them.
+/// How many entries of one skill's directories are searched for resources.
 const MAX_ENTRIES: usize = 20_000;
 
-/// What a resource is, by the directory it lies in.
+/// The kind of a resource, by its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum ResourceKind {
@@ -35,7 +35,7 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// The word for one of them.
+    /// The word for this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asset => "asset",
@@ -45,7 +45,7 @@ impl ResourceKind {
         }
     }
 
-    /// The kind of what lies in a directory of this name.
+    /// The kind of resources in a directory with this name.
     pub fn of_directory(name: &str) -> Option<Self> {
         match name {
             "assets" => Some(Self::Asset),
@@ -63,15 +63,15 @@ impl ResourceKind {
 pub struct Resource {
     /// Its path in the skill, such as `scripts/fib.py`.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: ResourceKind,
-    /// How many bytes it has, where that was asked for or came with the listing.
+    /// Its size in bytes, if it was requested or came with the listing.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub size: Option<u64>,
 }
 
-/// The files of a skill, by path.
+/// The resources of a skill, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resources {
@@ -79,7 +79,7 @@ pub struct Resources {
     pub files: Vec<Resource>,
     /// Whether there are more than [`MAX_RESOURCES`].
     pub capped: bool,
-    /// Directories that could not be listed, and paths that were given and cannot be used.
+    /// Directories that could not be listed, and given paths that cannot be used.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -94,7 +94,7 @@ impl Resources {
     }
 }
 
-/// How many resources of each kind a skill has; shown as `2 scripts, 1 reference`.
+/// How many resources of each kind a skill has, displayed as `2 scripts, 1 reference`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ResourceCounts(pub BTreeMap<ResourceKind, usize>);
@@ -112,8 +112,8 @@ impl fmt::Display for ResourceCounts {
 }
 
 impl SkillEntry {
-    /// Lists the skill's files on the local disk, or as its server lists them: those beside SKILL.md, and those in the standard
-    /// directories to `depth` levels (1: their own files only).
+    /// Lists the skill's files: those beside SKILL.md, and those in the standard directories up to `depth` levels (1: only
+    /// their own files). Reads the local disk, or the list of the skill's server.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -137,10 +137,10 @@ impl SkillEntry {
         self.listed(self.open_own_directory(), depth, &ListingOptions::whole())
     }
 
-    /// [`SkillEntry::resources`] of these files, by their paths in the skill, with their sizes where they are known. Does no
-    /// I/O, and nothing is asked of files that are not listed: a caller may give all that the skill has.
+    /// Like [`SkillEntry::resources`], among these files with their paths in the skill and, if known, their sizes. Does no
+    /// I/O. A caller may give all files of the skill.
     ///
-    /// A path that no file can have is left out, with a diagnostic; so is one that was given before.
+    /// A path that no file can have is left out, with a diagnostic, and so is a path that was given before.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -176,7 +176,7 @@ impl SkillEntry {
                 resources.add(parent, inside, name, || size);
             }
         }
-        // Of equal paths the sort keeps the order.
+        // A stable sort keeps the order of equal paths.
         resources.files.sort_by(|a, b| a.path.cmp(&b.path));
         resources.files.dedup_by(|again, first| {
             let is_again = again.path == first.path;
@@ -198,7 +198,7 @@ impl SkillEntry {
         self.listed(self.open_directory_below(base), depth, listing)
     }
 
-    /// [`SkillEntry::resources`] with the size of each file, which has to be asked for one by one.
+    /// Like [`SkillEntry::resources`], with the size of each file, which takes a system call for each.
     pub fn resources_with_sizes(&self, depth: usize) -> Resources {
         if self.published().is_some() {
             return self.resources(depth);
@@ -227,14 +227,14 @@ impl SkillEntry {
 }
 
 fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
-    Diagnostic::new(Code::Unreadable, path, format!("the directory cannot be listed: {error}"))
+    Diagnostic::new(Code::Unreadable, path, format!("cannot list the directory: {error}"))
 }
 
-/// How directories are listed.
+/// How to list directories.
 pub(crate) struct ListingOptions<'a> {
-    /// Tells how large a file in a directory is, or does not care.
+    /// Returns the size of a file in a directory, if sizes are wanted.
     size: &'a dyn Fn(&OwnedFd, &str) -> Option<u64>,
-    /// How many entries may still be looked at.
+    /// How many entries may still be read.
     room: Cell<usize>,
 }
 
@@ -247,28 +247,28 @@ impl ListingOptions<'_> {
         Self { size: &|_, _| None, room: Cell::new(entries) }
     }
 
-    /// Whether there was more than could be looked at.
+    /// Whether there are more entries than may be read.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.room.get() == 0
     }
 }
 
-/// Where in a skill a directory lies, as far as listing its files goes.
+/// A directory of a skill, for listing its files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceDirectory {
-    /// None for the skill's own directory.
+    /// The kind of its files. `None` for the skill's own directory.
     kind: Option<ResourceKind>,
-    /// How many levels there are, from this one on.
+    /// How many levels are listed from here on.
     depth: usize,
 }
 
 impl ResourceDirectory {
-    /// The skill's own directory, with `depth` levels of the standard ones; their own files are always listed.
+    /// The skill's own directory, with `depth` levels of the standard directories, and at least one.
     pub(crate) fn own(depth: usize) -> Self {
         Self { kind: None, depth: depth.max(1).saturating_add(1) }
     }
 
-    /// The directory `name` in this one, unless its files are not listed.
+    /// The directory `name` in this one. `None` if its files are not listed.
     pub(crate) fn enter(self, name: &str) -> Option<Self> {
         let depth = self.depth.checked_sub(1).filter(|depth| *depth > 0)?;
         let kind = self.kind.or_else(|| ResourceKind::of_directory(name))?;
@@ -277,7 +277,7 @@ impl ResourceDirectory {
 }
 
 impl Resources {
-    /// Takes in the file `name` of the directory at `path`.
+    /// Adds the file `name` of the directory at `path`.
     pub(crate) fn add(
         &mut self,
         path: &str,
@@ -302,7 +302,7 @@ impl Resources {
     }
 }
 
-/// A directory of a skill that is still to be listed: its path in the skill, and where that is.
+/// A directory of a skill that is not listed yet, with its path in the skill.
 type Pending = (String, ResourceDirectory);
 
 fn collect(

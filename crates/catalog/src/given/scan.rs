@@ -83,7 +83,7 @@ pub fn scan_given<P: AsRef<str>, B: AsRef<[u8]>>(
     scan
 }
 
-/// GivenFiles, sorted by path.
+/// The files, sorted by path.
 struct GivenFiles<'a, P, B>(&'a [(P, B)]);
 
 impl<P: AsRef<str>, B: AsRef<[u8]>> GivenFiles<'_, P, B> {

@@ -391,7 +391,7 @@ impl Act {
 /// Everything that can be told of a catalog, in words.
 fn told(catalog: &Catalog, tree: &Tree) -> Vec<String> {
     let shown = |entry: &prowess_catalog::SkillEntry| {
-        let body = entry.read_text().map(|text| text.document().to_owned());
+        let body = entry.read_text().map(|text| text.manifest().to_owned());
         format!("{} {} {body:?}", entry.skill.location, entry.skill.description)
     };
     let entries = catalog.entries().iter().map(|entry| shown(entry));
