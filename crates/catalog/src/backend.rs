@@ -137,7 +137,7 @@ fn select(
         if let Some((code, path)) = excluded {
             report(code, path, &|shown| Diagnostic::new(code, shown, code.explanation()));
         } else if directory.split('/').count() > options.max_depth && !directory.is_empty() {
-            let message = format!("directories below level {} are not scanned", options.max_depth);
+            let message = format!("prowess does not scan directories below level {}", options.max_depth);
             report(Code::DepthCap, directory, &|shown| {
                 Diagnostic::new(Code::DepthCap, shown, message.clone())
                     .hint("raise the limit, or give a deeper root")
