@@ -80,7 +80,7 @@ impl SkillServer {
         };
         let bytes = match approved.filter(|_| file.path == MANIFEST) {
             // The client gets exactly the text that was approved.
-            Some(text) => text.document().as_bytes().to_vec(),
+            Some(text) => text.manifest().as_bytes().to_vec(),
             None => {
                 let at = address.clone();
                 self.blocking(move |_| file.read(&at)).await??

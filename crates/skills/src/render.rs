@@ -41,7 +41,7 @@ pub(crate) fn instructions(
         Form::Body => body.trim().to_owned(),
     };
     // Hashing is most of what framing costs, and an unchanged document has been hashed.
-    let known = (shown == text.document()).then_some(text.digest);
+    let known = (shown == text.manifest()).then_some(text.digest);
     let digest = known.unwrap_or_else(|| Digest::of(shown.as_bytes()));
     Ok(framed(&frame(entry, None), &shown, digest, secret))
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             overview: if visible { overview.tokens } else { 0 },
             instructions: loaded_tokens(&entry, &text, &resources, &behaviour)?,
         },
-        lines: text.document().lines().count(),
+        lines: text.manifest().lines().count(),
         resources: &resources.files,
         resources_capped: resources.capped,
         diagnostics: entry.diagnostics().iter().chain(&resources.diagnostics).collect(),

@@ -201,7 +201,7 @@ mod tests {
         );
         assert_eq!(
             why_with("/resources/1", listed("skill://team/pdf/SKILL.md/x", 1)),
-            "`SKILL.md/x` lies below a file"
+            "`SKILL.md/x` is below a file"
         );
         for digest in [
             json!(null),
@@ -209,7 +209,7 @@ mod tests {
             json!("md5:00"),
             json!(Digest::of(b"").to_string().to_uppercase()),
         ] {
-            assert_eq!(why_with("/resources/1/digest", digest), "`a b/c.md` has no digest of SHA-256");
+            assert_eq!(why_with("/resources/1/digest", digest), "`a b/c.md` has no SHA-256 digest");
         }
         for size in [json!(null), json!(-1), json!(1.5), json!("3")] {
             assert_eq!(why_with("/resources/1/size", size), "`a b/c.md` has no size");
@@ -227,7 +227,7 @@ mod tests {
             let there = deep.pointer(uri).unwrap().as_str().unwrap().replace("skill://team/pdf", &root);
             *deep.pointer_mut(uri).unwrap() = there.into();
         }
-        assert_eq!(why(&deep), "its address makes no name: the name has more than 256 characters");
+        assert_eq!(why(&deep), "its address gives no valid name: the name has more than 256 characters");
         let long = why_with("/frontmatter/description", json!("x".repeat(MAX_FRONTMATTER)));
         assert_eq!(long, "its frontmatter has more than 65536 bytes");
     }
@@ -242,7 +242,7 @@ mod tests {
             "so many are fine"
         );
         many.push(file(MAX_SERVED_FILES));
-        assert_eq!(why_with("/resources", json!(many)), "it has 513 files, and more than 512 are not loaded");
+        assert_eq!(why_with("/resources", json!(many)), "it has 513 files, but prowess loads at most 512");
         let most = MAX_SERVED_BYTES - 10;
         let mut full = entry();
         full["resources"][1]["size"] = most.into();
@@ -293,7 +293,7 @@ mod tests {
             assert_eq!(why, "the address of a file leads elsewhere", "{odd}");
         }
         let deep = format!("skill://team/pdf/{}x", "d/".repeat(MAX_DEPTH));
-        assert_eq!(why_with("/resources/1/uri", json!(deep)), "a file lies more than 16 levels deep");
+        assert_eq!(why_with("/resources/1/uri", json!(deep)), "a file is more than 16 levels deep");
         for uri in [
             "SKILL.md",
             "skill://SKILL.md",

@@ -192,7 +192,7 @@ async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
     assert!(!client.servers.has_changed());
     let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' fails verification"), "{failed}");
+    assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' failed verification"), "{failed}");
     assert!(client.session.view().servers_at_work().is_empty());
     assert!(client.servers.has_changed(), "it is time to look again");
 
@@ -202,7 +202,7 @@ async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     let choice = DocumentChoice::Named(vec!["docs/guide.md".to_owned()]);
     let chosen = client.session.select_documents("docs:pdf", SelectMode::Add, choice).await;
     let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
-    assert!(told.contains("fails verification") && !told.contains("Turn the pages"), "{told}");
+    assert!(told.contains("failed verification") && !told.contains("Turn the pages"), "{told}");
 }
 
 #[tokio::test]
@@ -211,10 +211,10 @@ async fn x_24_a_skill_whose_frontmatter_differs_is_not_loaded() {
     let lying = Lying::new("frontmatter-value");
     let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
     let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("'description' in its SKILL.md is not what its entry says"), "{failed}");
+    assert!(failed.contains("'description' in its SKILL.md differs from its entry"), "{failed}");
     // What is in the cache by now is held to the entry as well.
     let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("fails verification"), "{failed}");
+    assert!(failed.contains("failed verification"), "{failed}");
 }
 
 #[tokio::test]
@@ -356,7 +356,7 @@ async fn x_30_what_is_staged_is_verified() {
     let Outcome::Refused(failed) = attempt_run(&client.session, &run, &allowing(&request)).await else {
         panic!("it is neither run nor asked about again")
     };
-    assert!(failed.to_string().contains("fails verification"), "{failed}");
+    assert!(failed.to_string().contains("failed verification"), "{failed}");
 }
 
 #[tokio::test]

@@ -203,7 +203,7 @@ async fn a_server_that_asks_us_for_something_is_refused() {
     let newest = Lying::new("honest");
     let server = newest.connect("docs").await;
     let refused = told(server.call_tool("ask", serde_json::Map::new()).await);
-    assert!(refused.contains("it asks for input, which is not offered"), "{refused}");
+    assert!(refused.contains("it asks for input, which prowess does not support"), "{refused}");
     let older = Lying::new("honest").with("--revision", "2025-11-25");
     let server = older.connect("docs").await;
     let answer = server.call_tool("ask", serde_json::Map::new()).await.unwrap();
@@ -219,7 +219,7 @@ async fn those_that_fail_are_told_and_the_others_work() {
     let (servers, failed) = Servers::connect([good.options("good"), bad.options("bad"), twice], None).await;
     let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
     assert_eq!(failed.len(), 2, "{failed:?}");
-    assert!(failed[0].contains("`good`") && failed[0].contains("another server with this label"));
+    assert!(failed[0].contains("`good`") && failed[0].contains("another server has this label"));
     assert!(failed[1].contains("`bad`") && failed[1].contains("no such database"));
     assert!(servers.get("bad").is_none());
     assert_eq!(servers.get("good").unwrap().skills().await.unwrap().offers.len(), 1);

@@ -1,51 +1,24 @@
-//! What was found wrong, where, how bad it is, and what to do about it.
+//! The codes of diagnostics. `docs/diagnostics.md` is generated from this list.
 
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
 
-/// The findings kept for one file, and the first of every other code; [`Code::FindingsCapped`] says
-/// that there were more.
-pub const MAX_FINDINGS: usize = 64;
+use super::Severity;
 
-/// How a finding affects loading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-pub enum Severity {
-    /// Worth knowing; nothing was changed.
-    Info,
-    /// Loaded, but not as the author may have meant it.
-    Warning,
-    /// Not loaded: the skill or directory was skipped.
-    Error,
-}
-
-impl Severity {
-    /// The lowercase word for this severity.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
-/// What kind of rule a [`Code`] belongs to.
+/// The kind of rule behind a [`Code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CodeClass {
-    /// A breach of the open specification: an error in strict mode (but see [`Code::fails_strict`]).
+    /// A violation of the open specification, which is an error in strict mode. For exceptions, see [`Code::fails_strict`].
     Breach,
-    /// Good advice that the specification does not demand; never fails a check.
+    /// Advice that the specification does not require. It never fails a check.
     Advice,
-    /// Something met while looking for skills: a cap, a link, a directory that cannot be read.
+    /// Something found during the search for skills: a limit, a link, a directory that cannot be read.
     Discovery,
 }
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal, $class:ident, $severity:ident;)+) => {
-        /// The stable identifier of a kind of finding.
+        /// The stable identifier of a kind of diagnostic.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
@@ -64,7 +37,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => CodeClass::$class,)+ }
             }
 
-            /// The usual severity when loading; a single finding may be more severe.
+            /// The default severity. A single diagnostic may be more severe.
             pub fn severity(self) -> Severity {
                 match self { $(Code::$variant => Severity::$severity,)+ }
             }
@@ -231,7 +204,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether one such finding makes a skill invalid in strict mode.
+    /// Whether this code makes a skill invalid in strict mode.
     pub fn fails_strict(self) -> bool {
         match self.class() {
             CodeClass::Breach => self != Code::AllowedToolsComma,
@@ -242,7 +215,7 @@ impl Code {
 }
 
 impl Code {
-    /// Whether such a finding means that there may be skills which were not looked at.
+    /// Whether this code means that the scan may have missed skills.
     pub fn leaves_out(self) -> bool {
         matches!(
             self,
@@ -264,224 +237,9 @@ impl serde::Serialize for Code {
     }
 }
 
-/// A place in a file: bytes from the file's start, and the line and column a person counts.
-///
-/// ```
-/// use prowess_catalog::Span;
-///
-/// let span = Span::locate("---\nname: größe\n".as_bytes(), 10..17);
-/// assert_eq!((span.line, span.column), (2, 7));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Span {
-    /// First byte.
-    pub start: usize,
-    /// One past the last byte.
-    pub end: usize,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-}
-
-impl Span {
-    /// The span of `range` in `source`. Ranges that do not fit are clamped.
-    pub fn locate(source: &[u8], range: Range<usize>) -> Self {
-        let start = range.start.min(source.len());
-        let before = &source[..start];
-        let line_start = memchr::memrchr2(b'\n', b'\r', before).map_or(0, |at| at + 1);
-        let breaks = memchr::memchr2_iter(b'\n', b'\r', before)
-            .filter(|&at| source[at] == b'\n' || source.get(at + 1) != Some(&b'\n'))
-            .count();
-        let column = source[line_start..start].iter().filter(|&&byte| byte & 0xC0 != 0x80).count() + 1;
-        Self { start, end: range.end.clamp(start, source.len()), line: breaks + 1, column }
-    }
-}
-
-/// A replacement that would remove a finding, safe to apply without asking.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Fix {
-    /// The bytes to replace.
-    pub start: usize,
-    /// One past the last byte to replace.
-    pub end: usize,
-    /// What to put there.
-    pub replacement: String,
-}
-
-/// One finding.
-///
-/// ```
-/// use prowess_catalog::{Code, Diagnostic};
-///
-/// let found = Diagnostic::new(Code::DescriptionMissing, "greet/SKILL.md", "there is no description")
-///     .hint("say what the skill does and when to use it");
-/// assert_eq!(
-///     found.to_string(),
-///     "greet/SKILL.md: error [description-missing] there is no description \
-///      (say what the skill does and when to use it)"
-/// );
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Diagnostic {
-    /// Which rule.
-    pub code: Code,
-    /// How it affects loading.
-    pub severity: Severity,
-    /// The file or directory, as the host knows it.
-    pub file: Arc<str>,
-    /// Where in the file, when it is about a place in it.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub span: Option<Span>,
-    /// What happened.
-    pub message: String,
-    /// What to do.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub hint: Option<String>,
-    /// How to mend it, when there is one obvious way.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub fix: Option<Fix>,
-}
-
-impl Diagnostic {
-    /// A finding about `file` as a whole, with the code's usual severity.
-    pub fn new(code: Code, file: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            severity: code.severity(),
-            file: file.into(),
-            span: None,
-            message: message.into(),
-            hint: None,
-            fix: None,
-        }
-    }
-
-    /// The same finding with a hint.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file)?;
-        if let Some(span) = &self.span {
-            write!(f, ":{}:{}", span.line, span.column)?;
-        }
-        write!(f, ": {} [{}] {}", self.severity.as_str(), self.code, self.message)?;
-        if let Some(hint) = &self.hint {
-            write!(f, " ({hint})")?;
-        }
-        Ok(())
-    }
-}
-
-/// Collects the findings of one file, up to [`MAX_FINDINGS`].
-#[derive(Debug)]
-pub(crate) struct Findings<'a> {
-    file: Arc<str>,
-    source: &'a [u8],
-    found: Vec<Diagnostic>,
-    dropped: usize,
-}
-
-impl<'a> Findings<'a> {
-    pub(crate) fn new(file: Arc<str>, source: &'a [u8]) -> Self {
-        Self { file, source, found: Vec::new(), dropped: 0 }
-    }
-
-    /// Adds a finding. Its place is worked out only when it is kept.
-    pub(crate) fn add(
-        &mut self,
-        code: Code,
-        range: Option<Range<usize>>,
-        message: impl Into<String>,
-    ) -> Added<'_> {
-        // The first of a kind is kept whatever came before it: a flood of one hides no other.
-        if self.found.len() >= MAX_FINDINGS && self.found.iter().any(|found| found.code == code) {
-            self.dropped += 1;
-            return Added(None);
-        }
-        self.keep(code, range, message)
-    }
-
-    /// Adds a finding that prevents loading, whatever its code usually does.
-    pub(crate) fn refuse(
-        &mut self,
-        code: Code,
-        range: Option<Range<usize>>,
-        message: impl Into<String>,
-    ) -> Added<'_> {
-        let added = self.keep(code, range, message);
-        added.with(|diagnostic| diagnostic.severity = Severity::Error)
-    }
-
-    fn keep(&mut self, code: Code, range: Option<Range<usize>>, message: impl Into<String>) -> Added<'_> {
-        let mut diagnostic = Diagnostic::new(code, Arc::clone(&self.file), message);
-        diagnostic.span = range.map(|range| Span::locate(self.source, range));
-        self.found.push(diagnostic);
-        Added(self.found.last_mut())
-    }
-
-    /// Whether a finding that prevents loading was added.
-    pub(crate) fn prevents_loading(&self) -> bool {
-        self.found.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
-    }
-
-    pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
-        if self.dropped > 0 {
-            let message = format!("{} more findings are not listed", self.dropped);
-            self.found.push(Diagnostic::new(Code::FindingsCapped, self.file, message));
-        }
-        self.found
-    }
-}
-
-/// A finding just added, to be completed.
-pub(crate) struct Added<'a>(Option<&'a mut Diagnostic>);
-
-impl Added<'_> {
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        self.with(|diagnostic| diagnostic.hint = Some(hint.into()))
-    }
-
-    pub(crate) fn fix(self, range: Range<usize>, replacement: impl Into<String>) -> Self {
-        self.fix_if(true, range, replacement)
-    }
-
-    /// A fix that is offered only when it is certainly `safe`.
-    pub(crate) fn fix_if(self, safe: bool, range: Range<usize>, replacement: impl Into<String>) -> Self {
-        let fix = Fix { start: range.start, end: range.end, replacement: replacement.into() };
-        self.with(|diagnostic| diagnostic.fix = safe.then_some(fix))
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Diagnostic)) -> Self {
-        if let Some(diagnostic) = &mut self.0 {
-            change(diagnostic);
-        }
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_count_lines_of_every_ending_and_columns_in_characters() {
-        let source = "a\r\nb\rcé x\n".as_bytes();
-        let at = source.iter().position(|&byte| byte == b'x').unwrap();
-        assert_eq!(Span::locate(source, at..at + 1), Span { start: at, end: at + 1, line: 3, column: 4 });
-        assert_eq!(Span::locate(source, 99..120).line, 4);
-    }
 
     #[test]
     fn codes_are_unique_and_kebab() {
@@ -495,17 +253,5 @@ mod tests {
             );
             assert!(code.explanation().ends_with('.'));
         }
-    }
-
-    #[test]
-    fn a_flood_of_findings_is_capped_and_says_so() {
-        let mut findings = Findings::new("f".into(), b"");
-        for _ in 0..MAX_FINDINGS + 5 {
-            findings.add(Code::UnknownField, None, "unknown");
-        }
-        findings.add(Code::DescriptionMissing, None, "none");
-        let found = findings.finish();
-        assert_eq!(found.len(), MAX_FINDINGS + 2);
-        assert_eq!(found.last().unwrap().message, "5 more findings are not listed");
     }
 }

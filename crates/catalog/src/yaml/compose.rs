@@ -1,206 +1,28 @@
-//! YAML events composed into nodes: scalars verbatim, keys in order, every node with its place.
+//! Composes YAML events into nodes, within limits.
 //!
-//! Bounds are checked while composing, so that hostile input costs no more than honest input:
-//! an alias is copied within a budget of nodes and bytes, and nesting is limited whether it is
-//! written out or reached through aliases.
+//! The limits are checked while composing, so that hostile input costs no more than honest input. An alias is copied only
+//! within a budget of nodes and bytes. Nesting is limited, whether it is written out or reached through aliases.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag, options};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle, options};
 
-/// The deepest nesting that is read.
+use super::schema::schema_of;
+use super::{Key, Kind, Node, YamlDocument, YamlError, parent};
+
+/// How deep values may be nested.
 const MAX_DEPTH: usize = 64;
-/// The most nodes, aliases copied.
+/// The most nodes, counting copies of aliases.
 const MAX_NODES: usize = 10_000;
-/// The most bytes of scalar text, aliases copied.
+/// The most bytes of scalar text, counting copies of aliases.
 const MAX_TEXT: usize = 512 * 1024;
 
-/// A value of the frontmatter, as it was written.
-///
-/// Scalars are kept as text: `1.10` stays `1.10`, `007` stays `007`, and `yes` is a word.
-///
-/// ```
-/// use prowess_catalog::skill::Location;
-/// use prowess_catalog::Skill;
-///
-/// let source = b"---\nname: greet\ndescription: Says hello.\nmetadata:\n  version: 1.10\n---\n";
-/// let skill = Skill::parse(source, &Location::new("/skills/greet/SKILL.md")).skill.unwrap();
-/// assert_eq!(skill.metadata[0].1.as_text(), Some("1.10"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A scalar's text.
-    Text(String),
-    /// A scalar that YAML reads as null: `null`, `~` or nothing.
-    Null,
-    /// A list.
-    List(Vec<Value>),
-    /// A map, its keys in the order of the file.
-    Map(Vec<(String, Value)>),
-}
-
-impl Value {
-    /// The text of a scalar.
-    pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Null | Self::List(_) | Self::Map(_) => None,
-        }
-    }
-
-    /// The value under `key`, when this is a map that has it.
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        match self {
-            Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
-            Self::Text(_) | Self::Null | Self::List(_) => None,
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for Value {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Null => serializer.serialize_none(),
-            Self::List(items) => serializer.collect_seq(items),
-            Self::Map(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
-        }
-    }
-}
-
-/// A node with its place in the YAML text.
-#[derive(Clone, Debug)]
-pub(crate) struct Node<'a> {
-    pub(crate) range: Range<usize>,
-    pub(crate) kind: Kind<'a>,
-    /// Levels of nesting below this node.
-    height: usize,
-    nodes: usize,
-    bytes: usize,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Kind<'a> {
-    Scalar { text: Cow<'a, str>, schema: Schema, style: ScalarStyle },
-    List(Vec<Node<'a>>),
-    Map(Vec<(Key<'a>, Node<'a>)>),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Key<'a> {
-    pub(crate) text: Cow<'a, str>,
-    pub(crate) range: Range<usize>,
-}
-
-impl Key<'_> {
-    fn into_owned(self) -> Key<'static> {
-        Key { text: Cow::Owned(self.text.into_owned()), range: self.range }
-    }
-}
-
-/// What YAML 1.2's core schema makes of a scalar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Schema {
-    String,
-    Null,
-    /// A boolean or a number.
-    Other,
-}
-
-impl<'a> Node<'a> {
-    /// A scalar without anchor or tag.
-    pub(crate) fn scalar(range: Range<usize>, text: Cow<'a, str>, style: ScalarStyle) -> Self {
-        let schema = schema_of(&text, style, None, false);
-        let bytes = text.len();
-        Self { range, kind: Kind::Scalar { text, schema, style }, height: 0, nodes: 1, bytes }
-    }
-
-    /// A map of `entries`.
-    pub(crate) fn map(range: Range<usize>, entries: Vec<(Key<'a>, Node<'a>)>) -> Self {
-        parent(range, Kind::Map(entries))
-    }
-
-    /// The same node without a borrow of its text.
-    fn into_owned(self) -> Node<'static> {
-        let kind = match self.kind {
-            Kind::Scalar { text, schema, style } => {
-                Kind::Scalar { text: Cow::Owned(text.into_owned()), schema, style }
-            }
-            Kind::List(items) => Kind::List(items.into_iter().map(Node::into_owned).collect()),
-            Kind::Map(entries) => Kind::Map(
-                entries.into_iter().map(|(key, node)| (key.into_owned(), node.into_owned())).collect(),
-            ),
-        };
-        Node { range: self.range, kind, height: self.height, nodes: self.nodes, bytes: self.bytes }
-    }
-
-    /// Where this node, its keys and all nodes below it are.
-    #[cfg(test)]
-    pub(crate) fn places(&self) -> Vec<Range<usize>> {
-        let below: Vec<_> = match &self.kind {
-            Kind::Scalar { .. } => Vec::new(),
-            Kind::List(items) => items.iter().flat_map(Node::places).collect(),
-            Kind::Map(entries) => entries
-                .iter()
-                .flat_map(|(key, node)| [vec![key.range.clone()], node.places()].concat())
-                .collect(),
-        };
-        [vec![self.range.clone()], below].concat()
-    }
-
-    pub(crate) fn to_value(&self) -> Value {
-        match &self.kind {
-            Kind::Scalar { schema: Schema::Null, .. } => Value::Null,
-            Kind::Scalar { text, .. } => Value::Text(text.to_string()),
-            Kind::List(items) => Value::List(items.iter().map(Node::to_value).collect()),
-            Kind::Map(entries) => Value::Map(
-                entries.iter().map(|(key, node)| (key.text.to_string(), node.to_value())).collect(),
-            ),
-        }
-    }
-}
-
-/// The frontmatter as a node, with what was noticed on the way.
-#[derive(Debug)]
-pub(crate) struct Document<'a> {
-    /// The root node; `None` when the document has no content.
-    pub(crate) root: Option<Node<'a>>,
-    /// Keys that stand twice in one map; the last one is kept.
-    pub(crate) duplicates: Vec<Key<'a>>,
-    /// The first use of flow style, an anchor or a tag.
-    pub(crate) nonportable: Option<Range<usize>>,
-    /// Whether a value has a name that others may refer to.
-    pub(crate) anchored: bool,
-}
-
-impl Document<'_> {
-    /// The same document without a borrow of its text.
-    pub(crate) fn into_owned(self) -> Document<'static> {
-        Document {
-            root: self.root.map(Node::into_owned),
-            duplicates: self.duplicates.into_iter().map(Key::into_owned).collect(),
-            nonportable: self.nonportable,
-            anchored: self.anchored,
-        }
-    }
-}
-
-/// Why a text gives no document.
-#[derive(Debug)]
-pub(crate) enum YamlError {
-    /// Not YAML.
-    Syntax { at: usize, message: String },
-    /// A bound was exceeded.
-    Limit { at: usize, message: String },
-}
-
-/// Composes the one document in `text`.
-pub(crate) fn compose(text: &str) -> Result<Document<'_>, YamlError> {
-    // The parser takes a NUL for the end of its input: what follows would be read by others only.
+/// Composes the one YAML document in `text`.
+pub(crate) fn compose(text: &str) -> Result<YamlDocument<'_>, YamlError> {
+    // The parser takes a NUL for the end of its input, but other parsers would read on.
     if let Some(at) = text.find('\0') {
         return Err(YamlError::Syntax { at, message: "a NUL character".into() });
     }
@@ -216,7 +38,7 @@ pub(crate) fn compose(text: &str) -> Result<Document<'_>, YamlError> {
     };
     let root = composer.document()?;
     let Composer { duplicates, nonportable, anchors, .. } = composer;
-    Ok(Document { root, duplicates, nonportable, anchored: !anchors.is_empty() })
+    Ok(YamlDocument { root, duplicates, nonportable, anchored: !anchors.is_empty() })
 }
 
 struct Composer<'a> {
@@ -267,7 +89,7 @@ impl<'a> Composer<'a> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.note_portability(&range, anchor, tag.is_some(), false);
                 let schema = schema_of(&text, style, tag.as_deref(), range.is_empty());
-                // The parser writes `~` for a value that is not there: its own text is empty.
+                // The parser writes `~` for a missing value, whose own text is empty.
                 let text =
                     if range.is_empty() && style == ScalarStyle::Plain { Cow::Borrowed("") } else { text };
                 let bytes = text.len();
@@ -306,7 +128,7 @@ impl<'a> Composer<'a> {
                 if depth + height > MAX_DEPTH {
                     return Err(limit(range.start, format!("aliases nest deeper than {MAX_DEPTH} levels")));
                 }
-                // Charged before the copy, so that the copy itself is bounded.
+                // Charge before copying, so that the copy itself is bounded.
                 self.charge(nodes, bytes, range.start)?;
                 let mut copy = self.anchors[&anchor].clone();
                 copy.range = range;
@@ -321,7 +143,7 @@ impl<'a> Composer<'a> {
 
     fn mapping(&mut self, depth: usize) -> Result<(Vec<(Key<'a>, Node<'a>)>, usize), YamlError> {
         let mut entries: Vec<(Key<'a>, Node<'a>)> = Vec::new();
-        // Small maps are searched; only a large one pays for an index.
+        // Search small maps; build an index only for a large one.
         let mut index: HashMap<Cow<'a, str>, usize> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
@@ -390,26 +212,11 @@ impl<'a> Composer<'a> {
     }
 }
 
-/// From this many keys on, a map is indexed while it is composed.
+/// From how many keys on a map gets an index.
 const INDEXED_MAP: usize = 32;
 
 fn limit(at: usize, message: String) -> YamlError {
     YamlError::Limit { at, message }
-}
-
-fn parent(range: Range<usize>, kind: Kind<'_>) -> Node<'_> {
-    let (mut height, mut nodes, mut bytes) = (0, 1, 0);
-    let mut add = |child: &Node<'_>| {
-        height = height.max(child.height + 1);
-        nodes += child.nodes;
-        bytes += child.bytes;
-    };
-    match &kind {
-        Kind::List(items) => items.iter().for_each(&mut add),
-        Kind::Map(entries) => entries.iter().for_each(|(_, value)| add(value)),
-        Kind::Scalar { .. } => {}
-    }
-    Node { range, kind, height, nodes, bytes }
 }
 
 fn start_of(span: &Span) -> usize {
@@ -420,7 +227,7 @@ fn range_of(span: &Span) -> Range<usize> {
     span.byte_range().unwrap_or_default()
 }
 
-/// Keys are text; a key that is a list or a map is written on one line.
+/// The text of a key. A key that is a list or a map is written on one line.
 fn key_text(key: Node<'_>) -> Cow<'_, str> {
     fn write(node: &Node<'_>, out: &mut String) {
         match &node.kind {
@@ -455,60 +262,10 @@ fn key_text(key: Node<'_>) -> Cow<'_, str> {
     }
 }
 
-fn schema_of(text: &str, style: ScalarStyle, tag: Option<&Tag>, absent: bool) -> Schema {
-    match tag.and_then(Tag::core_suffix) {
-        Some("str") => return Schema::String,
-        Some("null") => return Schema::Null,
-        Some("int" | "float" | "bool") => return Schema::Other,
-        Some(_) | None => {}
-    }
-    if style != ScalarStyle::Plain || tag.is_some() {
-        return Schema::String;
-    }
-    match text {
-        "" | "~" | "null" | "Null" | "NULL" => Schema::Null,
-        _ if absent => Schema::Null,
-        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Schema::Other,
-        _ if is_number(text) => Schema::Other,
-        _ => Schema::String,
-    }
-}
-
-/// Whether YAML 1.2's core schema reads `text` as a number.
-fn is_number(text: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if let Some(hex) = text.strip_prefix("0x") {
-        return !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    }
-    if let Some(octal) = text.strip_prefix("0o") {
-        return !octal.is_empty() && octal.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
-    }
-    if matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return true;
-    }
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
-        return true;
-    }
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (unsigned, None),
-    };
-    if exponent.is_some_and(|exponent| !digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))) {
-        return false;
-    }
-    match mantissa.split_once('.') {
-        None => digits(mantissa),
-        Some((whole, fraction)) => {
-            (digits(whole) && (fraction.is_empty() || digits(fraction)))
-                || (whole.is_empty() && digits(fraction))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::yaml::Value;
 
     fn value(text: &str) -> Value {
         compose(text).unwrap().root.unwrap().to_value()
@@ -530,21 +287,6 @@ mod tests {
             ["1.10", "007", "yes", "it's", "two\nlines\n"]
         );
         assert_eq!((map.get("d"), map.get("e")), (Some(&Value::Null), Some(&Value::Null)));
-    }
-
-    #[test]
-    fn the_core_schema_tells_strings_from_numbers() {
-        for text in [
-            "0", "-12", "+3", "1.5", "1.", ".5", "1e3", "1.5E-7", "0x1F", "0o17", ".inf", "-.INF", ".nan",
-            "007",
-        ] {
-            assert!(is_number(text), "{text}");
-        }
-        for text in
-            ["", ".", "-", "1e", "0x", "0o8", "1.2.3", "2031-05-04", "12:30", "1_000", "e3", "-.nan", "+0x1"]
-        {
-            assert!(!is_number(text), "{text}");
-        }
     }
 
     #[test]
