@@ -194,7 +194,7 @@ async fn context(talk: &mut Talk) -> Result<(Vec<String>, String)> {
     };
     let lines = filled.rows.iter().map(|row| line(&shown(&row.what), row.tokens, &row.note)).collect();
     let of_window = filled.window.map_or_else(
-        || "tokens, about; model.window is not set".to_owned(),
+        || "tokens, about; model.context_window is not set".to_owned(),
         |window| {
             let percent = filled.total * 100 / window.max(1);
             format!("of {} tokens, {percent} %, about", words::tokens(window))

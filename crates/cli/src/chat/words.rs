@@ -89,7 +89,9 @@ pub(super) fn outcome(outcome: &Outcome) -> Option<String> {
 /// What to do about a turn that ended at a limit.
 pub(super) fn advice(outcome: &Outcome) -> Option<String> {
     let advice = match outcome {
-        Outcome::TooManySteps { .. } => "say what is next, or allow more with --max-turns or `limits.steps`",
+        Outcome::TooManySteps { .. } => {
+            "say what is next, or allow more with --max-model-calls or `limits.model_calls`"
+        }
         Outcome::TooManyTokens { .. } => "say what is next, or allow more with `limits.tokens`",
         _ => return None,
     };

@@ -48,6 +48,9 @@ pub(crate) struct Options {
     sandbox: Option<Level>,
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_model_calls: Option<String>,
+    /// The old name of --max-model-calls
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide = true)]
     max_turns: Option<String>,
     /// How many dollars the thread may cost with its sub-agents; it needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
@@ -191,6 +194,7 @@ impl Options {
     fn flags(&self) -> Vec<Flag> {
         let given = [
             ("model.name", "--model", &self.model),
+            ("limits.model_calls", "--max-model-calls", &self.max_model_calls),
             ("limits.steps", "--max-turns", &self.max_turns),
             ("limits.cost", "--max-cost", &self.max_cost),
         ];

@@ -13,7 +13,7 @@ use prowess_workspace::{
 use serde::Serialize;
 
 use crate::commands::Outcome;
-use crate::config::{Config, OfProject, SandboxSettings};
+use crate::config::{Config, OfProject, Settings};
 use crate::executor::Containers;
 use crate::isolation;
 use crate::options::VERSION;
@@ -127,7 +127,7 @@ fn examine(options: &Options) -> Result<Report> {
         Ok(config) => config.settings.sandbox,
         Err(mistake) => {
             problems.push(format!("{mistake:#}"));
-            SandboxSettings::default()
+            Settings::built_in()?.sandbox
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -136,7 +136,7 @@ fn examine(options: &Options) -> Result<Report> {
     let mut anything = LocalOptions::default();
     anything.least = Level::None;
     let mut enough = LocalOptions::default();
-    enough.least = settings.level.into();
+    enough.least = settings.level;
     let sandbox = runtime.block_on(LocalExecutor::new(anything).probe());
     if let Err(error) = runtime.block_on(LocalExecutor::new(enough).probe()) {
         problems.push(error.to_string());

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::chat::session_options;
 use crate::commands::Outcome;
-use crate::config::SkillSettings;
+use crate::config::Settings;
 use crate::options::Places;
 use crate::sight::{Seen, Sight};
 use crate::skills::Skills;
@@ -63,8 +63,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
     let sight = Sight::if_known(&skills)?;
     let seen = sight.as_ref().map(|sight| sight.seen(&entry));
-    let by_default = || session_options(&SkillSettings::default());
-    let behaviour = sight.as_ref().map_or_else(by_default, |sight| sight.options().clone());
+    let behaviour = match &sight {
+        Some(sight) => sight.options().clone(),
+        None => session_options(&Settings::built_in()?.skills),
+    };
     let resources = entry.resources_with_sizes(behaviour.resource_depth);
     let visible = seen.as_ref().is_some_and(Seen::is_visible);
     let overview = alone.overview(&OverviewOptions::default());

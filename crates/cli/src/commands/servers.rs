@@ -115,7 +115,7 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let label = shown(label);
-    match nearest(&label, settings.mcp.keys().map(String::as_str)) {
+    match nearest(&label, settings.mcp.keys().map(|label| &**label)) {
         Some(known) => bail!("there is no server `{label}`; did you mean `{known}`?"),
         None if label.parse::<ServerLabel>().is_ok() => {
             bail!("there is no server `{label}`; [mcp.{label}] in {} adds it", own_file())

@@ -197,7 +197,7 @@ impl Running {
         };
         let mut runs = Runs::new(runner, workspace);
         let hosts: Vec<HostRule> =
-            self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
+            self.allow_host.iter().cloned().chain(config.settings.sandbox.host_rules()).collect();
         if !hosts.is_empty() {
             runs.network = Network::Hosts(hosts);
         }
