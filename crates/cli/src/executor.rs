@@ -55,8 +55,8 @@ impl ExecutorArgs {
         Self {
             executor: Some(executor),
             containers: self.containers.over(settings),
-            level: Some(settings.level.into()),
-            allow_loaders: settings.allow_loaders.clone(),
+            level: Some(settings.level),
+            allow_loaders: settings.allow_loaders.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -111,7 +111,7 @@ impl ContainerArgs {
         Self {
             image: self.image.clone(),
             configured: Some(settings.image.clone()),
-            socket: settings.engine_socket.clone(),
+            socket: settings.engine_socket.as_ref().map(|socket| socket.value.0.clone()),
         }
     }
 

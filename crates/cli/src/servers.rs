@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_catalog::{Catalog, Digest, Root, Severity, Storage};
+use prowess_catalog::{Catalog, Root, Severity, Storage};
 use prowess_mcp::client::{BearerToken, Cache, Connection, Patience, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
@@ -35,14 +35,15 @@ pub(crate) async fn connect(
         return Ok(None);
     }
     let (mut all, mut notices) = (Vec::new(), Vec::new());
-    for (label, server) in settings.mcp.iter().filter(|(label, _)| only.is_none_or(|only| only == *label)) {
-        match options(label, server) {
+    for (label, server) in settings.mcp.iter().filter(|(label, _)| only.is_none_or(|only| *only == ***label))
+    {
+        match options(&label.value, server) {
             Ok(options) => all.push(options),
             Err(error) => notices.push(format!("MCP server {label}: {}", printable(&format!("{error:#}")))),
         }
     }
     let mut lacks_some = !notices.is_empty();
-    let labels: Vec<ServerLabel> = settings.mcp.keys().filter_map(|label| label.parse().ok()).collect();
+    let labels: Vec<ServerLabel> = settings.mcp.keys().map(|label| label.value.clone()).collect();
     let cache = match cache(&labels, roots) {
         Ok(cache) => cache,
         Err(error) => {
@@ -86,19 +87,20 @@ pub(crate) async fn offered(
     (catalog, notices.chain(odd).collect())
 }
 
-fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
+fn options(label: &ServerLabel, settings: &McpSettings) -> Result<ServerOptions> {
     let connection = match (&settings.command, &settings.url) {
-        (Some(command), _) => started(command, settings)?,
+        (Some(command), _) => started(&command.0, settings)?,
         (None, Some(url)) => {
             let token = settings.token_env.as_deref().filter(|name| !name.is_empty());
             let token =
                 token.map(|name| variable(name).map(|token| BearerToken::from(token.trim()))).transpose()?;
-            Connection::http(url.parse()?, token)
+            Connection::http(url.value.clone(), token)
         }
         (None, None) => return Err(anyhow!("it has neither `command` nor `url`")),
     };
-    let mut options = ServerOptions::new(label.parse()?, connection);
-    options.grants = settings.grants.iter().filter_map(|grant| granted(grant)).collect();
+    let mut options = ServerOptions::new(label.clone(), connection);
+    let grants = settings.grants.iter().map(|grant| (grant.value.uri.clone(), grant.value.digest));
+    options.grants = grants.collect();
     Ok(options)
 }
 
@@ -107,13 +109,13 @@ fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
     let given: BTreeMap<OsString, OsString> = settings
         .env
         .iter()
-        .map(|name| Ok((OsString::from(name), OsString::from(variable(name)?))))
+        .map(|name| Ok((OsString::from(&**name), OsString::from(variable(name)?))))
         .collect::<Result<_>>()?;
     let mut connection = Connection::command(program, arguments);
     if let Connection::Command { env, directory, .. } = &mut connection {
         *env = given;
         // Programs take code from where they start, and the working directory may be a stranger's.
-        let place = settings.directory.clone().or_else(home);
+        let place = settings.directory.as_ref().map(|directory| directory.value.0.clone()).or_else(home);
         *directory = Some(place.context("HOME is not set: set `directory`, where the server starts")?);
     }
     Ok(connection)
@@ -121,12 +123,6 @@ fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
 
 fn variable(name: &str) -> Result<String> {
     std::env::var(name).map_err(|_| anyhow!("{} is not set, or is not valid text", printable(name)))
-}
-
-/// An address and a digest, as they are written in the configuration.
-fn granted(grant: &str) -> Option<(String, Digest)> {
-    let (uri, digest) = grant.split_once(' ')?;
-    Some((uri.to_owned(), digest.parse().ok()?))
 }
 
 /// Where files of servers are kept, which is nowhere that skills are looked for. What servers gave that are gone is

@@ -109,7 +109,8 @@ impl RootArgs {
     fn surroundings(&self) -> Result<Environment> {
         let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
         if !self.only {
-            let mut roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
+            let roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
+            let mut roots: Vec<PathBuf> = roots.into_iter().map(|root| root.value.0).collect();
             roots.append(&mut surroundings.explicit);
             surroundings.explicit = roots;
         }

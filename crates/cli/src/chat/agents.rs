@@ -25,7 +25,7 @@ use super::run_files::RunFiles;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use crate::artifacts;
-use crate::config::{Config, Flag, InheritedWord, OfProject, SkillSettings};
+use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
 use crate::project::MEMORY;
 use crate::servers;
@@ -170,7 +170,7 @@ impl ChatAgents {
         let configuration = skills.configuration()?;
         if self.configuration != configuration {
             // The project's settings are used only while they are trusted; its restrictions stay.
-            let mut config = Config::load(&configuration, &self.flags)?;
+            let mut config = Config::load_silently(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
             self.permissions = Permissions::new(
                 Arc::clone(self.permissions.broker()),
@@ -206,14 +206,18 @@ impl ChatAgents {
     pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
         let settings = &self.config.settings;
         let mut limits = TurnLimits::default();
-        limits.steps = settings.limits.steps.unwrap_or(limits.steps);
-        limits.tokens = settings.limits.tokens;
+        let model_calls = settings.limits.model_calls.and_then(|most| u32::try_from(most.0).ok());
+        limits.steps = model_calls.unwrap_or(limits.steps);
+        limits.tokens = settings.limits.tokens.map(|most| most.0);
         let mut runner = self.runner.clone();
         // Sub-agents have other threads, and share these artifacts.
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let mut options = AgentOptions::default();
         (options.limits, options.lease) = (limits, LEASE);
-        let manner = ModelDefaults { effort: settings.model.effort, max_output: settings.model.max_output };
+        let manner = ModelDefaults {
+            effort: settings.model.effort,
+            max_output: settings.model.max_output_tokens.map(|most| most.0),
+        };
         let mut agent = DeepAgent::new(Arc::clone(&self.model))
             .name(NAME)
             .prompt(PROMPT)
@@ -225,7 +229,7 @@ impl ChatAgents {
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
-        if settings.skills.inherited == InheritedWord::Loaded {
+        if settings.skills.inherited == Inherited::Loaded {
             agent = agent.tasks(SubAgents::inherit_skills);
         }
         if let Some(servers) = &self.servers {
@@ -237,7 +241,7 @@ impl ChatAgents {
         if self.trusts_memory && self.directory.join(MEMORY).is_file() {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
-        if let Some(most) = settings.limits.cost {
+        if let Some(Amount(most)) = settings.limits.cost {
             agent = agent.with(CostLimit::new(self.config.prices()?, dollars(most)?));
         }
         agent.build().map_err(|error| anyhow!("{error}"))
@@ -253,7 +257,7 @@ impl ChatAgents {
     fn skills(&self, runner: &Runner) -> Skills {
         let settings = self.config.settings.skills.clone();
         let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
-        let hosts = self.config.settings.sandbox.hosts.clone();
+        let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
         let create_in = self.create_in.clone();
         let permissions = self.skill_permissions();
         let own = self.config.settings.clone();

@@ -49,6 +49,9 @@ pub(crate) struct Options {
     sandbox: Option<Level>,
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_model_calls: Option<String>,
+    /// The old name of --max-model-calls
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide = true)]
     max_turns: Option<String>,
     /// The most that the thread and its sub-agents may cost, in dollars; needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
@@ -194,6 +197,7 @@ impl Options {
     fn flags(&self) -> Vec<Flag> {
         let given = [
             ("model.name", "--model", &self.model),
+            ("limits.model_calls", "--max-model-calls", &self.max_model_calls),
             ("limits.steps", "--max-turns", &self.max_turns),
             ("limits.cost", "--max-cost", &self.max_cost),
         ];

@@ -14,7 +14,7 @@ use prowess_workspace::{
 use serde::Serialize;
 
 use crate::commands::CommandOutcome;
-use crate::config::{Config, OfProject, SandboxSettings};
+use crate::config::{Config, OfProject, Settings};
 use crate::executor::ContainerArgs;
 use crate::options::VERSION;
 use crate::sandbox_level;
@@ -128,7 +128,7 @@ fn examine(options: &Options) -> Result<Report> {
         Ok(config) => config.settings.sandbox,
         Err(mistake) => {
             problems.push(format!("{mistake:#}"));
-            SandboxSettings::default()
+            Settings::built_in()?.sandbox
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -137,7 +137,7 @@ fn examine(options: &Options) -> Result<Report> {
     let mut anything = LocalOptions::default();
     anything.least = Level::None;
     let mut enough = LocalOptions::default();
-    enough.least = settings.level.into();
+    enough.least = settings.level;
     let sandbox = runtime.block_on(LocalExecutor::new(anything).probe());
     if let Err(error) = runtime.block_on(LocalExecutor::new(enough).probe()) {
         problems.push(error.to_string());

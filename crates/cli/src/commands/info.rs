@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::chat::session_options;
 use crate::commands::CommandOutcome;
-use crate::config::SkillSettings;
+use crate::config::Settings;
 use crate::options::RootArgs;
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, printable, size, styled, wrapped};
@@ -63,9 +63,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
     let visible_skills = VisibleSkills::of_or_warn(&skills)?;
     let seen = visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&entry));
-    let by_default = || session_options(&SkillSettings::default());
-    let behaviour =
-        visible_skills.as_ref().map_or_else(by_default, |visible_skills| visible_skills.options().clone());
+    let behaviour = match &visible_skills {
+        Some(visible_skills) => visible_skills.options().clone(),
+        None => session_options(&Settings::built_in()?.skills),
+    };
     let resources = entry.resources_with_sizes(behaviour.resource_depth);
     let visible = seen.as_ref().is_some_and(Visibility::is_visible);
     let overview = alone.overview(&OverviewOptions::default());

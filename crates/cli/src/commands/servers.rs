@@ -121,7 +121,7 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let label = printable(label);
-    match nearest(&label, settings.mcp.keys().map(String::as_str)) {
+    match nearest(&label, settings.mcp.keys().map(|label| &**label)) {
         Some(known) => bail!("there is no server `{label}`; did you mean `{known}`?"),
         None if label.parse::<ServerLabel>().is_ok() => {
             bail!("there is no server `{label}`; add [mcp.{label}] to {}", own_file())

@@ -213,7 +213,7 @@ impl RunToolArgs {
         };
         let mut runs = RunSetup::new(runner, workspace);
         let hosts: Vec<HostRule> =
-            self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
+            self.allow_host.iter().cloned().chain(config.settings.sandbox.host_rules()).collect();
         if !hosts.is_empty() {
             runs.network = Network::Hosts(hosts);
         }

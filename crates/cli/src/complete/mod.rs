@@ -67,6 +67,11 @@ impl Shell {
     }
 }
 
+/// Whether a shell asks for completions.
+pub(crate) fn is_asked() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|shell| !shell.is_empty())
+}
+
 /// Answers a shell that asks for completions. The process then has nothing else to do.
 pub(crate) fn answer() -> Option<ExitCode> {
     let shell = std::env::var_os(VARIABLE).filter(|shell| !shell.is_empty())?;

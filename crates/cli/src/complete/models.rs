@@ -18,7 +18,8 @@ pub(super) fn names() -> Option<Vec<Suggestion>> {
     let settings = settings()?;
     let mut names = vec!["offline".to_owned(), settings.model.name.to_string()];
     // A price may be for all models that begin alike, and without a provider nobody can be asked.
-    names.extend(settings.price.keys().filter(|name| !name.ends_with('*') && name.contains(':')).cloned());
+    let priced = settings.price.keys().filter(|name| !name.ends_with('*') && name.contains(':'));
+    names.extend(priced.map(ToString::to_string));
     let is_known = |name: &&str| {
         name.split_once(':').is_some_and(|(provider, _)| settings.provider.contains_key(provider))
     };
@@ -34,11 +35,12 @@ pub(super) fn names() -> Option<Vec<Suggestion>> {
 
 /// The labels of MCP servers.
 pub(super) fn servers() -> Option<Vec<Suggestion>> {
-    let offer = |(label, server): (&String, &crate::config::McpSettings)| {
+    let settings = settings()?;
+    let offers = settings.mcp.iter().map(|(label, server)| {
         let by = server.url.as_deref().map(crate::config::without_secrets);
-        (label.clone(), by)
-    };
-    Some(settings()?.mcp.iter().map(offer).collect())
+        (label.to_string(), by)
+    });
+    Some(offers.collect())
 }
 
 /// The user's own configuration: what a project sets is no reason to offer anything.

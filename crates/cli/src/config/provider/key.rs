@@ -1,4 +1,4 @@
-//! The key of a provider, which is kept nowhere.
+//! The API key of a provider. prowess stores it nowhere.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use secrecy::SecretString;
 
-use super::settings::ProviderSettings;
-use super::source::user_path;
+use super::ProviderSettings;
+use crate::config::user_path;
 use crate::terminal::printable;
 
 /// How long a program may take to print a key.
@@ -18,11 +18,13 @@ const TIME: Duration = Duration::from_secs(10);
 const MAX_KEY: u64 = 64 * 1024;
 
 impl ProviderSettings {
-    /// The provider's key, if it needs one.
-    pub(crate) fn key(&self) -> Result<Option<SecretString>> {
-        let name = printable(&self.name);
+    /// The API key of the provider with this name, if it needs one.
+    pub(crate) fn key(&self, name: &str) -> Result<Option<SecretString>> {
+        let name = printable(name);
         if let Some(command) = &self.key_command {
-            return printed(command, TIME).map(Some).with_context(|| format!("there is no key for {name}"));
+            return printed(&command.0, TIME)
+                .map(Some)
+                .with_context(|| format!("there is no key for {name}"));
         }
         let Some(variable) = self.key_env.as_deref().filter(|variable| !variable.is_empty()) else {
             return Ok(None);
@@ -31,7 +33,7 @@ impl ProviderSettings {
         match std::env::var(variable) {
             Ok(key) if !key.trim().is_empty() => Ok(Some(key.trim().to_owned().into())),
             Err(std::env::VarError::NotUnicode(_)) => {
-                bail!("{variable} has a key for {name} that is no text")
+                bail!("the key for {name} in {variable} is not valid UTF-8")
             }
             _ => bail!(
                 "there is no key for {name}: set {}, or add to {file} under [provider.{name}] key_command = \
@@ -42,7 +44,7 @@ impl ProviderSettings {
     }
 }
 
-/// What a program prints, without the line's end. What it says besides is for the user's eyes.
+/// What a program prints, without the end of the line. Its error output goes to the user.
 fn printed(command: &[String], time: Duration) -> Result<SecretString> {
     let (program, arguments) = command.split_first().context("key_command names no program")?;
     let program = printable(program);
@@ -52,8 +54,8 @@ fn printed(command: &[String], time: Duration) -> Result<SecretString> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("`{program}` cannot be started; check key_command"))?;
-    let output = child.stdout.take().context("its output cannot be read")?;
+        .with_context(|| format!("cannot start `{program}`; check key_command"))?;
+    let output = child.stdout.take().context("cannot read its output")?;
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -61,7 +63,7 @@ fn printed(command: &[String], time: Duration) -> Result<SecretString> {
         let _ = sender.send(read);
     });
     let answer = receiver.recv_timeout(time);
-    // Who has not answered, or says more than a key, is not waited for.
+    // A program that is late, or prints more than a key, is stopped.
     let is_over = !matches!(&answer, Ok(Ok(bytes)) if bytes.len() as u64 <= MAX_KEY);
     if is_over {
         let _ = child.kill();
@@ -69,15 +71,16 @@ fn printed(command: &[String], time: Duration) -> Result<SecretString> {
     let status = wait(&mut child, time);
     match answer {
         Err(_) => bail!("`{program}` printed no key within {} seconds; check key_command", time.as_secs()),
-        Ok(Err(error)) => Err(anyhow!(error).context(format!("what `{program}` prints cannot be read"))),
-        Ok(Ok(_)) if is_over => bail!("`{program}` prints more than a key; check key_command"),
+        Ok(Err(error)) => Err(anyhow!(error).context(format!("cannot read the output of `{program}`"))),
+        Ok(Ok(_)) if is_over => bail!("`{program}` printed more than a key; check key_command"),
         Ok(Ok(bytes)) => {
             match status {
                 Some(status) if status.success() => {}
                 Some(status) => bail!("`{program}` ended with {status}; check key_command"),
                 None => bail!("`{program}` did not end; check key_command"),
             }
-            let key = String::from_utf8(bytes).map_err(|_| anyhow!("what `{program}` prints is no text"))?;
+            let key = String::from_utf8(bytes)
+                .map_err(|_| anyhow!("the output of `{program}` is not valid UTF-8"))?;
             let key = key.strip_suffix('\n').unwrap_or(&key);
             let key = key.strip_suffix('\r').unwrap_or(key);
             if key.trim().is_empty() {
@@ -88,7 +91,7 @@ fn printed(command: &[String], time: Duration) -> Result<SecretString> {
     }
 }
 
-/// How a program ended that has closed its output; it is killed when it does not.
+/// How a program ended after it closed its output. A program that goes on is killed.
 fn wait(child: &mut std::process::Child, time: Duration) -> Option<std::process::ExitStatus> {
     let begun = std::time::Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -126,25 +129,24 @@ mod tests {
         assert_eq!(shell("printf 'secret\\n\\n'", TIME), Ok("secret\n".to_owned()));
         assert_eq!(
             printed(&["no-such-program".to_owned()], TIME).unwrap_err().to_string(),
-            "`no-such-program` cannot be started; check key_command"
+            "cannot start `no-such-program`; check key_command"
         );
     }
 
     #[test]
-    fn a_key_that_is_missing_says_where_to_put_it() {
+    fn a_missing_key_error_says_where_to_put_it() {
         let provider = |key_env: Option<&str>| ProviderSettings {
-            name: "local".to_owned(),
             api: super::super::Api::Openai,
-            base_url: "http://127.0.0.1".to_owned(),
-            key_env: key_env.map(ToOwned::to_owned),
+            base_url: "http://127.0.0.1".parse().unwrap(),
+            key_env: key_env.map(|name| name.parse().unwrap()),
             key_command: None,
             output_limit: None,
             thinking: None,
         };
-        assert!(provider(None).key().unwrap().is_none());
-        assert!(provider(Some("")).key().unwrap().is_none());
-        assert!(provider(Some("PATH")).key().unwrap().is_some());
-        let error = provider(Some("NO_SUCH_KEY")).key().unwrap_err().to_string();
+        assert!(provider(None).key("local").unwrap().is_none());
+        assert!(provider(Some("")).key("local").unwrap().is_none());
+        assert!(provider(Some("PATH")).key("local").unwrap().is_some());
+        let error = provider(Some("NO_SUCH_KEY")).key("local").unwrap_err().to_string();
         assert!(error.starts_with("there is no key for local: set NO_SUCH_KEY, or add to "), "{error}");
         assert!(
             error.contains("prowess.toml under [provider.local] key_command = [\"PROGRAM\", \"ARGUMENT\"]")
@@ -152,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_print_a_key_is_told_and_its_words_are_not() {
+    fn an_error_names_the_program_and_never_repeats_its_output() {
         let told = |line: &str| shell(line, TIME).unwrap_err();
         assert_eq!(told("echo secret; exit 3"), "`sh` ended with exit status: 3; check key_command");
         assert_eq!(told("true"), "`sh` printed nothing; check key_command");
-        assert_eq!(told("yes secret"), "`sh` prints more than a key; check key_command");
-        assert_eq!(told("printf '\\377'"), "what `sh` prints is no text");
+        assert_eq!(told("yes secret"), "`sh` printed more than a key; check key_command");
+        assert_eq!(told("printf '\\377'"), "the output of `sh` is not valid UTF-8");
         assert_eq!(
             shell("exec sleep 60", Duration::from_millis(200)).unwrap_err(),
             "`sh` printed no key within 0 seconds; check key_command"
