@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use super::ExecuteError;
 use super::environment::MAX_STRING;
-use super::place::check_relative;
+use super::layout::check_relative;
 use crate::command::Command;
 use crate::path::InnerPath;
 

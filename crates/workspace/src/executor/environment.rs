@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::place::InsidePaths;
+use super::layout::InsidePaths;
 use crate::executor::ExecuteError;
 
 /// The longest string that the system passes to a program, less what stands before a value.

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::WritableDirs;
+use super::layout::WritableDirs;
 use crate::dir::Dir;
 use crate::warning::RunWarning;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::WritableDirs;
+use super::layout::WritableDirs;
 use super::processes::{self, Processes};
 use crate::command::Exit;
 use crate::dir::Dir;

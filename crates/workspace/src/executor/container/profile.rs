@@ -11,7 +11,7 @@ use bollard::models::{
 use super::directory;
 use super::engine::EngineFacts;
 use super::script::OWN_PROCESSES;
-use crate::executor::place::{OWN, WRITABLE};
+use crate::executor::layout::{OWN, WRITABLE};
 use crate::limits::Limits;
 
 /// What a container of ours has as a label, with its owner.

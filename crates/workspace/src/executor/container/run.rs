@@ -23,9 +23,10 @@ use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
 use crate::executor::environment::{check_variables, variables};
 use crate::executor::exit::{cut_warnings, exit_of_code, exit_with_memory};
+use crate::executor::layout::{InsidePaths, WritableDirs};
 use crate::executor::local::seccomp::Memory;
-use crate::executor::place::{InsidePaths, WritableDirs, make_run_directory, mount_point};
 use crate::executor::privileges::sandbox_owner;
+use crate::executor::run_directory::{make_run_directory, mount_point};
 use crate::executor::set_ids;
 use crate::executor::stream::Piece;
 use crate::executor::watch::Watch;
@@ -70,7 +71,7 @@ impl ContainerRunner<'_> {
         let mut read_only = Vec::new();
         for (from, to) in &command.read_only {
             mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
-                action: format!("make a place for {to:?}"),
+                action: format!("make a mount point for {to:?}"),
                 error: error.into(),
             })?;
             read_only.push((from.as_path(), inside.path(to)));

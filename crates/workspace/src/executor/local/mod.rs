@@ -60,7 +60,7 @@ pub use super::privileges::sandbox_owner;
 use super::span::spanned;
 use super::stream::{PIECES, show};
 use super::{Abilities, ExecuteError, Executor, OutputSink};
-use super::{environment, place, privileges, processes, redact, set_ids, watch};
+use super::{environment, layout, privileges, processes, redact, run_directory, set_ids, watch};
 use crate::command::{Command, Finished, Network, Sandbox};
 use crate::missing::Missing;
 

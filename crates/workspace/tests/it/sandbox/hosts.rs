@@ -402,7 +402,7 @@ async fn without_socat_it_is_refused() {
     let home = Home::with(options);
     let error = home.executor.run(reaching(&home, &["example.com"], "true"), &NoSink).await.unwrap_err();
     let ExecuteError::NoSandbox { what, remedy } = error else { panic!("{error}") };
-    assert_eq!(what, "a list of allowed hosts needs socat, which was not found");
+    assert_eq!(what, "allowed hosts need socat, which was not found");
     assert!(remedy.starts_with("Install the package `socat`"), "{remedy}");
     assert_eq!(home.says("echo without").await, "without\n");
 }
