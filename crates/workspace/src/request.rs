@@ -83,7 +83,7 @@ impl RunRequest {
     ///
     /// # Errors
     ///
-    /// A host is no rule for hosts, or is not within that.
+    /// A host is not a host rule, or is not within that.
     pub fn network_within(&self, most: &Network) -> Result<Network, RunError> {
         if self.network.is_empty() {
             return Ok(Network::None);
@@ -285,7 +285,7 @@ mod tests {
             within(&["a.org"], &[]).unwrap_err(),
             "the host a.org is not allowed: the configuration allows no network"
         );
-        assert!(within(&["http://a.org"], &most).unwrap_err().contains("is no rule for hosts"));
+        assert!(within(&["http://a.org"], &most).unwrap_err().contains("is not a host rule"));
         assert!(within(&["a.example.com"; MAX_HOSTS + 1], &most).is_err());
     }
 

@@ -384,7 +384,7 @@ async fn below_namespaces_it_is_refused() {
         let command = reaching(&home, &["example.com"], "true");
         let error = home.executor.run(command, &NoSink).await.unwrap_err();
         assert!(
-            matches!(&error, ExecuteError::Refused(why) if why.contains("needs the level `bwrap`")),
+            matches!(&error, ExecuteError::Refused(why) if why.contains("need the sandbox level `bwrap`")),
             "{error}"
         );
         assert_eq!(std::fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
