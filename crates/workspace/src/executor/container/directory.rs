@@ -67,24 +67,24 @@ impl ContainerDirectory {
         let directory = enter(&path)?;
         // From here on its drop removes it.
         let (life, told, input, private) = (None, None, None, vec![ENVIRONMENT]);
-        let mut cell = Self { path, name, directory, life, told, input, private };
-        let life = pipe(&cell.directory, LIFE, Mode::RUSR)?;
+        let mut directory = Self { path, name, directory, life, told, input, private };
+        let life = pipe(&directory.directory, LIFE, Mode::RUSR)?;
         rustix::io::write(&life, b"go\n")?;
-        cell.life = Some(life);
-        cell.told = Some(pipe(&cell.directory, TOLD, Mode::RUSR | Mode::WUSR)?);
-        write(&cell.directory, ENVIRONMENT, exports(variables).as_bytes())?;
+        directory.life = Some(life);
+        directory.told = Some(pipe(&directory.directory, TOLD, Mode::RUSR | Mode::WUSR)?);
+        write(&directory.directory, ENVIRONMENT, exports(variables).as_bytes())?;
         match stdin {
             Input::Closed => {}
             Input::Bytes(bytes) => {
-                write(&cell.directory, STDIN, bytes)?;
-                cell.private.push(STDIN);
+                write(&directory.directory, STDIN, bytes)?;
+                directory.private.push(STDIN);
             }
-            Input::Pipe(_) => cell.input = Some(pipe(&cell.directory, STDIN, Mode::RUSR)?),
+            Input::Pipe(_) => directory.input = Some(pipe(&directory.directory, STDIN, Mode::RUSR)?),
         }
         if let Some((user, group)) = privileges::owner() {
-            rustix::fs::chownat(&cell.directory, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(&directory.directory, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
         }
-        Ok(cell)
+        Ok(directory)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -240,14 +240,14 @@ mod tests {
         let (_far, near) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let inputs = [Input::Closed, Input::Bytes("text".into()), Input::Pipe(near.into())];
         for stdin in &inputs {
-            let cell = ContainerDirectory::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
-            cell.keep_places(&["one".into(), "two".into()]).unwrap();
-            let path = cell.path().to_owned();
+            let directory = ContainerDirectory::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
+            directory.make_mount_points(&["one".into(), "two".into()]).unwrap();
+            let path = directory.path().to_owned();
             assert!(path.join(SKILLS).join("two").is_dir());
             assert_eq!(path.join(STDIN).exists(), !matches!(stdin, Input::Closed));
             sweep(at.path(), &owner);
             assert!(path.join(LIFE).exists(), "its owner lives");
-            drop(cell);
+            drop(directory);
             assert!(!path.exists());
         }
     }
@@ -256,18 +256,18 @@ mod tests {
     fn cells_of_the_dead_are_swept() {
         let at = tempfile::tempdir().unwrap();
         let dead = Owner::parse("00000000.1.2.3").unwrap();
-        let cell = ContainerDirectory::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
-        cell.keep_places(&["one".into()]).unwrap();
-        let path = cell.path().to_owned();
-        std::mem::forget(cell);
+        let directory = ContainerDirectory::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
+        directory.make_mount_points(&["one".into()]).unwrap();
+        let path = directory.path().to_owned();
+        std::mem::forget(directory);
         sweep(at.path(), &Owner::own());
         assert!(!path.exists());
     }
 
-    /// The name of a cell whose owner is long dead.
+    /// The name of a directory whose owner is long dead.
     const DEAD: &str = "prowess-00000000.1.2.3.0";
 
-    /// A directory with a file that a cell would have too.
+    /// A directory with a file that a container directory would have too.
     fn victim() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(ENVIRONMENT);
@@ -287,14 +287,14 @@ mod tests {
     #[test]
     fn a_link_in_the_place_of_a_cell_is_not_followed() {
         let (at, (victim, file)) = (tempfile::tempdir().unwrap(), victim());
-        let cell =
+        let directory =
             ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &Input::Closed).unwrap();
-        let (path, moved) = (cell.path().to_owned(), at.path().join("moved"));
+        let (path, moved) = (directory.path().to_owned(), at.path().join("moved"));
         std::fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(victim.path(), &path).unwrap();
-        cell.hide_secrets();
+        directory.hide_secrets();
         assert!(file.exists() && !moved.join(ENVIRONMENT).exists());
-        drop(cell);
+        drop(directory);
         assert!(file.exists() && path.is_symlink());
         assert_eq!(std::fs::read_dir(moved).unwrap().count(), 0);
     }
@@ -321,9 +321,9 @@ mod tests {
     fn secrets_lose_their_names() {
         let at = tempfile::tempdir().unwrap();
         let stdin = Input::Bytes("text".into());
-        let cell = ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
-        cell.hide_secrets();
-        let left = std::fs::read_dir(cell.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let directory = ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
+        directory.hide_secrets();
+        let left = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut left: Vec<_> = left.collect();
         left.sort();
         assert_eq!(left, [LIFE, TOLD]);

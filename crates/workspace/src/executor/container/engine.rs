@@ -257,17 +257,17 @@ mod tests {
 
     #[test]
     fn who_is_named_first_is_asked_alone() {
-        let given = places(Some("/a.sock".as_ref()), Some("unix:///b.sock"), None).unwrap();
+        let given = sockets(Some("/a.sock".as_ref()), Some("unix:///b.sock"), None).unwrap();
         assert_eq!(given, [PathBuf::from("/a.sock")]);
-        assert_eq!(places(None, Some("unix:///b.sock"), None).unwrap(), [PathBuf::from("/b.sock")]);
-        let usual = places(None, Some(""), Some("/run/user/1".as_ref())).unwrap();
+        assert_eq!(sockets(None, Some("unix:///b.sock"), None).unwrap(), [PathBuf::from("/b.sock")]);
+        let usual = sockets(None, Some(""), Some("/run/user/1".as_ref())).unwrap();
         assert_eq!(usual.len(), 3);
         assert_eq!(usual[2], PathBuf::from("/run/user/1/podman/podman.sock"));
     }
 
     #[test]
     fn another_machine_is_refused() {
-        let error = places(None, Some("tcp://10.0.0.1:2375"), None).unwrap_err().to_string();
+        let error = sockets(None, Some("tcp://10.0.0.1:2375"), None).unwrap_err().to_string();
         assert!(error.contains("DOCKER_HOST") && error.contains("unix://"), "{error}");
     }
 

@@ -183,7 +183,7 @@ mod tests {
             apart: None,
             skills: &["pdf".to_owned()],
             read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
-            cell: "/tmp/cell".into(),
+            directory: "/tmp/cell".into(),
             filter: Some("/tmp/cell/filter".into()),
             limits: &Limits::default(),
             processors: 2.0,
